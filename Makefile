@@ -1,0 +1,61 @@
+# Two commands do everything: `make demo` and `make test`.
+# Each installs what it needs into .venv and .agents, which git ignores.
+PYTHON ?= python3.11
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test check soak bench lock format docs agents clean
+help:            ## what can be made
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
+
+.venv/app: requirements/app.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/app.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev: .venv/app requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+.agents/installed: agents.json
+	@sh tools/install_agents.sh && touch $@
+
+demo: .venv/app  ## run the main job on the embedded defaults
+	$(BIN)/upthread demo
+
+test: .venv/dev agents  ## install what the tests need and run them
+	$(BIN)/python tools/run_tests.py
+
+agents: .venv/app  ## the real agents, pinned, in .agents (needs Node)
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .agents/installed; \
+	else echo "WARNING: npm was not found, so the tests with real agents will not run"; fi
+
+check: .venv/dev  ## lint, format, types, layers, sizes, generated docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/size_budget.py src
+	$(BIN)/python tools/generate_docs.py --check
+
+docs: .venv/dev  ## write the generated parts of the docs again
+	$(BIN)/python tools/generate_docs.py
+
+soak: .venv/dev agents  ## the long versions of the crash, fault and property tests
+	UPTHREAD_SOAK=1 $(PYTEST) -m soak -n 2 --timeout 3600
+
+bench: .venv/app  ## our figures beside the raw limit, in one interleaved run
+	$(BIN)/python bench/run.py
+
+lock:            ## resolve the lock files again
+	$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -o requirements/app.lock pyproject.toml requirements/build.in
+	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -c requirements/app.lock --group test --group check -o requirements/dev.lock
+
+format: .venv/dev  ## write the format
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
+
+clean:           ## remove all that make made
+	rm -rf .venv .agents .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Installs the pinned agents of agents.json into .agents, each from its own package.
+# Install scripts stay off: they only copy a binary that the package already ships.
+set -eu
+cd "$(dirname "$0")/.."
+mkdir -p .agents
+cp agents.json .agents/package.json
+npm install --prefix .agents --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error
