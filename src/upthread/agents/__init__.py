@@ -1,0 +1,1 @@
+"""How upthread talks to agents: one port (`base`), one folder per upstream."""

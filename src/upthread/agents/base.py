@@ -1,0 +1,174 @@
+"""The agent port: what every adapter promises, numbered. The verbs are ACP's.
+
+An adapter translates: its upstream's words into events and outcomes, and nothing else. It never
+sees the store, never decides, never makes a new session where it was asked to resume one. The
+promises are tests in `upthread.testing.agent_conformance`.
+
+A1   `open` starts the agent in its own process group; leaving the connection's context ends the
+     whole group, whatever happened, and leaves no process and no listening port.
+A2   An agent that dies, prints garbage, hangs or speaks another protocol version at start raises
+     UpstreamError within `start_timeout_s`, with the tail of its stderr in the hint.
+A3   `new_session` returns an id the agent has made durable enough to be resumed.
+A4   `resume_session` and `load_session` attach exactly the session asked for. An unknown one raises
+     UpstreamError with outcome `missing`; never a new session. Where the agent's error is opaque,
+     the adapter confirms by listing, and answers `missing` only when the list does not have it.
+A5   `load_session` returns the history as events in order; `resume_session` returns none.
+A6   Every event of a prompt is given to `on_event` in the order it arrived, and awaited, before
+     `prompt` returns; a slow `on_event` slows the agent down (back-pressure).
+A7   An event carries the upstream session it belongs to; None where the agent did not say.
+A8   After `prompt` has returned or raised, no event of it is delivered. Late ones are counted in
+     `late_events`.
+A9   `prompt` returns an outcome for every way a turn can end, and raises only UpstreamError.
+A10  `cancel` makes the running `prompt` return `cancelled` or, after `cancel_timeout_s`, ends the
+     agent and makes it return `process_died`.
+A11  A deadline that passes makes `prompt` return `timed_out`; the session stays resumable.
+A12  Text comes through identical: NUL, lone surrogates, 64 MiB frames. A frame that cannot be read
+     is kept raw as UnknownReceived and never ends the turn.
+A13  A permission request is answered by `answer_permission`, and that answer is an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from upthread.core.events import AgentEvent
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+
+OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What an agent said it can do, after `open`."""
+
+    agent: str
+    version: str
+    can_resume: bool
+    can_load: bool
+    can_list: bool = False
+    can_fork: bool = False
+    can_close: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionRequest:
+    """The agent asks before it acts. `options` are (option id, kind) as the agent offered them."""
+
+    upstream_session_id: UpstreamSessionId
+    call_id: str | None
+    title: str
+    tool_kind: str
+    arguments: JsonValue
+    locations: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionAnswer:
+    """`option_id` of the request's options, None to cancel. `answered_by` is for the audit."""
+
+    option_id: str | None
+    answered_by: str
+
+
+AnswerPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRequest:
+    """How to start an agent.
+
+    `environment` is added to a small inherited set (HOME, PATH, locale, proxies, the agents' own
+    keys); `stderr_path` is a file the agent's stderr is appended to, 0600.
+    """
+
+    working_directory: str
+    stderr_path: str
+    answer_permission: AnswerPermission
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    start_timeout_s: float = 60.0
+    prompt_timeout_s: float = 3600.0
+    cancel_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptResult:
+    """How a prompt ended. `detail` is the agent's own word for it; `reset_at_ms` for rate limits."""
+
+    outcome: Outcome
+    detail: str = ""
+    reset_at_ms: int | None = None
+    tokens_used: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSession:
+    """A session the agent says it has. `title` and `working_directory` may be empty."""
+
+    upstream_session_id: UpstreamSessionId
+    title: str = ""
+    working_directory: str = ""
+    updated_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProcess:
+    """The agent's process, so that a successor can end it. Known like a lease's Holder."""
+
+    pid: int
+    started_at_ticks: int
+
+
+class AgentConnection(Protocol):
+    """A running agent. Every method may raise UpstreamError; one prompt at a time."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def process(self) -> AgentProcess | None:
+        """None for an agent that is no process of ours."""
+        ...
+
+    @property
+    def late_events(self) -> int:
+        """How many events came after their prompt had ended (A8)."""
+        ...
+
+    async def new_session(self) -> UpstreamSessionId: ...
+
+    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None: ...
+
+    async def load_session(
+        self, upstream_session_id: UpstreamSessionId
+    ) -> tuple[AgentEvent, ...]: ...
+
+    async def list_sessions(self) -> tuple[ListedSession, ...]: ...
+
+    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId: ...
+
+    async def prompt(
+        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    ) -> PromptResult: ...
+
+    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None: ...
+
+
+class AgentAdapter(Protocol):
+    """One way to drive one agent."""
+
+    @property
+    def agent(self) -> str:
+        """The word a user types: `opencode`, `rehearsal`, `acp:…`."""
+        ...
+
+    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
+        """Start the agent and shake hands (A1, A2)."""
+        ...
+
+    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
+        """Return the agent's own command that opens this session for a person, None without one."""
+        ...

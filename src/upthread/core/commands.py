@@ -1,0 +1,189 @@
+"""Commands: what the core asks to be done, always in the imperative or as a record to write.
+
+Writes are what a store commits. Each names its durability; a batch is as durable as its most
+durable write. Content (`parts`, event payloads) is untrusted and never becomes anything but data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    Durability,
+    JsonValue,
+    Link,
+    Part,
+    ProjectId,
+    ProjectIdentity,
+    RunId,
+    Speaker,
+    TurnId,
+    UpstreamSessionId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordProject:
+    """Know `project_id` under one more identity. Idempotent."""
+
+    project_id: ProjectId
+    identity: ProjectIdentity
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWorkstream:
+    """Give a workstream its base name. Conflict: the workstream has one, or the name is taken."""
+
+    project_id: ProjectId
+    workstream: str
+    base_name: str
+    opened_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenConversation:
+    """Mint a conversation. Conflict: its key and generation exist under another id."""
+
+    conversation: Conversation
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLink:
+    """Bank an upstream id. Synced: losing it is what this project exists to prevent."""
+
+    link: Link
+    durability: Durability = Durability.SYNCED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndLink:
+    """Close a link with the cause. The first cause stands; the same again is a no-op."""
+
+    conversation_id: ConversationId
+    seq: int
+    ended_because: str
+    ended_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTurn:
+    """Mint a turn. `run_id` is None for a `tell`."""
+
+    turn_id: TurnId
+    conversation_id: ConversationId
+    opened_at_ms: int
+    run_id: RunId | None = None
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordParts:
+    """Append parts to message `seq` of a conversation, from position `first_ordinal` (0-based).
+
+    `seq` is the last message's or the one after it, and `first_ordinal` continues without a gap.
+    """
+
+    conversation_id: ConversationId
+    seq: int
+    first_ordinal: int
+    speaker: Speaker
+    turn_id: TurnId
+    upstream_session_id: UpstreamSessionId | None
+    recorded_at_ms: int
+    parts: tuple[Part, ...]
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordTurnEvent:
+    """Append to a turn's life. `seq` counts from 1."""
+
+    turn_id: TurnId
+    seq: int
+    event: TurnEvent
+    recorded_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """Mint a run over a workstream."""
+
+    run_id: RunId
+    project_id: ProjectId
+    workstream: str
+    opened_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRunEvent:
+    """Append to a run's life. `seq` counts from 1."""
+
+    run_id: RunId
+    seq: int
+    event: RunEvent
+    recorded_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnqueueTransition:
+    """Hand a run's next transition to whoever drives runs, in the commit that made it due.
+
+    `run_seq` is the event it follows; a later event of the run settles it.
+    """
+
+    run_id: RunId
+    run_seq: int
+    due_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordQuarantine:
+    """Keep an event whose owner is unknown, away from every conversation. Idempotent by `ordinal`."""
+
+    turn_id: TurnId
+    ordinal: int
+    reason: str
+    raw: JsonValue
+    recorded_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDecision:
+    """Keep a decision that led to no turn: a refusal."""
+
+    conversation_id: ConversationId
+    decision: str
+    reasons: tuple[str, ...]
+    inputs: JsonValue
+    decided_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+Write: TypeAlias = (
+    RecordProject
+    | OpenWorkstream
+    | OpenConversation
+    | OpenLink
+    | EndLink
+    | OpenTurn
+    | RecordParts
+    | RecordTurnEvent
+    | OpenRun
+    | RecordRunEvent
+    | EnqueueTransition
+    | RecordQuarantine
+    | RecordDecision
+)

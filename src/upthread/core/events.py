@@ -1,0 +1,323 @@
+"""Events: what has happened, always in the past tense.
+
+Three alphabets. Agent events come from an adapter while a prompt runs or a history is read back;
+turn events are the stored life of one turn; run events the stored life of one pipeline run. The
+state of a turn or a run is the fold of its events and is never stored itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+
+# --- agent events ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEvent:
+    """The base. `upstream_session_id` is None when the agent did not say whose event it is."""
+
+    upstream_session_id: UpstreamSessionId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTextReplayed(AgentEvent):
+    """Something the user said earlier, read back from the agent's history."""
+
+    text: str
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextReceived(AgentEvent):
+    """A piece of the reply; pieces follow each other without separators."""
+
+    text: str
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningReceived(AgentEvent):
+    """A piece of the agent's reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallAnnounced(AgentEvent):
+    """The agent means to use a tool. `tool_kind` as in ACP; `locations` are paths, as given."""
+
+    call_id: str
+    title: str
+    tool_kind: str = "other"
+    arguments: JsonValue = None
+    locations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallUpdated(AgentEvent):
+    """More about a call. None means unchanged; `status` is pending, in_progress, completed or failed."""
+
+    call_id: str
+    status: str | None = None
+    title: str | None = None
+    tool_kind: str | None = None
+    arguments: JsonValue = None
+    locations: tuple[str, ...] | None = None
+    text: str | None = None
+    child_upstream_session_id: UpstreamSessionId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildStarted(AgentEvent):
+    """A sub-agent began: `upstream_session_id` is the parent's, `call_id` the call that made it."""
+
+    child_upstream_session_id: UpstreamSessionId
+    role: str
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildEnded(AgentEvent):
+    """A sub-agent ended, in whatever way."""
+
+    child_upstream_session_id: UpstreamSessionId
+    outcome: Outcome = Outcome.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChanged(AgentEvent):
+    """The agent's plan or to-do list, whole: (text, status) pairs in order."""
+
+    entries: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReported(AgentEvent):
+    """Tokens the session holds and the size of its window; None where the agent did not say."""
+
+    tokens_used: int | None
+    tokens_window: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TitleChanged(AgentEvent):
+    """The agent named its session."""
+
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionAnswered(AgentEvent):
+    """A permission request and who or what answered it, for the audit."""
+
+    call_id: str | None
+    title: str
+    answer: str
+    answered_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownReceived(AgentEvent):
+    """An update of a kind this version does not know, kept as it came."""
+
+    kind: str
+    raw: JsonValue
+
+
+# --- turn events -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnIntended:
+    """The turn was decided and its prompt recorded, before anything was sent.
+
+    `prompt_seq` is the message that holds the user's text; `prompt_digest` covers what is sent,
+    context included. `input_digest` is what `resume_if` compares, None when not asked for.
+    """
+
+    decision: str
+    reasons: tuple[str, ...]
+    prompt_seq: int
+    prompt_digest: str
+    inputs: JsonValue = None
+    input_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionAttached:
+    """An upstream session is ours to prompt. `how` is new, resumed or loaded.
+
+    The agent's process is named so that whoever takes over can end it: two writers on one upstream
+    session lose a branch.
+    """
+
+    upstream_session_id: UpstreamSessionId
+    how: str
+    agent: str
+    agent_pid: int | None = None
+    agent_started_at_ticks: int | None = None
+    agent_host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachFailed:
+    """The upstream session could not be attached; the turn decides again knowing `outcome`."""
+
+    upstream_session_id: UpstreamSessionId | None
+    outcome: Outcome
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSent:
+    """The prompt is about to leave. `sent_text` is recognised by after a crash.
+
+    `prompts_before` counts the user messages known in the upstream session before this one.
+    """
+
+    sent_text: str
+    prompts_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryStarted:
+    """Another process took the turn over after its holder died."""
+
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRecognised:
+    """What the agent's own history says of our prompt: see core/turn.py, Recognition."""
+
+    recognition: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """The turn is over. `reply_seqs` are the messages of the reply, first and last, None if empty."""
+
+    outcome: Outcome
+    reply: str
+    report: JsonValue = None
+    adopted: bool = False
+    detail: str = ""
+    tokens_used: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnParked:
+    """The turn waits for a human: `reason` says why, `detail` what is known."""
+
+    reason: str
+    detail: str
+    reset_at_ms: int | None = None
+
+
+TurnEvent: TypeAlias = (
+    TurnIntended
+    | SessionAttached
+    | AttachFailed
+    | PromptSent
+    | RecoveryStarted
+    | PromptRecognised
+    | TurnEnded
+    | TurnParked
+)
+
+
+# --- run events --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Something only a human can answer. `question_id` is unique within the run."""
+
+    question_id: str
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """A passage of a pipeline began. `pipeline` is its definition as data, so a run outlives edits."""
+
+    specification: str
+    pipeline: JsonValue
+    iteration: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted:
+    """A role is about to be asked. `asked_again` marks the one request for a missing report."""
+
+    role: str
+    turn_id: str
+    asked_again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnded:
+    """A role answered. `report` is None when it handed none back that can be read."""
+
+    role: str
+    turn_id: str
+    outcome: Outcome
+    report: JsonValue = None
+    report_error: str = ""
+    input_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionsAsked:
+    """The run waits for a human."""
+
+    role: str
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswered:
+    """A human answered one question."""
+
+    question_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParked:
+    """The run cannot go on by itself."""
+
+    reason: str
+    detail: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed:
+    """A person set a parked run going again."""
+
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The passage is over: approved or done."""
+
+    status: str
+    evidence: tuple[str, ...] = field(default=())
+
+
+RunEvent: TypeAlias = (
+    RunStarted
+    | StepStarted
+    | StepEnded
+    | QuestionsAsked
+    | QuestionAnswered
+    | RunParked
+    | RunResumed
+    | RunEnded
+)

@@ -1,0 +1,258 @@
+"""The nouns: identities, conversations, links, messages and their parts.
+
+Values only. Nothing here decides, reads or writes. Words are DESIGN's; see docs/glossary.md.
+All times are epoch milliseconds; order is always by sequence number, never by time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import NewType, TypeAlias
+
+ProjectId = NewType("ProjectId", str)
+ConversationId = NewType("ConversationId", str)
+TurnId = NewType("TurnId", str)
+RunId = NewType("RunId", str)
+UpstreamSessionId = NewType("UpstreamSessionId", str)
+
+JsonValue: TypeAlias = (
+    "None | bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] "
+    "| dict[str, JsonValue] | Mapping[str, JsonValue]"
+)
+
+MAIN_SLOT = 1
+"""The slot of a role's main conversation; siblings count up from it."""
+
+CHILD_SLOT = 0
+"""The slot of a child that nobody configured: recorded, never resumed by key."""
+
+
+class Outcome(StrEnum):
+    """What an agent did to us, one vocabulary everywhere."""
+
+    OK = "ok"
+    MISSING = "missing"
+    EXPIRED = "expired"
+    BUSY = "busy"
+    RATE_LIMITED = "rate_limited"
+    CREDIT_EXHAUSTED = "credit_exhausted"
+    CONTEXT_FULL = "context_full"
+    AUTH = "auth"
+    CORRUPTED = "corrupted"
+    PROCESS_DIED = "process_died"
+    POISONED = "poisoned"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    WORKSPACE_CHANGED = "workspace_changed"
+    TRANSIENT = "transient"
+    UNKNOWN = "unknown"
+
+
+class Durability(IntEnum):
+    """What a write survives once `commit` has returned."""
+
+    PROCESS = 0  # the death of any process
+    SYNCED = 1  # the loss of power
+
+
+class Speaker(StrEnum):
+    """Who a message is from, in the providers' words."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationKey:
+    """What a conversation is found by. `slot` 1 is the role's main conversation."""
+
+    project_id: ProjectId
+    workstream: str
+    role: str
+    slot: int = MAIN_SLOT
+
+    @property
+    def address(self) -> str:
+        """`spec-42/planner`, or `spec-42/reviewer~2` for a sibling."""
+        suffix = "" if self.slot == MAIN_SLOT else f"~{self.slot}"
+        return f"{self.workstream}/{self.role}{suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """Our stable identity. A reset opens the next generation under the same key."""
+
+    conversation_id: ConversationId
+    key: ConversationKey
+    generation: int
+    base_name: str
+    opened_at_ms: int
+    parent_conversation_id: ConversationId | None = None
+    parent_call_id: str | None = None
+
+    @property
+    def instance_name(self) -> str:
+        """`Kael-planner`: the name a person reads."""
+        suffix = f"~{self.key.slot}" if self.key.slot > MAIN_SLOT else ""
+        return f"{self.base_name}-{self.key.role}{suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One upstream session in a conversation's chain. `seq` counts from 1, oldest first."""
+
+    conversation_id: ConversationId
+    seq: int
+    upstream_session_id: UpstreamSessionId
+    agent: str
+    agent_version: str
+    working_directory: str
+    opened_because: str
+    opened_at_ms: int
+    ended_because: str | None = None
+    ended_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPart:
+    """Something said."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningPart:
+    """Something thought; never replayed to another model."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallPart:
+    """An action asked for. `tool_kind` is ACP's: read, edit, delete, move, search, execute, …"""
+
+    call_id: str
+    title: str
+    tool_kind: str
+    arguments: JsonValue = None
+    locations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResultPart:
+    """How an action ended. `status` is completed, failed or unknown."""
+
+    call_id: str
+    status: str
+    text: str
+    child_conversation_id: ConversationId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """A file, image or resource by reference; bytes stay with the agent."""
+
+    uri: str
+    mime_type: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownPart:
+    """Something of a kind this version does not know, kept as it came."""
+
+    kind: str
+    raw: JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedPart:
+    """A part whose content was forgotten; its digest still verifies the chain."""
+
+    kind: str
+
+
+Part: TypeAlias = (
+    TextPart | ReasoningPart | ToolCallPart | ToolResultPart | FilePart | UnknownPart | ErasedPart
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What was said at one place in a conversation.
+
+    `seq` counts from 1 without gaps within the conversation. `upstream_session_id` is None for a
+    message recorded before any upstream session was known.
+    """
+
+    conversation_id: ConversationId
+    seq: int
+    speaker: Speaker
+    turn_id: TurnId
+    upstream_session_id: UpstreamSessionId | None
+    recorded_at_ms: int
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """All that was said in it, without reasoning or tools."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectIdentity:
+    """What a project is known by. Outside a git repository only `path` is set.
+
+    `root_commit` is the oldest root reachable from HEAD, None before the first commit; `remote` is
+    the normalised URL of the remote `origin`, None without one; `path` is the real path of the
+    repository's common directory's parent, or of the working directory.
+    """
+
+    path: str
+    root_commit: str | None = None
+    remote: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds a lease. A process is known by pid, start time and boot, so no pid reuse fools us."""
+
+    host: str
+    boot_id: str
+    pid: int
+    started_at_ticks: int
+    doing: str = ""
+
+    def in_words(self) -> str:
+        """`pid 4711 on build-3 (run spec-42)`."""
+        return f"pid {self.pid} on {self.host}" + (f" ({self.doing})" if self.doing else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A lease as it stands. `token` grows with every new holder, `heartbeat` with every sign of life."""
+
+    name: str
+    token: int
+    heartbeat: int
+    holder: Holder | None  # None: released
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """Our right to commit: the lease `name` must still be held under `token`."""
+
+    name: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The handshake's outcome. `reasons` are codes, the deciding one first; see core/handshake.py."""
+
+    decision: str
+    reasons: tuple[str, ...]
+    hint: str = ""
+    inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])

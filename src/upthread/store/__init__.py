@@ -1,0 +1,1 @@
+"""What upthread remembers: one port (`base`), one folder or module per backend."""

@@ -1,0 +1,228 @@
+"""The store port: what every backend promises, numbered.
+
+A store remembers and never decides. It is synchronous; async callers cross one thread hop per
+batch (`runtime.system.System.in_thread`). The numbered promises are tests in
+`upthread.testing.store_conformance`, which runs whole on every backend.
+
+S1   `commit` is atomic: all writes of a batch are there afterwards, or none.
+S2   `commit` is idempotent: the same batch again changes nothing and raises nothing.
+S3   The same key with other content raises ConflictError, and nothing of that batch is there.
+S4   With fences, the batch is written only while every named lease is held under that token;
+     otherwise FencedError, and nothing of the batch is there.
+S5   A batch that holds a SYNCED write survives the loss of power once `commit` has returned, as does
+     everything committed before it; any batch survives the death of every process.
+S6   Messages of a conversation are numbered from 1 without a gap; parts of a message from 0. A
+     write that would leave a gap raises ConflictError.
+S7   Reads return what was committed before they began, from any process, in sequence order, never
+     in order of time.
+S8   Text comes back identical: NUL, lone surrogates, any size that was accepted.
+S9   Every part has the SHA-256 of its content, chained per conversation; `verify` names the first
+     message that does not match, None when all do. A changed row is an error, never a skipped row.
+S10  One key and generation has one conversation, whoever asks at the same moment.
+S11  One workstream has one base name, and within a project no two have the same.
+S12  `resolve` returns the highest generation of the key and its newest open link, and costs the
+     same for one conversation and for a million.
+S13  A lease has one holder. `acquire_lease` with `seen=None` succeeds on a free or released lease;
+     with `seen`, also on one that has not moved since it was seen. Each success raises the token.
+S14  A heartbeat or release under an old token raises FencedError and changes nothing.
+S15  `pending_transitions` holds a run exactly while no later event of it was committed.
+S16  Opening a new store from many processes at once succeeds in each of them.
+S17  A store written by a newer version is refused with StoreError and left as it is.
+S18  A failed write (full disk, I/O error, read-only file system) raises StoreError; what was
+     committed before is still there, and the store works again when the cause is gone.
+S19  Names and texts are data: quotes, `../`, NUL or 4 kB in a name never reach SQL or a path.
+S20  Conversations of two projects never meet, whatever their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from upthread.core.commands import RecordDecision, Write
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Fence,
+    Holder,
+    JsonValue,
+    Lease,
+    Link,
+    Message,
+    ProjectId,
+    ProjectIdentity,
+    RunId,
+    TurnId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """An address as it stands. `link` is the newest link that has not ended, None if there is none."""
+
+    conversation: Conversation
+    link: Link | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A turn's identity. Its state is the fold of its events."""
+
+    turn_id: TurnId
+    conversation_id: ConversationId
+    opened_at_ms: int
+    run_id: RunId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run's identity. Its state is the fold of its events."""
+
+    run_id: RunId
+    project_id: ProjectId
+    workstream: str
+    opened_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workstream:
+    """A workstream and the base name its instances share."""
+
+    project_id: ProjectId
+    workstream: str
+    base_name: str
+    opened_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownProject:
+    """One identity under which a project is known; a project may have several."""
+
+    project_id: ProjectId
+    identity: ProjectIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """An event whose owner is unknown."""
+
+    turn_id: TurnId
+    ordinal: int
+    reason: str
+    raw: JsonValue
+
+
+class Store(Protocol):
+    """The port. All methods may raise StoreError; times are epoch milliseconds."""
+
+    def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
+        """Write all or nothing (S1-S6). An empty batch with fences only checks them."""
+        ...
+
+    def resolve(self, key: ConversationKey) -> Resolved | None:
+        """Return the conversation behind a key, None if none was ever opened (S12)."""
+        ...
+
+    def conversation(self, conversation_id: ConversationId) -> Conversation | None:
+        """Return one conversation by its id."""
+        ...
+
+    def conversations(self, project_id: ProjectId, workstream: str) -> tuple[Conversation, ...]:
+        """Return all conversations of a workstream, children and old generations included.
+
+        Ordered by the moment they were opened, as committed.
+        """
+        ...
+
+    def workstream(self, project_id: ProjectId, workstream: str) -> Workstream | None:
+        """Return one workstream."""
+        ...
+
+    def workstreams(self, project_id: ProjectId) -> tuple[Workstream, ...]:
+        """Return a project's workstreams, oldest first."""
+        ...
+
+    def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
+        """Return the known identities that share the path or the root commit with `identity`."""
+        ...
+
+    def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
+        """Return all links of a conversation, oldest first."""
+        ...
+
+    def link_owner(self, upstream_session_id: str) -> Conversation | None:
+        """Return the conversation whose newest link holds this upstream session, None if none."""
+        ...
+
+    def messages(
+        self, conversation_id: ConversationId, *, after_seq: int = 0, newest: int | None = None
+    ) -> tuple[Message, ...]:
+        """Return messages with `seq > after_seq`, oldest first; with `newest`, only the last so many."""
+        ...
+
+    def message_count(self, conversation_id: ConversationId) -> int:
+        """Return the last message's `seq`, 0 for none."""
+        ...
+
+    def turns(
+        self, conversation_id: ConversationId, *, newest: int | None = None
+    ) -> tuple[Turn, ...]:
+        """Return turns, oldest first; with `newest`, only the last so many."""
+        ...
+
+    def turn_count(self, conversation_id: ConversationId) -> int:
+        """Return how many turns were opened in a conversation."""
+        ...
+
+    def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
+        """Return a turn's events in order; empty for an unknown turn."""
+        ...
+
+    def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
+        """Return a workstream's runs, oldest first."""
+        ...
+
+    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+        """Return a run's events in order; empty for an unknown run."""
+        ...
+
+    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
+        """Return the runs with a transition due and no later event, oldest first (S15)."""
+        ...
+
+    def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
+        """Return decisions that led to no turn, oldest first."""
+        ...
+
+    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
+        """Return a turn's quarantined events, in order."""
+        ...
+
+    def verify(self, conversation_id: ConversationId) -> int | None:
+        """Return the `seq` of the first message whose digest or chain is wrong, None if all hold."""
+        ...
+
+    def acquire_lease(
+        self, name: str, holder: Holder, *, seen: Lease | None = None
+    ) -> Lease | None:
+        """Take a lease (S13). None: it is held; read it to see by whom."""
+        ...
+
+    def heartbeat(self, fence: Fence) -> None:
+        """Show life (S14)."""
+        ...
+
+    def release_lease(self, fence: Fence) -> None:
+        """Give a lease back (S14)."""
+        ...
+
+    def lease(self, name: str) -> Lease | None:
+        """Return a lease as it stands, None if never taken."""
+        ...
+
+    def close(self) -> None:
+        """Close the store. Idempotent; what was committed stays."""
+        ...
