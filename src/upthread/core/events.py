@@ -58,7 +58,10 @@ class ToolCallAnnounced(AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallUpdated(AgentEvent):
-    """More about a call. None means unchanged; `status` is pending, in_progress, completed or failed."""
+    """More about a call; None means unchanged.
+
+    `status` is pending, in_progress, completed or failed.
+    """
 
     call_id: str
     status: str | None = None
@@ -198,7 +201,7 @@ class PromptRecognised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
-    """The turn is over. `reply_seqs` are the messages of the reply, first and last, None if empty."""
+    """The turn is over. `adopted` marks a reply found in the agent's history after a crash."""
 
     outcome: Outcome
     reply: str
@@ -243,7 +246,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """A passage of a pipeline began. `pipeline` is its definition as data, so a run outlives edits."""
+    """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits."""
 
     specification: str
     pipeline: JsonValue

@@ -18,8 +18,8 @@ RunId = NewType("RunId", str)
 UpstreamSessionId = NewType("UpstreamSessionId", str)
 
 JsonValue: TypeAlias = (
-    "None | bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] "
-    "| dict[str, JsonValue] | Mapping[str, JsonValue]"
+    "bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] "
+    "| dict[str, JsonValue] | Mapping[str, JsonValue] | None"
 )
 
 MAIN_SLOT = 1
@@ -132,7 +132,7 @@ class ReasoningPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallPart:
-    """An action asked for. `tool_kind` is ACP's: read, edit, delete, move, search, execute, …"""
+    """An action asked for. `tool_kind` is ACP's: read, edit, delete, execute and so on."""
 
     call_id: str
     title: str
@@ -217,7 +217,7 @@ class ProjectIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lease. A process is known by pid, start time and boot, so no pid reuse fools us."""
+    """Who holds a lease. Pid, start time and boot together: no reused pid fools us."""
 
     host: str
     boot_id: str
@@ -232,7 +232,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A lease as it stands. `token` grows with every new holder, `heartbeat` with every sign of life."""
+    """A lease as it stands. `token` grows with each holder, `heartbeat` with each sign of life."""
 
     name: str
     token: int
@@ -250,7 +250,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The handshake's outcome. `reasons` are codes, the deciding one first; see core/handshake.py."""
+    """The handshake's outcome. `reasons` are codes, the deciding one first."""
 
     decision: str
     reasons: tuple[str, ...]
