@@ -6,7 +6,7 @@ All times are epoch milliseconds; order is always by sequence number, never by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NewType, TypeAlias
@@ -18,9 +18,9 @@ RunId = NewType("RunId", str)
 UpstreamSessionId = NewType("UpstreamSessionId", str)
 
 JsonValue: TypeAlias = (
-    "bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] "
-    "| dict[str, JsonValue] | Mapping[str, JsonValue] | None"
+    "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 )
+"""What JSON can say; tuples stand for arrays, so that values can be frozen."""
 
 MAIN_SLOT = 1
 """The slot of a role's main conversation; siblings count up from it."""
