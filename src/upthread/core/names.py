@@ -18,14 +18,13 @@ WORKSTREAM_BYTES_MAX = 200
 ROLE_CHARACTERS_MAX = 64
 SHOWN_CHARACTERS_MAX = 80
 
-BASE_NAMES = tuple(  # noqa: SIM905 - a paragraph of names reads better than sixty lines
-    (
-        "Aitana Kael Lyra Zev Thalia Iago Elowen Mael Noor Bram Saskia Teo Imani Rune Odile Juno "
-        "Anselm Petra Cato Wren Ilse Dario Freya Hugo Maren Silas Vera Otis Leda Nils Amara Emil "
-        "Tove Rafael Signe Luca Hanne Pavel Marisol Corin Alba Jonas Yara Felix Inga Matteo Suri "
-        "Leif Carmen Ivo Nadia Orson Bea Tariq Linnea Aldo Mira Edda Casper Zora Quinn Rosalind "
-        "Viggo Asta"
-    ).split()
+BASE_NAMES = tuple(
+    """
+    Aitana Kael Lyra Zev Thalia Iago Elowen Mael Noor Bram Saskia Teo Imani Rune Odile Juno Anselm
+    Petra Cato Wren Ilse Dario Freya Hugo Maren Silas Vera Otis Leda Nils Amara Emil Tove Rafael
+    Signe Luca Hanne Pavel Marisol Corin Alba Jonas Yara Felix Inga Matteo Suri Leif Carmen Ivo
+    Nadia Orson Bea Tariq Linnea Aldo Mira Edda Casper Zora Quinn Rosalind Viggo Asta
+    """.split()
 )
 """Given out in an order of the workstream's own; then again with a number, `Kael2`."""
 

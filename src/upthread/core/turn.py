@@ -46,6 +46,7 @@ class TurnState(StrEnum):
     ATTACHED = "attached"
     SENT = "sent"
     UNCERTAIN = "uncertain"
+    RECOGNISED = "recognised"
     ENDED = "ended"
     PARKED = "parked"
 
@@ -58,6 +59,7 @@ class TurnCommand(StrEnum):
     SEND = "send"
     STREAM = "stream"
     RECOGNISE = "recognise"
+    CONCLUDE = "conclude"
     NOTHING = "nothing"
 
 
@@ -85,7 +87,13 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
     TurnState.UNCERTAIN: {
         SessionAttached: TurnState.UNCERTAIN,
         RecoveryStarted: TurnState.UNCERTAIN,
-        PromptRecognised: TurnState.ATTACHED,
+        PromptRecognised: TurnState.RECOGNISED,
+        TurnEnded: TurnState.ENDED,
+        TurnParked: TurnState.PARKED,
+    },
+    TurnState.RECOGNISED: {
+        PromptSent: TurnState.SENT,
+        RecoveryStarted: TurnState.UNCERTAIN,
         TurnEnded: TurnState.ENDED,
         TurnParked: TurnState.PARKED,
     },
@@ -99,6 +107,7 @@ NEXT_COMMAND: Final[Mapping[TurnState, TurnCommand]] = {
     TurnState.ATTACHED: TurnCommand.SEND,
     TurnState.SENT: TurnCommand.STREAM,
     TurnState.UNCERTAIN: TurnCommand.RECOGNISE,
+    TurnState.RECOGNISED: TurnCommand.CONCLUDE,
     TurnState.ENDED: TurnCommand.NOTHING,
     TurnState.PARKED: TurnCommand.NOTHING,
 }
@@ -146,21 +155,21 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     following = TRANSITIONS[view.state].get(type(event))
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
     view = replace(view, state=following, events=view.events + 1)
-    match event:
-        case TurnIntended():
-            return replace(view, intended=event)
-        case SessionAttached():
-            return replace(view, attached=event)
-        case PromptSent():
-            return replace(view, sent=view.sent or event, sends=view.sends + 1, recognised=None)
-        case PromptRecognised():
-            return replace(view, recognised=Recognition(event.recognition))
-        case TurnEnded():
-            return replace(view, ended=event)
-        case TurnParked():
-            return replace(view, parked=event)
-        case _:
-            return view
+    if isinstance(event, PromptSent):
+        return replace(view, sent=view.sent or event, sends=view.sends + 1)
+    if isinstance(event, PromptRecognised):
+        return replace(view, recognised=Recognition(event.recognition))
+    kept = _KEPT.get(type(event))
+    return replace(view, **{kept: event}) if kept else view
+
+
+_KEPT: Final[Mapping[type[TurnEvent], str]] = {
+    TurnIntended: "intended",
+    SessionAttached: "attached",
+    TurnEnded: "ended",
+    TurnParked: "parked",
+}
+"""Where the newest event of a kind is kept in the view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
