@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from upthread.core.events import (
     AgentEvent,
@@ -160,7 +160,8 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     if isinstance(event, PromptRecognised):
         return replace(view, recognised=Recognition(event.recognition))
     kept = _KEPT.get(type(event))
-    return replace(view, **{kept: event}) if kept else view
+    changes: dict[str, Any] = {kept: event} if kept else {}
+    return replace(view, **changes)
 
 
 _KEPT: Final[Mapping[type[TurnEvent], str]] = {
