@@ -7,6 +7,7 @@ state of a turn or a run is the fold of its events and is never stored itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -246,11 +247,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits."""
+    """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits.
+
+    `told` are the digests of the sections each role has already been told in earlier runs.
+    """
 
     specification: str
     pipeline: JsonValue
     iteration: int = 1
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
