@@ -291,7 +291,10 @@ def _after(view: RunView, last: StepEnded) -> PipelineCommand:
     fault = last.report_error or _missing_verdict(view, step, last)
     if fault:
         return _ask_again(view, step, fault)
-    report = view.handed[step.role].report
+    return _after_report(view, step, view.handed[step.role].report)
+
+
+def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
     if report.status == "blocked":
         if view.steps_run == 0:
             return run_step(view, step)
