@@ -35,7 +35,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """Which lease, what for, and how long to wait for a living holder: 0 not at all, None for ever."""
+    """Which lease, what for, and how long to wait for a living holder; None is for ever."""
 
     name: str
     doing: str

@@ -26,7 +26,7 @@ _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_id(prefix: str) -> str:
-    """Return a fresh id, `con_…`: 48 bits of time, so ids of one host sort roughly, 80 of chance."""
+    """Return a fresh id, `con_…`: 48 bits of time and 80 of chance, as a ULID has them."""
     number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
     digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)]
     return f"{prefix}_{''.join(digits)}"
