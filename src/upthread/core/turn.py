@@ -156,7 +156,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
     view = replace(view, state=following, events=view.events + 1)
     if isinstance(event, PromptSent):
-        return replace(view, sent=view.sent or event, sends=view.sends + 1)
+        return replace(view, sent=event, sends=view.sends + 1)
     if isinstance(event, PromptRecognised):
         return replace(view, recognised=Recognition(event.recognition))
     kept = _KEPT.get(type(event))
@@ -183,7 +183,7 @@ class Recognised:
     tail: tuple[AgentEvent, ...] = ()
 
 
-def recognise(history: Sequence[AgentEvent], sent: PromptSent) -> Recognised:
+def recognise(history: Sequence[AgentEvent], *, sent_text: str, prompts_before: int) -> Recognised:
     """Judge from an agent's history whether a prompt arrived and was answered.
 
     The prompt is looked for among the user messages after the `prompts_before` known ones, by its
@@ -194,10 +194,10 @@ def recognise(history: Sequence[AgentEvent], sent: PromptSent) -> Recognised:
     ours = [
         (index, end)
         for index, (end, text) in enumerate(prompts)
-        if _folded(sent.sent_text) in _folded(text) and index >= sent.prompts_before
+        if _folded(sent_text) in _folded(text) and index >= prompts_before
     ]
     if not ours:
-        known = len(prompts) <= sent.prompts_before
+        known = len(prompts) <= prompts_before
         return Recognised(recognition=Recognition.ABSENT if known else Recognition.UNDECIDABLE)
     index, end = ours[-1]
     if index != len(prompts) - 1:
