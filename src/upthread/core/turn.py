@@ -4,9 +4,9 @@ Theory of operation. A turn's state is the fold of its events through TRANSITION
 has one command in NEXT_COMMAND, and the runtime does nothing else than carry that command out and
 commit the event it led to. So whoever finds a turn after a crash does exactly what its first
 holder would have done next, with one exception: a prompt may have left (SENT). Then the agent's
-own history decides (core/recognition.py): reply complete → adopt it; prompt there, reply incomplete → one
-continuation prompt; absent → send once more; cannot be told → park for a human. A prompt leaves at
-most SENDS_MAX times in all.
+own history decides (core/recognition.py): reply complete → adopt it; prompt there, reply
+incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
+A prompt leaves at most SENDS_MAX times in all.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ def sole_error() -> Generator[None]:
 def _sole(error: BaseException) -> BaseException | None:
     if not isinstance(error, BaseExceptionGroup):
         return error
-    members = cast("tuple[BaseException, ...]", error.exceptions)
-    return _sole(members[0]) if len(members) == 1 else None
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _sole(group.exceptions[0]) if len(group.exceptions) == 1 else None
 
 
 @functools.cache
