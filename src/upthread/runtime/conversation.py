@@ -124,7 +124,7 @@ class Conversations:
                 raise
 
     async def _refuse(self, request: ClaimRequest, *, holder: str | None) -> None:
-        """Raise if the handshake refuses, and keep that decision where the conversation is known."""
+        """Raise if the handshake refuses; the refusal is kept where the conversation is known."""
         key = _key(request, request.address.slot)
         resolved = await self._system.in_thread(lambda: self._store.resolve(key))
         known = resolved.conversation.conversation_id if resolved else None

@@ -52,6 +52,9 @@ from upthread.runtime.recording import Recording
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
+LAST_REPLY_MESSAGES_MAX = 64
+"""How far back a last reply is looked for, tool results counted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted:
@@ -223,10 +226,9 @@ class LiveTurn:
     async def message(self, seq: int) -> Message:
         """Read one message back as it was recorded."""
         conversation_id = self.conversation.conversation_id
-        found = await self._system.in_thread(
-            lambda: self._store.messages(conversation_id, after_seq=seq - 1)
-        )
-        return found[0]
+        found = await self._system.in_thread(lambda: self._store.message(conversation_id, seq))
+        assert found is not None, f"{conversation_id} has no message {seq}"
+        return found
 
     async def messages_of_turn(self) -> tuple[Message, ...]:
         """Read the messages of this turn after its prompt."""
@@ -237,9 +239,10 @@ class LiveTurn:
         )
         return tuple(message for message in found if message.turn_id == self.turn_id)
 
-    def next_link_seq(self) -> int:
-        """Return the number of the link that opens next. Blocking, one indexed read."""
-        return len(self._store.links(self.conversation.conversation_id)) + 1
+    async def next_link_seq(self) -> int:
+        """Return the number of the link that opens next."""
+        conversation_id = self.conversation.conversation_id
+        return len(await self._system.in_thread(lambda: self._store.links(conversation_id))) + 1
 
     def prompts_before(self) -> int:
         """Return how many prompts the upstream session is known to have answered."""
@@ -253,27 +256,27 @@ class LiveTurn:
         answered = view.ended is not None and view.ended.outcome is Outcome.OK
         return view.sent.prompts_before + (1 if answered else 0)
 
-    def briefing(self, decision: str) -> str:
+    async def briefing(self, decision: str) -> str:
         """Return the briefing for a session that does not know what came before; else empty."""
         if decision not in NEW_SESSION_DECISIONS or self.turn_number <= 1:
             return ""
         independent = self.request.claim.role.continuity == "fresh"
+        goal = self.request.goal or (await self.message(1)).text
         return build_briefing(
             BriefingInputs(
-                goal=self.request.goal or self._first_text(),
+                goal=goal,
                 reports=self.request.reports,
-                last_reply="" if independent else self._last_reply(),
+                last_reply="" if independent else await self._last_reply(),
             )
         )
 
-    def _first_text(self) -> str:
-        conversation_id = self.conversation.conversation_id
-        first = self._store.messages(conversation_id, after_seq=0, newest=None)[:1]
-        return first[0].text if first else ""
-
-    def _last_reply(self) -> str:
+    async def _last_reply(self) -> str:
+        """Return the newest reply among the last messages; children's are elsewhere."""
         prompt_seq = self.require_intended().prompt_seq
-        earlier = self._store.messages(self.conversation.conversation_id, newest=20)
+        conversation_id = self.conversation.conversation_id
+        earlier = await self._system.in_thread(
+            lambda: self._store.messages(conversation_id, newest=LAST_REPLY_MESSAGES_MAX)
+        )
         replies = [
             message.text
             for message in earlier

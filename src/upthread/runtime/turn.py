@@ -36,6 +36,7 @@ from upthread.core.types import (
     Outcome,
     TextPart,
     TurnId,
+    UpstreamSessionId,
 )
 from upthread.errors import FencedError, UpstreamError, UsageError
 from upthread.runtime.attach import Attached, attach, attach_with_history
@@ -96,6 +97,9 @@ class Turns:
                 address=address,
             )
         live.turn_id, live.view = last
+        live.inputs = replace(
+            live.claim.inputs(live.request.claim), condition_now=live.request.condition
+        )
 
     async def _end_interrupted(self, live: LiveTurn) -> None:
         """End a turn that a crash or a park left open: the new prompt takes its place."""
@@ -181,7 +185,7 @@ class Turns:
             await self._recover(live, connection)
 
     async def _fail(self, live: LiveTurn, error: UpstreamError) -> None:
-        """End the turn with the agent's failure; what may have been sent is parked, not forgotten."""
+        """End the turn with the agent's failure; what may have been sent is parked."""
         live.error = error
         if live.view.is_over:
             return
@@ -195,7 +199,7 @@ class Turns:
     async def _cancelled(self, live: LiveTurn) -> None:
         """Commit the end of a turn that a person interrupted, unless it was taken over."""
         with anyio.move_on_after(CLEAN_UP_S, shield=True):
-            if live.view.is_over or live.view.state not in turns.TRANSITIONS:
+            if live.view.is_over or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE:
                 return
             left = live.recording.close() if live.recording else ()
             ended = TurnEnded(outcome=Outcome.CANCELLED, detail="interrupted by the caller")
@@ -219,7 +223,7 @@ class Turns:
         except UpstreamError as error:
             await self._decide_again(live, error)
             return
-        writes = self._bank(live, connection, attached) if attached.how == "new" else ()
+        writes = await self._bank(live, connection, attached) if attached.how == "new" else ()
         await live.commit(live.attached_event(connection, attached), writes=writes)
         live.tell_started()
 
@@ -249,7 +253,7 @@ class Turns:
         )
         await live.commit(failed, again, writes=(end,))
 
-    def _bank(
+    async def _bank(
         self, live: LiveTurn, connection: AgentConnection, attached: Attached
     ) -> tuple[Write, ...]:
         """Return the writes that close the old link and bank the new upstream id."""
@@ -267,7 +271,7 @@ class Turns:
             )
         live.link = Link(
             conversation_id=live.conversation.conversation_id,
-            seq=live.next_link_seq(),
+            seq=await live.next_link_seq(),
             upstream_session_id=attached.upstream_session_id,
             agent=live.request.claim.agent,
             agent_version=connection.capabilities.version,
@@ -285,7 +289,7 @@ class Turns:
             role=live.request.claim.role,
             task=live.request.task,
             decision=intended.decision,
-            briefing=live.briefing(intended.decision),
+            briefing=await live.briefing(intended.decision),
         )
         writes: tuple[Write, ...] = ()
         if context:
@@ -298,19 +302,15 @@ class Turns:
     async def _stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> None:
         live.recording = recording = self._recording(live)
         upstream_session_id = live.require_link().upstream_session_id
-        try:
-            with sole_error():
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(recording.keep_flushing)
-                    result = await connection.prompt(
-                        upstream_session_id, text, on_event=recording.take
-                    )
-                    tasks.cancel_scope.cancel()
-        except UpstreamError as error:
-            result = PromptResult(
-                outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms
-            )
-        await self._conclude(live, result, recording.close())
+        results: list[PromptResult] = []
+        with sole_error():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(recording.keep_flushing)
+                results.append(
+                    await _prompt(connection, upstream_session_id, text, recording=recording)
+                )
+                tasks.cancel_scope.cancel()
+        await self._conclude(live, results[0], recording.close())
 
     def _recording(self, live: LiveTurn) -> Recording:
         recorder = Recorder(
@@ -412,3 +412,19 @@ class Turns:
         writes = recorder.finish(at_ms=now_ms)
         live.advance_past(writes)
         return writes
+
+
+async def _prompt(
+    connection: AgentConnection,
+    upstream_session_id: UpstreamSessionId,
+    text: str,
+    *,
+    recording: Recording,
+) -> PromptResult:
+    """Prompt, and turn the agent's failure into the outcome it is."""
+    try:
+        return await connection.prompt(upstream_session_id, text, on_event=recording.take)
+    except UpstreamError as error:
+        return PromptResult(
+            outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms
+        )
