@@ -101,6 +101,7 @@ class OpenOptions:
 class TellRequest:
     """One delegation. `at_intent` and `at_end` add a run's writes to the turn's own commits.
 
+    `durability` is what a user message and a tool call are committed with.
     `condition` is the digest of what `resume_if` looks at; `reports` are what a briefing may tell.
     """
 
@@ -114,6 +115,7 @@ class TellRequest:
     run_id: RunId | None = None
     is_fresh_asked: bool = False
     condition: str | None = None
+    durability: Durability = Durability.PROCESS
     goal: str = ""
     reports: tuple[tuple[str, Report], ...] = ()
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
@@ -214,6 +216,7 @@ class LiveTurn:
             upstream_session_id=self.link.upstream_session_id if self.link else None,
             recorded_at_ms=self._system.now_ms(),
             parts=parts,
+            durability=self.request.durability,
         )
 
     def advance_past(self, writes: Sequence[Write]) -> None:

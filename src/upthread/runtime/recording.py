@@ -14,7 +14,7 @@ import anyio
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
 from upthread.core.recorder import Recorder
-from upthread.core.types import Fence
+from upthread.core.types import Durability, Fence
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -45,12 +45,13 @@ class Recording:
         self._lock = anyio.Lock()
 
     async def take(self, event: AgentEvent) -> None:
-        """Record one event; commits when a batch is full."""
+        """Record one event; commits when a batch is full or a write is to be synced."""
         self._recorder.record(event, at_ms=self._system.now_ms())
         self._is_dirty = True
         self._on_event(event)
         self._pending += self._recorder.drain()
-        if len(self._pending) >= BATCH_WRITES_MAX:
+        is_urgent = any(write.durability is Durability.SYNCED for write in self._pending)
+        if is_urgent or len(self._pending) >= BATCH_WRITES_MAX:
             await self._commit()
 
     async def keep_flushing(self) -> None:

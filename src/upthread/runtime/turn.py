@@ -318,6 +318,7 @@ class Turns:
             turn_id=live.turn_id,
             link=live.require_link(),
             next_seq=live.next_seq,
+            call_durability=live.request.durability,
         )
         live.recorder = recorder
         return Recording(
