@@ -35,7 +35,6 @@ ROLE_FOLDERS = (".claude/agents", ".opencode/agent", ".opencode/agents", "agents
 FILE_BYTES_MAX = 1024 * 1024
 
 DurabilityPolicy: TypeAlias = Literal["default", "strict"]
-DURABILITY_DEFAULT: DurabilityPolicy = "default"
 PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
 
 
@@ -104,6 +103,7 @@ def load_settings(
         for name, overlay in config.roles.items():
             roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
     pipeline = _last(config.pipeline for _, config in files)
+    durability: DurabilityPolicy = _last(c.durability for _, c in files) or "default"
     assert pipeline is not None, "the shipped file has one"
     _check(pipeline, roles, files[-1][0])
     return Settings(
@@ -111,7 +111,7 @@ def load_settings(
         home=str(home),
         database=database or environment.get("UPTHREAD_DB") or str(home / "upthread.db"),
         agent=_last(config.agent for _, config in files),
-        durability=_last(config.durability for _, config in files) or DURABILITY_DEFAULT,
+        durability=durability,
         depth_max=_last(config.depth_max for _, config in files) or 1,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
         pipeline=pipeline,
