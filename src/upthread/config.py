@@ -103,7 +103,9 @@ def load_settings(
         for name, overlay in config.roles.items():
             roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
     pipeline = _last(config.pipeline for _, config in files)
-    durability: DurabilityPolicy = _last(c.durability for _, c in files) or "default"
+    durability: DurabilityPolicy = "default"
+    for _, config in files:
+        durability = config.durability or durability
     assert pipeline is not None, "the shipped file has one"
     _check(pipeline, roles, files[-1][0])
     return Settings(

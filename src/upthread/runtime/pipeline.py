@@ -7,6 +7,7 @@ that finds one goes on where the last one stopped.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -49,7 +50,7 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
-from upthread.errors import NotFoundError, UsageError
+from upthread.errors import ConflictError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
 from upthread.runtime.live_turn import TellRequest, TurnResult
 from upthread.runtime.system import System
@@ -71,6 +72,8 @@ class StepRequest:
     at_intent: Callable[[TurnId], Sequence[Write]]
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]]
 
+
+ANSWER_TRIES_MAX = 8
 
 PrepareStep = Callable[[StepRequest], TellRequest]
 
@@ -139,14 +142,21 @@ class Runs:
 
         Needs no lease: an answer is one append, and the run reads it when it goes on.
         """
-        run_id, view = await self._system.in_thread(lambda: self._newest(project_id, workstream))
-        question = _open_question(view, workstream, question_id)
-        event = QuestionAnswered(question_id=question, text=text)
-        writes = self._records(run_id, view, (event,), durability=Durability.SYNCED)
-        if len(view.open_questions) == 1:
-            writes = (*writes, self._enqueue(run_id, view.events + 1))
-        await self._system.in_thread(lambda: self._store.commit(writes))
-        return pipelines.apply(view, event)
+
+        def append() -> RunView:
+            run_id, view = self._newest(project_id, workstream)
+            question = _open_question(view, workstream, question_id)
+            event = QuestionAnswered(question_id=question, text=text)
+            writes = self._records(run_id, view, (event,), durability=Durability.SYNCED)
+            if len(view.open_questions) == 1:
+                writes = (*writes, self._enqueue(run_id, view.events + 1))
+            self._store.commit(writes)
+            return pipelines.apply(view, event)
+
+        for _ in range(ANSWER_TRIES_MAX):
+            with suppress(ConflictError):  # another answer came first: read again, append after it
+                return await self._system.in_thread(append)
+        return await self._system.in_thread(append)
 
     def view(self, project_id: ProjectId, workstream: str) -> RunView | None:
         """Return the newest run's view, None before the first. Blocking."""
@@ -297,12 +307,8 @@ class Runs:
 
         def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
             event = _step_ended(role, turn_id, ended, reply, command.input_digest)
-            is_continued = view.started is not None
-            after = (
-                view
-                if is_continued
-                else pipelines.apply(view, StepStarted(role=role, turn_id=turn_id))
-            )
+            started = StepStarted(role=role, turn_id=turn_id)
+            after = view if view.started is not None else pipelines.apply(view, started)
             records = self._records(live.run_id, after, (event,))
             return (*records, self._enqueue(live.run_id, after.events + 1))
 
