@@ -276,7 +276,7 @@ class Runs:
         await self._after_turn(live, request, command.role, result)
 
     def _ended_elsewhere(self, turn_id: TurnId) -> Outcome | None:
-        """Return how a step's turn was ended by a prompt that took its place, None if it was not."""
+        """Return how a step's turn ended when another prompt took its place, else None."""
         ended = fold_turn(self._store.turn_events(turn_id)).ended
         return ended.outcome if ended else None
 
