@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 import anyio
 import anyio.from_thread
 
-from upthread.agents.registry import end_agent_process
+from upthread.agents.registry import end_process_group
 from upthread.client.project import Project
 from upthread.config import load_settings
 from upthread.core.commands import RecordProject
@@ -46,7 +46,7 @@ async def open_project(
     no rule answers parks the turn. Raises ConfigError, StoreError and UsageError.
     """
     env = dict(os.environ if environment is None else environment)
-    system = System(end_process_group=end_agent_process)
+    system = System(end_process_group=end_process_group)
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(repository.root, environment=env, database=database)
     path = database_path(settings.database)

@@ -71,7 +71,7 @@ class Preparing:
         return chosen or self._only_installed()
 
     def _only_installed(self) -> str:
-        names = [agent.name for agent in registry.installed_agents(self._environment)]
+        names = registry.agents_on_path(self._environment.get("PATH"))
         if len(names) == 1:
             return names[0]
         if not names:
@@ -89,8 +89,8 @@ class Preparing:
         """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
         configured = self._settings.agents.get(agent)
         if configured is not None:
-            return registry.acp_adapter(agent, configured.command, configured.environment)
-        return registry.adapter_for(agent, self._environment)
+            return registry.configured_adapter(agent, configured.command, configured.environment)
+        return registry.adapter_for(agent)
 
     def tell(  # the one place where all that a delegation needs comes together
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from upthread.agents.base import ListedSession
 from upthread.client.preparing import Preparing
@@ -19,6 +20,7 @@ from upthread.core.types import (
     ConversationKey,
     Decision,
     Fence,
+    JsonValue,
     Link,
     Message,
     Outcome,
@@ -205,8 +207,11 @@ class Project:
         intended = view.last_turn.intended if view.last_turn else None
         last = None
         if intended is not None:
-            known = intended.inputs if isinstance(intended.inputs, Mapping) else {}
-            last = Decision(decision=intended.decision, reasons=intended.reasons, inputs=known)
+            last = Decision(
+                decision=intended.decision,
+                reasons=intended.reasons,
+                inputs=cast("Mapping[str, JsonValue]", intended.inputs or {}),
+            )
         condition = await self._system.in_thread(
             lambda: self._preparing.condition(parsed.workstream, role)
         )
@@ -234,7 +239,7 @@ class Project:
         )
 
     async def resume_command(self, address: str) -> tuple[str, ...] | None:
-        """Return the agent's own command that opens the session, None without session or command."""
+        """Return the agent's own command that opens the session, None where there is none."""
         link = (await self.role(address)).link
         if link is None:
             return None
