@@ -96,7 +96,7 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptResult:
-    """How a prompt ended. `detail` is the agent's own word for it; `reset_at_ms` for rate limits."""
+    """How a prompt ended. `detail` is the agent's own word; `reset_at_ms` for rate limits."""
 
     outcome: Outcome
     detail: str = ""

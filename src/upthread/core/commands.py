@@ -150,7 +150,7 @@ class EnqueueTransition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordQuarantine:
-    """Keep an event whose owner is unknown, away from every conversation. Idempotent by `ordinal`."""
+    """Keep an event whose owner is unknown, away from every conversation."""
 
     turn_id: TurnId
     ordinal: int

@@ -6,7 +6,7 @@ All times are epoch milliseconds; order is always by sequence number, never by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NewType, TypeAlias
@@ -18,9 +18,9 @@ RunId = NewType("RunId", str)
 UpstreamSessionId = NewType("UpstreamSessionId", str)
 
 JsonValue: TypeAlias = (
-    "None | bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] "
-    "| dict[str, JsonValue] | Mapping[str, JsonValue]"
+    "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 )
+"""What JSON can say; tuples stand for arrays, so that values can be frozen."""
 
 MAIN_SLOT = 1
 """The slot of a role's main conversation; siblings count up from it."""
@@ -124,6 +124,13 @@ class TextPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPart:
+    """What upthread sent before the user's text: role, briefing, prior context, news."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningPart:
     """Something thought; never replayed to another model."""
 
@@ -132,7 +139,7 @@ class ReasoningPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallPart:
-    """An action asked for. `tool_kind` is ACP's: read, edit, delete, move, search, execute, …"""
+    """An action asked for. `tool_kind` is ACP's: read, edit, delete, execute and so on."""
 
     call_id: str
     title: str
@@ -175,7 +182,14 @@ class ErasedPart:
 
 
 Part: TypeAlias = (
-    TextPart | ReasoningPart | ToolCallPart | ToolResultPart | FilePart | UnknownPart | ErasedPart
+    TextPart
+    | ContextPart
+    | ReasoningPart
+    | ToolCallPart
+    | ToolResultPart
+    | FilePart
+    | UnknownPart
+    | ErasedPart
 )
 
 
@@ -197,8 +211,14 @@ class Message:
 
     @property
     def text(self) -> str:
-        """All that was said in it, without reasoning or tools."""
+        """All that was said in it, without context, reasoning or tools."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def sent_text(self) -> str:
+        """A user message as it went to the agent: the context, then the text."""
+        contexts = (part.text for part in self.parts if isinstance(part, ContextPart))
+        return "\n\n".join(piece for piece in (*contexts, self.text) if piece)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +237,7 @@ class ProjectIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lease. A process is known by pid, start time and boot, so no pid reuse fools us."""
+    """Who holds a lease. Pid, start time and boot together: no reused pid fools us."""
 
     host: str
     boot_id: str
@@ -232,7 +252,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A lease as it stands. `token` grows with every new holder, `heartbeat` with every sign of life."""
+    """A lease as it stands. `token` grows with each holder, `heartbeat` with each sign of life."""
 
     name: str
     token: int
@@ -250,7 +270,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The handshake's outcome. `reasons` are codes, the deciding one first; see core/handshake.py."""
+    """The handshake's outcome. `reasons` are codes, the deciding one first."""
 
     decision: str
     reasons: tuple[str, ...]

@@ -9,8 +9,8 @@ S2   `commit` is idempotent: the same batch again changes nothing and raises not
 S3   The same key with other content raises ConflictError, and nothing of that batch is there.
 S4   With fences, the batch is written only while every named lease is held under that token;
      otherwise FencedError, and nothing of the batch is there.
-S5   A batch that holds a SYNCED write survives the loss of power once `commit` has returned, as does
-     everything committed before it; any batch survives the death of every process.
+S5   A batch that holds a SYNCED write survives the loss of power once `commit` has returned, as
+     does everything committed before it; any batch survives the death of every process.
 S6   Messages of a conversation are numbered from 1 without a gap; parts of a message from 0. A
      write that would leave a gap raises ConflictError.
 S7   Reads return what was committed before they began, from any process, in sequence order, never
@@ -61,7 +61,7 @@ from upthread.core.types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """An address as it stands. `link` is the newest link that has not ended, None if there is none."""
+    """An address as it stands. `link` is the newest one that has not ended, None without one."""
 
     conversation: Conversation
     link: Link | None
@@ -160,7 +160,7 @@ class Store(Protocol):
     def messages(
         self, conversation_id: ConversationId, *, after_seq: int = 0, newest: int | None = None
     ) -> tuple[Message, ...]:
-        """Return messages with `seq > after_seq`, oldest first; with `newest`, only the last so many."""
+        """Return messages after `after_seq`, oldest first; with `newest`, only the last so many."""
         ...
 
     def message_count(self, conversation_id: ConversationId) -> int:
@@ -202,7 +202,7 @@ class Store(Protocol):
         ...
 
     def verify(self, conversation_id: ConversationId) -> int | None:
-        """Return the `seq` of the first message whose digest or chain is wrong, None if all hold."""
+        """Return the `seq` of the first message that does not verify (S9), None if all do."""
         ...
 
     def acquire_lease(

@@ -1,0 +1,75 @@
+"""The prompt: what is sent for a turn, put together from the role, the context and the task.
+
+A new upstream session is told who it is and where things stand; a resumed one only hears what is
+new. Everything is prose and Markdown headings; nothing imitates a provider's roles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upthread.core.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.roles import Role
+
+FRESH_PREFIX = "fresh:"
+
+CONTINUATION = """\
+Your last turn was interrupted before its end was recorded. Its prompt was:
+
+{prompt}
+
+Go on from where you stopped. Do not do again what is already done; if your reply was complete, \
+give it again in full."""
+
+EFFECTS_HEADING = "These actions of the interrupted turn are known:"
+
+NEW_SESSION_DECISIONS = frozenset({FIRST, START_FRESH, RESUME_WITH_REPLAY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is asked of a role.
+
+    `news` is told to a session that heard the rest before, `everything` to a new one.
+    """
+
+    text: str
+    news: str = ""
+    everything: str = ""
+
+
+def wants_fresh(text: str) -> bool:
+    """Return whether the prompt asks for a fresh session by its first word."""
+    return text.lstrip().lower().startswith(FRESH_PREFIX)
+
+
+def without_fresh(text: str) -> str:
+    """Return the prompt without its `fresh:` prefix."""
+    return text.lstrip()[len(FRESH_PREFIX) :].lstrip() if wants_fresh(text) else text
+
+
+def context_for(*, role: Role, task: Task, decision: str, briefing: str) -> str:
+    """Return what goes before the task's text; the role block only with a new upstream session."""
+    if decision not in NEW_SESSION_DECISIONS:
+        return task.news
+    pieces = (role_block(role), briefing, task.everything or task.news)
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+def role_block(role: Role) -> str:
+    """Return the role's instructions as a block; empty for a role without any."""
+    if not role.instructions:
+        return ""
+    return f'<role name="{role.name}">\n{role.instructions.strip()}\n</role>'
+
+
+def continuation(sent_text: str, effects: tuple[str, ...]) -> str:
+    """Return the one prompt that takes an interrupted turn on, with the actions known of it."""
+    text = CONTINUATION.format(prompt=_quoted(sent_text))
+    if not effects:
+        return text
+    return "\n".join([text, "", EFFECTS_HEADING, *(f"- {effect}" for effect in effects)])
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())

@@ -1,0 +1,118 @@
+"""Reports: what a role hands back, read from a fenced `upthread` JSON block at the end of a reply.
+
+Reading is strict about the block and forgiving about the prose around it. A report is untrusted
+text: it is data in the store and Markdown in a later prompt, nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Status: TypeAlias = Literal["done", "needs_input", "blocked"]
+VerdictResult: TypeAlias = Literal["approved", "rejected"]
+
+REPORT_BYTES_MAX = 256 * 1024
+SUMMARY_LINES_MAX = 200
+
+_BLOCK = re.compile(r"^```upthread[ \t]*\r?\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+INSTRUCTIONS = """\
+End your reply with your report, a fenced block like this one, valid JSON, nothing after it:
+```upthread
+{"status": "done", "summary": "what the next role needs to know", "questions": [],
+ "decisions": [], "findings": [], "verdict": null}
+```
+`status` is "done", "needs_input" (then `questions` is [{"id": "q1", "text": "…"}]) or "blocked".
+`summary` is Markdown, at most 200 lines. `decisions` and `findings` are lists of sentences.
+`verdict` is null unless you judge: {"result": "approved" or "rejected", "evidence": ["…"]}."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedQuestion:
+    """A question for a human, under the id its role gave it."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A judgement and what it rests on."""
+
+    result: VerdictResult
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a role hands back. Empty lists mean it said so or said nothing."""
+
+    status: Status
+    summary: str = ""
+    questions: tuple[ReportedQuestion, ...] = ()
+    decisions: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the report as JSON, in hex."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+
+
+class MalformedReportError(ValueError):
+    """A report is missing or cannot be read; the text is fit to be sent back to the role."""
+
+
+def read_report(reply: str) -> Report:
+    """Return the report in the reply's last `upthread` block; raises MalformedReportError."""
+    blocks = _BLOCK.findall(reply)
+    if not blocks:
+        raise MalformedReportError("the reply has no ```upthread block")
+    return decode_report(blocks[-1].encode("utf-8", "surrogatepass"))
+
+
+def decode_report(raw: bytes) -> Report:
+    """Return a report from its JSON; raises MalformedReportError with the place of the fault."""
+    if len(raw) > REPORT_BYTES_MAX:
+        raise MalformedReportError(f"the report has {len(raw)} bytes, {REPORT_BYTES_MAX} allowed")
+    try:
+        report = msgspec.json.decode(raw, type=Report)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedReportError(f"the report cannot be read: {error}") from error
+    if report.status == "needs_input" and not report.questions:
+        raise MalformedReportError('status is "needs_input" but `questions` is empty')
+    lines = report.summary.count("\n") + 1
+    if lines > SUMMARY_LINES_MAX:
+        raise MalformedReportError(
+            f"the summary has {lines} lines, at most {SUMMARY_LINES_MAX} are passed on: shorten it"
+        )
+    return report
+
+
+def without_report(reply: str) -> str:
+    """Return the prose of a reply, its report blocks taken out."""
+    return _BLOCK.sub("", reply).strip()
+
+
+def render(role: str, report: Report) -> str:
+    """Return the report as a Markdown section for the next role's prompt."""
+    lines = [f"# Report of {role}", f"status: {report.status}"]
+    if report.summary:
+        lines += ["", report.summary]
+    lines += _listed("## Decisions", report.decisions)
+    lines += _listed("## Findings", report.findings)
+    if report.verdict:
+        lines += _listed(f"## Verdict: {report.verdict.result}", report.verdict.evidence, keep=True)
+    return "\n".join(lines)
+
+
+def _listed(heading: str, items: tuple[str, ...], *, keep: bool = False) -> list[str]:
+    if not items and not keep:
+        return []
+    return ["", heading, *(f"- {item}" for item in items)]

@@ -1,0 +1,135 @@
+"""Roles: who works on a workstream, read from the files agents already have.
+
+Three formats: Markdown with YAML front matter as Claude Code and OpenCode write it (also plain
+`agents/*.md`), and Codex's TOML. The overlay in `upthread.toml` adds continuity and agent; the
+files themselves are never rewritten. Text in, values out: reading files is config's work.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import msgspec
+import yaml
+
+from upthread.core.handshake import Continuity
+from upthread.core.names import parse_role
+from upthread.errors import ConfigError, UsageError
+
+INSTRUCTIONS_BYTES_MAX = 256 * 1024
+
+BUILT_IN_ROLES = frozenset({"explore", "plan", "general-purpose", "build", "general"})
+"""Roles of the agents themselves: fresh, recorded, never resumed unless configured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A role as it applies to a project.
+
+    `agent` is None where the project's agent does it. `resume_if` names the role whose report must
+    be the same as last time for a resume. `source` is the file it came from, for people.
+    """
+
+    name: str
+    description: str = ""
+    instructions: str = ""
+    continuity: Continuity = "auto"
+    resume_if: str | None = None
+    agent: str | None = None
+    is_writing: bool = False
+    source: str = ""
+
+
+class RoleOverlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A `[roles.NAME]` table of `upthread.toml`; None leaves the role as it is."""
+
+    continuity: Continuity | None = None
+    resume_if: str | None = None
+    agent: str | None = None
+    is_writing: bool | None = None
+    description: str | None = None
+    instructions: str | None = None
+
+
+def overlaid(role: Role, overlay: RoleOverlay) -> Role:
+    """Return the role with what the overlay sets."""
+    changes: dict[str, Any] = {
+        name: value
+        for name in overlay.__struct_fields__
+        if (value := getattr(overlay, name)) is not None
+    }
+    return replace(role, **changes)
+
+
+def read_markdown_role(text: str, *, file_stem: str, source: str) -> Role:
+    """Return the role in a Markdown file; its name is the front matter's or the file's.
+
+    Raises ConfigError for front matter that is not a YAML mapping or a name that is no role's.
+    """
+    front_matter, instructions = _split_front_matter(text, source)
+    fields = _mapping(front_matter, source)
+    return _role(
+        name=fields.get("name", file_stem),
+        description=fields.get("description", ""),
+        instructions=instructions,
+        source=source,
+    )
+
+
+def read_toml_role(text: str, *, file_stem: str, source: str) -> Role:
+    """Return the role in a Codex agent file. Raises ConfigError like `read_markdown_role`."""
+    try:
+        fields = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}", hint="mend the file") from error
+    return _role(
+        name=fields.get("name", file_stem),
+        description=fields.get("description", ""),
+        instructions=fields.get("developer_instructions", fields.get("instructions", "")),
+        source=source,
+    )
+
+
+def _role(*, name: object, description: object, instructions: object, source: str) -> Role:
+    for label, value in (("name", name), ("description", description), ("text", instructions)):
+        if not isinstance(value, str):
+            raise ConfigError(f"{source}: the {label} is not text", hint="mend the file")
+    if len(str(instructions).encode("utf-8", "surrogatepass")) > INSTRUCTIONS_BYTES_MAX:
+        raise ConfigError(
+            f"{source}: the instructions are too long",
+            hint=f"{INSTRUCTIONS_BYTES_MAX} bytes at most",
+        )
+    try:
+        checked = parse_role(str(name).lower())
+    except UsageError as error:
+        raise ConfigError(f"{source}: {error.message}", hint=error.hint) from error
+    return Role(
+        name=checked, description=str(description), instructions=str(instructions), source=source
+    )
+
+
+def _split_front_matter(text: str, source: str) -> tuple[str, str]:
+    lines = text.lstrip("\ufeff").splitlines()
+    if not lines or lines[0].strip() != "---":
+        return "", text
+    for index, line in enumerate(lines[1:], start=1):
+        if line.strip() == "---":
+            return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]).strip()
+    raise ConfigError(f"{source}: the front matter is not closed", hint="end it with a line ---")
+
+
+def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
+    try:
+        loaded: object = yaml.safe_load(front_matter)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        place = " ".join(str(error).split())
+        raise ConfigError(f"{source}: the front matter is not valid YAML: {place}") from error
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{source}: the front matter is not a mapping", hint="write `name: …`")
+    fields = cast("dict[object, object]", loaded)
+    return {str(key): value for key, value in fields.items()}
