@@ -1,0 +1,1 @@
+"""What upthread ships for tests: its own, and those of third-party stores and agents."""
