@@ -1,1 +1,1 @@
-"""What upthread ships for tests: its own, and those of third-party stores and agents."""
+"""Shipped for those who write a store or an agent adapter of their own: the promises as tests."""
