@@ -7,13 +7,17 @@ never outlives the process that started it.
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import signal
 import sys
 import threading
 from pathlib import Path
 from types import FrameType
 
-from upthread.testing.rehearsal_model.server import RehearsalModel
+from upthread.testing.rehearsal_model.server import POLL_S, RehearsalModel
+
+_STDIN = 0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,8 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     with RehearsalModel(port=options.port, strict=strict, log_path=log_path) as model:
         sys.stdout.write(f"{model.base_url}\n")
         sys.stdout.flush()
-        threading.Thread(target=_wait_for_end, args=(is_told_to_stop,), daemon=True).start()
-        is_told_to_stop.wait()
+        while not is_told_to_stop.is_set() and not _stdin_has_ended():
+            pass
     return 0
 
 
@@ -49,11 +53,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _wait_for_end(is_told_to_stop: threading.Event) -> None:
-    """Read stdin away; its end is the end of who started us."""
-    for _line in sys.stdin.buffer:
-        pass
-    is_told_to_stop.set()
+def _stdin_has_ended() -> bool:
+    """Wait a moment for stdin; its end is the end of who started us, its bytes mean nothing."""
+    readable, _writable, _failed = select.select([_STDIN], [], [], POLL_S)
+    return bool(readable) and not os.read(_STDIN, 65536)
 
 
 if __name__ == "__main__":

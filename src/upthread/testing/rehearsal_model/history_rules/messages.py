@@ -68,7 +68,7 @@ def first_message_is_the_users(body: JsonObject) -> Iterator[Found]:
 def each_tool_use_is_answered_next(body: JsonObject) -> Iterator[Found]:
     """Every `tool_use` has its `tool_result` in the very next message (tool use guide)."""
     turns = _turns(body)
-    for turn, following in zip(turns, [*turns[1:], None], strict=True):
+    for turn, following in zip(turns, [*turns, None][1:], strict=True):
         answered = _result_ids(following) if following else []
         missing = [id_ for id_ in _use_ids(turn) if id_ not in answered]
         if missing:
