@@ -54,7 +54,7 @@ def there_is_a_message(body: JsonObject) -> Iterator[Found]:
 def roles_are_user_and_assistant(body: JsonObject) -> Iterator[Found]:
     """Roles are `user` and `assistant`; the system prompt is a field of its own (API reference)."""
     for index, message in enumerate(objects_in(body.get("messages"))):
-        if message.get("role") not in {"user", "assistant"}:
+        if as_text(message.get("role")) not in {"user", "assistant"}:
             yield Found(index, f"messages.{index}.role: Input should be 'user' or 'assistant'")
 
 
@@ -199,7 +199,7 @@ def final_answer_has_no_trailing_space(body: JsonObject) -> Iterator[Found]:
 def no_begun_answer_with_thinking(body: JsonObject) -> Iterator[Found]:
     """With thinking on, the conversation ends with the user (extended thinking guide)."""
     turns = _turns(body)
-    is_on = as_object(body.get("thinking")).get("type") in {"enabled", "adaptive"}
+    is_on = as_text(as_object(body.get("thinking")).get("type")) in {"enabled", "adaptive"}
     if is_on and turns and turns[-1].role == "assistant":
         yield Found(
             turns[-1].index,
