@@ -101,13 +101,13 @@ def test_the_role_may_stand_in_the_system_prompt(model):
 
 
 def test_the_constructor_writes_where_a_tool_is_offered_then_reports(model):
-    system = {"role": "system", "content": "<env>\n  Working directory: /work dir\n</env>"}
+    system = {"role": "system", "content": "<env>\n  Working directory: /a project\n</env>"}
     user = {"role": "user", "content": block("constructor") + "Build."}
     body = {"messages": [system, user], "tools": [WRITE_OF_OPENCODE]}
     message = post(model.base_url, CHAT, body).json["choices"][0]["message"]
     (call,) = message["tool_calls"]
     arguments = json.loads(call["function"]["arguments"])
-    assert arguments["filePath"] == "/work dir/built-by-rehearsal-1.md"
+    assert arguments["filePath"] == "/a project/built-by-rehearsal-1.md"
     assert "user messages seen: 1" in arguments["content"]
     result = {"role": "tool", "tool_call_id": call["id"], "content": "Wrote file."}
     body["messages"] += [message, result]

@@ -137,6 +137,18 @@ def test_merged_user_messages_of_anthropic_clients_count_one_by_one(model):
     assert json.loads(text.partition("seen=")[2]) == ["first [[FAIL 500]]", "second"]
 
 
+def test_user_words_joined_to_a_tool_result_are_a_new_turn(model):
+    body = anthropic('[[CALL read {"path": "a"}]]', tools=[{"name": "read"}])
+    answer = post(model.base_url, MESSAGES, body).json
+    result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "ok"}
+    words = {"type": "text", "text": "Stop. [[SAY stopped]]"}
+    body["messages"] += [
+        {"role": "assistant", "content": answer["content"]},
+        {"role": "user", "content": [result, words]},
+    ]
+    assert anthropic_text(post(model.base_url, MESSAGES, body)) == "stopped"
+
+
 @pytest.mark.parametrize(
     "text",
     [

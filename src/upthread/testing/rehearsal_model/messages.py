@@ -64,19 +64,19 @@ def read_conversation(body: JsonObject) -> Conversation:
 
 
 def _said(message: JsonObject) -> Iterator[Said]:
+    """A user message after an interrupted call comes joined to that call's result."""
     blocks = _blocks(message.get("content"))
-    results = [block for block in blocks if block.get("type") == "tool_result"]
     texts = [as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
     if message.get("role") == "assistant":
         yield Said(speaker="assistant", text="".join(texts))
-    elif results:
-        for block in results:
-            told = _blocks(block.get("content"))
-            yield Said(speaker="tool", text="".join(as_text(part.get("text")) for part in told))
-    else:
-        shown = [text for block in texts if (text := without_reminders(block))]
-        for text in shown or [""]:
-            yield Said(speaker="user", text=text)
+        return
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    for block in results:
+        told = _blocks(block.get("content"))
+        yield Said(speaker="tool", text="".join(as_text(part.get("text")) for part in told))
+    shown = [text for block in texts if (text := without_reminders(block))]
+    for text in shown or ([] if results else [""]):
+        yield Said(speaker="user", text=text)
 
 
 def _blocks(content: JsonValue) -> list[JsonObject]:
