@@ -205,15 +205,27 @@ class LiveTurn:
         for event in events:
             self.view = turns.apply(self.view, event)
 
-    def user_parts(self, seq: int, first_ordinal: int, parts: tuple[Part, ...]) -> RecordParts:
-        """Return the write that records parts of the user's message."""
+    @property
+    def current_session(self) -> UpstreamSessionId | None:
+        """The upstream session the conversation holds, None before one is known."""
+        return self.link.upstream_session_id if self.link else None
+
+    def user_parts(
+        self,
+        seq: int,
+        first_ordinal: int,
+        parts: tuple[Part, ...],
+        *,
+        stamp: UpstreamSessionId | None,
+    ) -> RecordParts:
+        """Return the write that records parts of the user's message; one message has one stamp."""
         return RecordParts(
             conversation_id=self.conversation.conversation_id,
             seq=seq,
             first_ordinal=first_ordinal,
             speaker=Speaker.USER,
             turn_id=self.turn_id,
-            upstream_session_id=self.link.upstream_session_id if self.link else None,
+            upstream_session_id=stamp,
             recorded_at_ms=self._system.now_ms(),
             parts=parts,
             durability=self.request.durability,
@@ -361,7 +373,7 @@ class LiveTurn:
             turn_id=self.turn_id,
             decision=intended.decision,
             reasons=intended.reasons,
-            upstream_session_id=self.link.upstream_session_id if self.link else None,
+            upstream_session_id=self.current_session,
             outcome=outcome,
             reply=self.reply,
             report=self.report(),

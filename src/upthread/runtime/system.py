@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,8 +112,9 @@ def _boot_id() -> str:
         return ""
 
 
-def _end_nothing(_pid: int, _started_at_ticks: int) -> None:
+async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
     """Leave a dead holder's agent alone, where nobody said how to end it."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class System:
     new_id: Callable[[str], str] = new_id
     is_dead: Callable[[Holder], bool] = is_dead
     this_process: Callable[[str], Holder] = this_process
-    end_process_group: Callable[[int, int], None] = _end_nothing
+    end_process_group: Callable[[int, int], Awaitable[bool]] = _end_nothing
     store_limiter: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(1), compare=False
     )

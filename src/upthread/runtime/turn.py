@@ -80,7 +80,7 @@ class Turns:
             self._take_over(live, turn_id)
             if live.view.ended is not None:
                 return live.result()
-            self._end_leftover_agent(live.view)
+            await self._end_leftover_agent(live.view)
             holder = self._system.this_process(request.claim.doing).in_words()
             await live.commit(RecoveryStarted(holder=holder))
             return await self._drive(live)
@@ -108,13 +108,13 @@ class Turns:
         turn_id, view = live.claim.last
         if view.ended is not None:
             return
-        self._end_leftover_agent(view)
+        await self._end_leftover_agent(view)
         live.turn_id, live.view = turn_id, view
         outcome = Outcome.UNKNOWN if view.parked else Outcome.PROCESS_DIED
         detail = "interrupted; a new prompt took its place"
         await live.commit(TurnEnded(outcome=outcome, detail=detail))
 
-    def _end_leftover_agent(self, view: turns.TurnView) -> None:
+    async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
         if (
             attached is None
@@ -123,7 +123,9 @@ class Turns:
         ):
             return
         if attached.agent_host == self._system.this_process("").host:
-            self._system.end_process_group(attached.agent_pid, attached.agent_started_at_ticks)
+            await self._system.end_process_group(
+                attached.agent_pid, attached.agent_started_at_ticks
+            )
 
     async def _intend(self, live: LiveTurn) -> None:
         request = live.request
@@ -153,7 +155,7 @@ class Turns:
                 opened_at_ms=now_ms,
                 run_id=request.run_id,
             ),
-            live.user_parts(prompt_seq, 0, (TextPart(text=text),)),
+            live.user_parts(prompt_seq, 0, (TextPart(text=text),), stamp=live.current_session),
             *request.at_intent(live.turn_id),
         )
         await live.commit(intended, writes=writes)
@@ -217,9 +219,10 @@ class Turns:
     async def _attach(self, live: LiveTurn, connection: AgentConnection) -> None:
         intended = live.view.intended
         assert intended is not None
-        current = live.link.upstream_session_id if live.link else None
         try:
-            attached = await attach(connection, decision=intended.decision, current=current)
+            attached = await attach(
+                connection, decision=intended.decision, current=live.current_session
+            )
         except UpstreamError as error:
             await self._decide_again(live, error)
             return
@@ -291,12 +294,15 @@ class Turns:
             decision=intended.decision,
             briefing=await live.briefing(intended.decision),
         )
+        message = await live.message(intended.prompt_seq)
         writes: tuple[Write, ...] = ()
         if context:
-            writes = (live.user_parts(intended.prompt_seq, 1, (ContextPart(text=context),)),)
-        sent = PromptSent(prompt_seq=intended.prompt_seq, prompts_before=live.prompts_before())
+            parts = (ContextPart(text=context),)
+            stamp = message.upstream_session_id
+            writes = (live.user_parts(message.seq, len(message.parts), parts, stamp=stamp),)
+            message = replace(message, parts=(*message.parts, *parts))
+        sent = PromptSent(prompt_seq=message.seq, prompts_before=live.prompts_before())
         await live.commit(sent, writes=writes)
-        message = await live.message(intended.prompt_seq)
         await self._stream(live, connection, message.sent_text)
 
     async def _stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> None:
@@ -391,7 +397,10 @@ class Turns:
         tail = await self._record_tail(live, found)
         text = continuation(message.sent_text, found.effects)
         seq = live.next_seq
-        writes = (*tail, live.user_parts(seq, 0, (ContextPart(text=text),)))
+        writes = (
+            *tail,
+            live.user_parts(seq, 0, (ContextPart(text=text),), stamp=live.current_session),
+        )
         again = PromptSent(prompt_seq=seq, prompts_before=sent.prompts_before + 1)
         await live.commit(known, again, writes=writes)
         live.next_seq = seq + 1
