@@ -24,6 +24,7 @@ import msgspec
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
+    ContextPart,
     ErasedPart,
     FilePart,
     JsonValue,
@@ -244,6 +245,7 @@ def _encode_tool_result(part: ToolResultPart) -> StoredPart:
 _PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = MappingProxyType(
     {
         TextPart: lambda part: StoredPart("text", None, encode_text(part.text)),
+        ContextPart: lambda part: StoredPart("context", None, encode_text(part.text)),
         ReasoningPart: lambda part: StoredPart("reasoning", None, encode_text(part.text)),
         ToolCallPart: _encode_tool_call,
         ToolResultPart: _encode_tool_result,
@@ -275,6 +277,7 @@ def _decode_foreign_part(kind: str, content: bytes) -> Part:
 _CONTENT_DECODERS: Final[Mapping[str, Callable[[bytes], Part]]] = MappingProxyType(
     {
         "text": lambda content: TextPart(text=decode_text(content)),
+        "context": lambda content: ContextPart(text=decode_text(content)),
         "reasoning": lambda content: ReasoningPart(text=decode_text(content)),
         "file": lambda content: FilePart(**_decode_as(_FILE, content, "file")),
         "unknown": lambda content: UnknownPart(**_decode_as(_UNKNOWN, content, "unknown")),

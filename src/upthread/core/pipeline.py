@@ -372,16 +372,14 @@ def _go_on(view: RunView, step: Step, report: Report) -> PipelineCommand:
 
 def run_step(view: RunView, step: Step) -> RunStep:
     """Return the command to ask a role, with both tellings of its task."""
-    head = f"# Task\n{step.task.strip()}"
     told = set(view.told.get(step.role, ()))
     sections = _sections(view, step)
-    news = [text for digest, text in sections if digest not in told]
-    everything = [text for _, text in sections]
     return RunStep(
         step=step,
         task=Task(
-            text="\n\n".join([head, *news, INSTRUCTIONS]),
-            text_for_new_session="\n\n".join([head, *everything, INSTRUCTIONS]),
+            text=f"# Task\n{step.task.strip()}\n\n{INSTRUCTIONS}",
+            news="\n\n".join(text for digest, text in sections if digest not in told),
+            everything="\n\n".join(text for _, text in sections),
         ),
         input_digest=input_digest(view, step),
     )

@@ -19,7 +19,7 @@ _URL = re.compile(r"^[a-z+]+://(?:[^@/]+@)?(?P<host>[^/]+)/(?P<path>.*)$", re.IG
 
 
 def project_id_for(identity: ProjectIdentity) -> ProjectId:
-    """Return the id a new project gets: it follows from the identity, so no two processes differ."""
+    """Return the id of a new project; it follows from the identity, so no two processes differ."""
     known_by = (
         f"git\n{identity.root_commit}\n{identity.remote or ''}"
         if identity.root_commit

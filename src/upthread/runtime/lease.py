@@ -15,7 +15,7 @@ import anyio
 
 from upthread.core.types import Fence, Lease
 from upthread.errors import FencedError, LeaseHeldError
-from upthread.runtime.system import System
+from upthread.runtime.system import System, sole_error
 from upthread.store.base import Store
 
 HEARTBEAT_S = 2.0
@@ -35,7 +35,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """Which lease, what for, and how long to wait for a living holder: 0 not at all, None for ever."""
+    """Which lease, what for, and how long to wait for a living holder; None is for ever."""
 
     name: str
     doing: str
@@ -55,25 +55,14 @@ class Leases:
     async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
         fence = await self._acquire(request)
-        was_fenced = False
         try:
-            async with anyio.create_task_group() as tasks:
-
-                async def beat() -> None:
-                    nonlocal was_fenced
-                    try:
-                        await self._beat(fence)
-                    except FencedError:
-                        was_fenced = True
-                        tasks.cancel_scope.cancel()
-
-                tasks.start_soon(beat)
-                yield fence
-                tasks.cancel_scope.cancel()
+            with sole_error():
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._beat, fence)
+                    yield fence
+                    tasks.cancel_scope.cancel()
         finally:
             await self._release(fence)
-        if was_fenced:
-            raise fenced(fence)
 
     async def _acquire(self, request: LeaseRequest) -> Fence:
         started_s = self._system.monotonic_s()
@@ -121,7 +110,7 @@ class Leases:
     async def _beat(self, fence: Fence) -> None:
         while True:
             await anyio.sleep(self._times.heartbeat_s)
-            await self._system.in_thread(lambda: self._store.heartbeat(fence))
+            await self._system.in_thread(lambda: self._store.heartbeat(fence))  # may be fenced
 
     async def _release(self, fence: Fence) -> None:
         with anyio.CancelScope(shield=True):
@@ -145,15 +134,6 @@ def _held(request: LeaseRequest, lease: Lease) -> LeaseHeldError:
             f"stopped answering after {STALE_AFTER_S:.0f} s"
         ),
         lease=request.name,
-    )
-
-
-def fenced(fence: Fence) -> FencedError:
-    """Return the error of a holder that was taken over."""
-    return FencedError(
-        f"the lease {fence.name} was taken over while this process slept",
-        hint="the other process goes on; look with `upthread show`",
-        lease=fence.name,
     )
 
 

@@ -10,10 +10,11 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -26,7 +27,7 @@ _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_id(prefix: str) -> str:
-    """Return a fresh id, `con_…`: 48 bits of time, so ids of one host sort roughly, 80 of chance."""
+    """Return a fresh id, `con_…`: 48 bits of time and 80 of chance, as a ULID has them."""
     number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
     digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)]
     return f"{prefix}_{''.join(digits)}"
@@ -84,6 +85,25 @@ def _lives_without_proc(pid: int) -> int | None:
     return 0
 
 
+@contextmanager
+def sole_error() -> Generator[None]:
+    """Raise the one error of a task group as itself, so that callers catch what they know."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        sole = _sole(group)
+        if sole is None:
+            raise
+        raise sole from sole.__cause__
+
+
+def _sole(error: BaseException) -> BaseException | None:
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _sole(group.exceptions[0]) if len(group.exceptions) == 1 else None
+
+
 @functools.cache
 def _boot_id() -> str:
     try:
@@ -92,15 +112,24 @@ def _boot_id() -> str:
         return ""
 
 
+async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
+    """Leave a dead holder's agent alone, where nobody said how to end it."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class System:
-    """What the runtime asks of the machine. Tests pass clocks of their own."""
+    """What the runtime asks of the machine. Tests pass clocks of their own.
+
+    `end_process_group` ends an agent that a dead holder left behind, if pid and start time match.
+    """
 
     now_ms: Callable[[], int] = now_ms
     monotonic_s: Callable[[], float] = time.monotonic
     new_id: Callable[[str], str] = new_id
     is_dead: Callable[[Holder], bool] = is_dead
     this_process: Callable[[str], Holder] = this_process
+    end_process_group: Callable[[int, int], Awaitable[bool]] = _end_nothing
     store_limiter: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(1), compare=False
     )

@@ -180,6 +180,10 @@ class Store(Protocol):
         """Return messages after `after_seq`, oldest first; with `newest`, only the last so many."""
         ...
 
+    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
+        """Return one message, None if there is none with this `seq`."""
+        ...
+
     def message_count(self, conversation_id: ConversationId) -> int:
         """Return the last message's `seq`, 0 for none."""
         ...

@@ -145,6 +145,10 @@ class MemoryStore:
             if seq > after_seq
         )
 
+    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
+        found = self.messages(conversation_id, after_seq=seq - 1)
+        return found[0] if found and found[0].seq == seq else None
+
     def message_count(self, conversation_id: ConversationId) -> int:
         parts = self._tables.parts.get(conversation_id, ())
         return parts[-1].header.seq if parts else 0

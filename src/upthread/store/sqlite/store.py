@@ -150,6 +150,19 @@ class SqliteStore:
             upstreams=self._upstreams,
         )
 
+    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
+        conversation = self._conversation_row(conversation_id)
+        if conversation is None:
+            return None
+        found = messages_of(
+            conversation_id,
+            self._read("message", conversation, seq),
+            after_seq=seq - 1,
+            turns=self._turns,
+            upstreams=self._upstreams,
+        )
+        return found[0] if found else None
+
     def message_count(self, conversation_id: ConversationId) -> int:
         row = self._row("message_count", self._conversation_row(conversation_id))
         return int(row[0] or 0) if row else 0

@@ -120,6 +120,11 @@ WHERE
     )
 ORDER BY message_seq, ordinal;
 
+-- message: parts of one message
+SELECT
+    message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
+FROM part WHERE conversation = ? AND message_seq = ? ORDER BY ordinal;
+
 -- message_count: the last message's seq, NULL without one
 SELECT max(message_seq) FROM part WHERE conversation = ?;
 

@@ -1,0 +1,357 @@
+"""One child process with lines on its pipes: started, read, written to, ended, always reaped.
+
+What the agents' adapters stand on. It knows nothing of any protocol: a line is bytes. The pipes
+are non-blocking descriptors awaited through anyio, and not the event loop's own subprocess
+support, for two reasons: that one reports an exit only when every pipe is closed, so a grandchild
+that holds stdout hides the death of its parent; and it reaps at once, so that a group could be
+signalled whose number is already somebody else's. Here the group is killed while the dead leader
+is still unreaped and its number therefore taken.
+
+A child ends with us in three ways. Leaving the context ends it. If we are killed, its stdin
+closes, and on Linux it gets SIGTERM as its parent-death signal, set by `setpriv` of util-linux
+between fork and exec; a `preexec_fn` is not safe beside threads. SIGTERM rather than SIGKILL: what
+ignores both stays recognisable, and a successor ends it whole with `end_process_group`. The kernel
+sends that signal when the *thread* that started the child ends, so the child is started on the
+event loop's own thread.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import IO, NoReturn, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from upthread.agents._files import open_private_append
+from upthread.agents._process_group import (
+    MARK_VARIABLE,
+    kill_marked,
+    mark_for,
+    signal_group,
+    started_at_ticks,
+)
+from upthread.core.types import Outcome
+from upthread.errors import ConfigError, UpstreamError
+
+FRAME_BYTES_MAX = 64 * 2**20
+READ_BYTES = 2**16
+OUTBOX_FRAMES_MAX = 1024
+STDERR_TAIL_BYTES = 1000
+
+EOF_PATIENCE_S = 2.0
+TERM_PATIENCE_S = 3.0
+KILL_PATIENCE_S = 5.0
+POLL_INTERVAL_S = 0.02
+
+ENVIRONMENT_INHERITED = (
+    *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR"),
+    *("CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"),
+    *("CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "OPENROUTER_API_KEY"),
+    *("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_CONFIG_CONTENT", "OPENCODE_API_KEY"),
+)
+"""The variables a child inherits by name; everything else of ours stays with us."""
+
+ENVIRONMENT_INHERITED_PREFIXES = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
+"""And the families it inherits."""
+
+
+class FrameTooLongError(Exception):
+    """A line went past FRAME_BYTES_MAX. What follows on that pipe cannot be trusted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildStart:
+    """What to start. `stderr_path` None discards stderr; `environment` wins over inherited."""
+
+    command: Sequence[str]
+    working_directory: str
+    stderr_path: str | None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
+    """Return the whole environment of a child: the inherited few, the given, and its mark."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ENVIRONMENT_INHERITED or name.startswith(ENVIRONMENT_INHERITED_PREFIXES)
+    }
+    return {**inherited, **given, MARK_VARIABLE: mark_for(os.environ, mark)}
+
+
+class ChildProcess:
+    """A running child. Made by `started_child` only; reading is for one task at a time."""
+
+    def __init__(
+        self, popen: subprocess.Popen[bytes], *, mark: str, stderr: IO[bytes] | None
+    ) -> None:
+        self._popen = popen
+        self._mark = mark
+        self._stderr = stderr
+        self._stderr_start = os.fstat(stderr.fileno()).st_size if stderr else 0
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._outbox, self._frames = anyio.create_memory_object_stream[bytes](OUTBOX_FRAMES_MAX)
+        self._stopping = anyio.Lock()
+        self._watching = anyio.CancelScope(shield=True)
+        self._exited = anyio.Event()
+        self.pid = popen.pid
+        self.started_at_ticks = started_at_ticks(popen.pid) or 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative for the signal that ended it."""
+        return self._popen.returncode
+
+    async def wait(self) -> int | None:
+        """Wait until it has exited and what it started has been ended."""
+        await self._exited.wait()
+        return self.exit_code
+
+    # --- lines ---------------------------------------------------------------------------------
+
+    async def read_line(self) -> bytes | None:
+        """Return the next line without its end, None when there will be no more.
+
+        Raises FrameTooLongError beyond FRAME_BYTES_MAX. An unfinished last line is returned.
+        """
+        while True:
+            end = self._buffer.find(b"\n", self._scanned)
+            if end >= 0:
+                return self._take(end, skipped=1)
+            self._scanned = len(self._buffer)
+            if self._scanned > FRAME_BYTES_MAX:
+                raise FrameTooLongError
+            chunk = await self._read_chunk()
+            if not chunk:
+                return self._take(self._scanned, skipped=0) if self._buffer else None
+            self._buffer += chunk
+
+    def _take(self, end: int, *, skipped: int) -> bytes:
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + skipped]
+        self._scanned = 0
+        return line
+
+    async def _read_chunk(self) -> bytes:
+        stdout = self._popen.stdout
+        assert stdout is not None
+        while not stdout.closed:
+            try:
+                return os.read(stdout.fileno(), READ_BYTES)
+            except BlockingIOError:
+                with suppress(anyio.ClosedResourceError):
+                    await anyio.wait_readable(stdout)
+        return b""
+
+    async def write_line(self, line: bytes) -> None:
+        """Queue a line. It waits only when OUTBOX_FRAMES_MAX are queued; a dead child eats it."""
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._outbox.send(line + b"\n")
+
+    async def _write_frames(self) -> None:
+        # One task writes, so that a caller's cancellation never leaves half a line in the pipe.
+        with self._frames, suppress(OSError, anyio.ClosedResourceError):
+            async for frame in self._frames:
+                await self._write(memoryview(frame))
+
+    async def _write(self, rest: memoryview) -> None:
+        stdin = self._popen.stdin
+        assert stdin is not None
+        while rest and not stdin.closed:
+            try:
+                rest = rest[os.write(stdin.fileno(), rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(stdin)
+
+    def tail_of_stderr(self) -> str:
+        """Return the last this child wrote to stderr, at most STDERR_TAIL_BYTES of it."""
+        if self._stderr is None:
+            return ""
+        size = os.fstat(self._stderr.fileno()).st_size
+        start = max(self._stderr_start, size - STDERR_TAIL_BYTES)
+        written = os.pread(self._stderr.fileno(), STDERR_TAIL_BYTES, start)
+        return written.decode("utf-8", "replace").strip()
+
+    # --- its life ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Self]:
+        """Serve its pipes and watch for its end; leaving the context ends it."""
+        try:
+            async with task_group() as tasks:
+                tasks.start_soon(self._watch_exit)
+                tasks.start_soon(self._write_frames)
+                try:
+                    yield self
+                finally:
+                    await self.stop()
+                    self._watching.cancel()  # of use only for a child that cannot be killed
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._close()
+
+    async def stop(self) -> None:
+        """End it: close stdin, then SIGTERM, then SIGKILL to the group. Not cancellable.
+
+        Returns when it is reaped and everything it started is gone.
+        """
+        with anyio.CancelScope(shield=True):
+            async with self._stopping:
+                self._close_stdin()
+                for signal_number, patience_s in (
+                    (None, EOF_PATIENCE_S),
+                    (signal.SIGTERM, TERM_PATIENCE_S),
+                    (signal.SIGKILL, KILL_PATIENCE_S),
+                ):
+                    if await self._exited_after(signal_number, patience_s):
+                        return
+
+    async def _exited_after(self, signal_number: int | None, patience_s: float) -> bool:
+        if signal_number is not None and not self._exited.is_set():
+            signal_group(self.pid, signal_number)
+        with anyio.move_on_after(patience_s):
+            await self._exited.wait()
+        return self._exited.is_set()
+
+    def _close_stdin(self) -> None:
+        stdin = self._popen.stdin
+        if stdin is not None and not stdin.closed:
+            anyio.notify_closing(stdin)
+            stdin.close()
+
+    async def _watch_exit(self) -> None:
+        with self._watching:
+            await _wait_for_exit(self._popen)
+            signal_group(self.pid, signal.SIGKILL)
+            kill_marked(self._mark)
+            self._popen.wait()
+            self._exited.set()
+
+    def _close(self) -> None:
+        self._outbox.close()
+        self._frames.close()
+        self._close_stdin()
+        if self._popen.stdout is not None:
+            self._popen.stdout.close()
+        if self._stderr is not None:
+            self._stderr.close()
+
+
+async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
+    """Wait until the child is dead, leaving it unreaped wherever the system lets us."""
+    try:
+        pidfd = os.pidfd_open(popen.pid)
+    except (AttributeError, OSError):
+        while popen.poll() is None:  # noqa: ASYNC110  # nothing but asking tells it here
+            await anyio.sleep(POLL_INTERVAL_S)
+        return
+    try:
+        await anyio.wait_readable(pidfd)
+    finally:
+        os.close(pidfd)
+
+
+@asynccontextmanager
+async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
+    """Start a child in its own session and process group; leaving the context ends it.
+
+    Raises ConfigError for a command that does not exist and UpstreamError with outcome
+    `workspace_changed` for a working directory that does not.
+    """
+    async with _spawn(start).running() as child:
+        yield child
+
+
+@asynccontextmanager
+async def task_group() -> AsyncGenerator[TaskGroup]:
+    """Open a task group that lets a single error through as itself, not as a group of one."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            yield tasks
+    except BaseExceptionGroup as group:
+        _raise_sole_member(group)
+
+
+def _raise_sole_member(group: BaseExceptionGroup[BaseException]) -> NoReturn:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        first, *others = error.exceptions
+        if others:
+            break
+        error = first
+    raise error from error.__cause__
+
+
+def _spawn(start: ChildStart) -> ChildProcess:
+    mark = secrets.token_hex(8)
+    environment = child_environment(start.environment, mark)
+    command = [*_parent_death_wrapper(), *_resolved(start.command, environment)]
+    if not os.path.isdir(start.working_directory):  # noqa: PTH112  # a plain question
+        raise UpstreamError(
+            f"the working directory {start.working_directory} is gone",
+            outcome=Outcome.WORKSPACE_CHANGED,
+            hint="create it again, or start the role afresh elsewhere",
+        )
+    stderr = open_private_append(start.stderr_path) if start.stderr_path else None
+    try:
+        popen = subprocess.Popen(
+            command,
+            bufsize=0,
+            cwd=start.working_directory,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr if stderr is not None else subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if stderr is not None:
+            stderr.close()
+        raise _cannot_start(start.command, error) from error
+    for pipe in (popen.stdin, popen.stdout):
+        assert pipe is not None
+        os.set_blocking(pipe.fileno(), False)
+    return ChildProcess(popen, mark=mark, stderr=stderr)
+
+
+def _resolved(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
+    if program is None:
+        raise ConfigError(
+            f"the command {command[0]!r} was not found on PATH",
+            hint="install the agent, or name another one with --agent",
+        )
+    return [program, *command[1:]]
+
+
+def _cannot_start(command: Sequence[str], error: OSError) -> ConfigError:
+    return ConfigError(
+        f"the command {command[0]!r} cannot be started: {error.strerror}",
+        hint="run it once by hand; it must be an executable for this machine",
+    )
+
+
+@lru_cache(maxsize=1)
+def _parent_death_wrapper() -> tuple[str, ...]:
+    """Return the words before a command that ask for a parent-death signal, none without them."""
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    if setpriv is None:
+        return ()
+    words = (setpriv, "--pdeathsig", "TERM", "--")
+    works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+    return words if works else ()

@@ -1,0 +1,135 @@
+"""Who a process is, and how it and all it started are ended.
+
+A process is known by its id and its start time together, so that a reused id is never taken for
+it. What belongs to an agent is its process group and, on Linux, every process that inherited its
+mark in the environment: coding agents start their tools in sessions of their own, which no group
+signal reaches. Nothing here starts a process or reads from one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+MARK_VARIABLE = "UPTHREAD_PROCESS_MARK"
+"""Names the agents a process belongs to, innermost last, separated by colons."""
+
+TERM_PATIENCE_S = 3.0
+KILL_PATIENCE_S = 5.0
+POLL_INTERVAL_S = 0.02
+
+_PROC = Path("/proc")
+_IS_LINUX = sys.platform == "linux"
+
+
+def started_at_ticks(pid: int) -> int | None:
+    """Return when process `pid` was started, None when there is none or it is a zombie.
+
+    On Linux the kernel's own figure, clock ticks since boot. Elsewhere a checksum of what
+    `ps -o lstart` prints: a number that only serves to be compared with itself.
+    """
+    return _ticks_of_proc(pid) if _IS_LINUX else _checksum_of_ps(pid)
+
+
+def _ticks_of_proc(pid: int) -> int | None:
+    try:
+        stat = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    # The name in parentheses may itself hold spaces and parentheses: count from the last one.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return None if fields[0] in {b"Z", b"X"} else int(fields[19])
+
+
+def _checksum_of_ps(pid: int) -> int | None:
+    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+    said = subprocess.run(command, capture_output=True, check=False, env={"LC_ALL": "C"})
+    return zlib.crc32(said.stdout) if said.stdout.strip() else None
+
+
+def mark_for(inherited: Mapping[str, str], mark: str) -> str:
+    """Return the mark variable's value for a new agent, keeping the marks we run under."""
+    outer = inherited.get(MARK_VARIABLE, "")
+    return f"{outer}:{mark}" if outer else mark
+
+
+def marks_of(pid: int) -> str:
+    """Return the innermost mark of process `pid`, empty when it has none or cannot be read."""
+    for entry in _environment_of(pid).split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        if name == MARK_VARIABLE.encode():
+            return value.decode("ascii", "replace").rpartition(":")[2]
+    return ""
+
+
+def _environment_of(pid: int) -> bytes:
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def marked_processes(mark: str) -> tuple[int, ...]:
+    """Return the ids of all processes that carry `mark`; none where there is no /proc."""
+    if not _IS_LINUX or not mark:
+        return ()
+    ours = os.getpid()
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
+    sought = mark.encode()
+    return tuple(pid for pid in pids if pid != ours and sought in _environment_of(pid))
+
+
+def signal_group(pid: int, signal_number: int) -> None:
+    """Signal the process group `pid` leads. A group that is gone is no error."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal_number)
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process that carries `mark`, again until none is new: they may be forking."""
+    seen: set[int] = set()
+    while new := set(marked_processes(mark)) - seen:
+        seen |= new
+        for pid in new:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+async def end_process_group(pid: int, ticks: int) -> bool:
+    """End an agent left over by a dead holder, with its group and its marked processes.
+
+    Nothing is signalled, and False returned, unless process `pid` is the one started at `ticks`
+    and leads its own group. It gets SIGTERM, `TERM_PATIENCE_S` seconds, then SIGKILL.
+    """
+    if not _is_leader(pid, ticks):
+        return False
+    mark = marks_of(pid)
+    for signal_number, patience_s in (
+        (signal.SIGTERM, TERM_PATIENCE_S),
+        (signal.SIGKILL, KILL_PATIENCE_S),
+    ):
+        signal_group(pid, signal_number)
+        with anyio.move_on_after(patience_s):
+            while started_at_ticks(pid) == ticks:  # noqa: ASYNC110  # not our child
+                await anyio.sleep(POLL_INTERVAL_S)
+            break
+    # Its own children may have outlived it; a group that still has members keeps its number.
+    signal_group(pid, signal.SIGKILL)
+    kill_marked(mark)
+    return started_at_ticks(pid) != ticks
+
+
+def _is_leader(pid: int, ticks: int) -> bool:
+    if pid <= 1 or started_at_ticks(pid) != ticks:
+        return False
+    with suppress(ProcessLookupError):
+        return os.getpgid(pid) == pid
+    return False

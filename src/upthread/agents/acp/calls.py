@@ -1,0 +1,178 @@
+"""Asking an agent something outside a prompt, and saying in full why it did not answer.
+
+Every way a request can fail becomes an UpstreamError that names the agent, the method, the session,
+and ends with what the agent last wrote to stderr. The ACP library matches answers to requests, and
+is imported late because that costs most of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from upthread.agents._process import ChildProcess
+from upthread.agents.acp._json import as_object
+from upthread.agents.acp.outcomes import Failure, failure_of
+from upthread.agents.acp.quirks import Quirk
+from upthread.agents.acp.transport import ProcessTransport
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+
+if TYPE_CHECKING:
+    from acp.connection import Connection, MethodHandler
+
+EXIT_CODE_PATIENCE_S: Final = 0.5
+
+
+class RefusedByAgentError(UpstreamError):
+    """The agent answered with an error. `is_certain` False: confirm `missing` by listing."""
+
+    def __init__(self, message: str, *, failure: Failure, **more: Any) -> None:
+        super().__init__(message, outcome=failure.outcome, **more)
+        self.is_certain = failure.is_certain
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentWords:
+    """The agent as its user named it, what is particular to it, and the clock for reset times.
+
+    `quirk` is settled once the agent has said its own name.
+    """
+
+    agent: str
+    quirk: Quirk
+    now_ms: Callable[[], int]
+
+    def failure(self, error: Exception | None) -> Failure:
+        """Say what an error answer means for this agent."""
+        code = getattr(error, "code", 0)
+        return failure_of(code, str(error), getattr(error, "data", None), quirk=self.quirk)
+
+    def reset_at_ms(self, failure: Failure) -> int | None:
+        """Return when a rate limit ends, None where the agent did not say."""
+        after_s = failure.reset_after_s
+        return None if after_s is None else self.now_ms() + round(after_s * 1000)
+
+
+class AgentCalls:
+    """The requests to one running agent."""
+
+    def __init__(
+        self,
+        child: ChildProcess,
+        transport: ProcessTransport,
+        words: AgentWords,
+        *,
+        on_request: MethodHandler,
+        timeout_s: float,
+    ) -> None:
+        from acp.connection import Connection  # noqa: PLC0415  # see the module docstring
+
+        self._child = child
+        self._transport = transport
+        self._words = words
+        self._timeout_s = timeout_s
+        self._connection: Connection = Connection(on_request, transport)
+
+    async def close(self) -> None:
+        """Let go of the pipes. The agent has been ended before."""
+        with anyio.CancelScope(shield=True):
+            await self._connection.close()
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
+        from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
+
+        try:
+            with anyio.fail_after(self._timeout_s):
+                answer = await self._connection.send_request(method, params)
+        except RequestError as error:
+            raise self._refused(method, params, error) from error
+        except ConnectionError as error:
+            raise await self.died(method) from error
+        except TimeoutError as error:
+            raise self._timed_out(method, params) from error
+        return as_object(answer)
+
+    async def prompt(
+        self, session: UpstreamSessionId, text: str
+    ) -> tuple[object, Exception | None]:
+        """Return the answer to a prompt, however late, or the error it ended with."""
+        from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
+
+        content = [{"type": "text", "text": text}]
+        params = {"sessionId": session, "prompt": content}
+        try:
+            return await self._connection.send_request("session/prompt", params), None
+        except (RequestError, ConnectionError) as error:
+            return None, error
+
+    async def send_cancel(self, session: UpstreamSessionId) -> None:
+        """Ask the agent to stop the running prompt."""
+        try:
+            await self._connection.send_notification("session/cancel", {"sessionId": session})
+        except ConnectionError:
+            return  # it is gone already, and the prompt's own end says so
+
+    async def died(self, method: str) -> UpstreamError:
+        """End what is left of an agent whose output ended, and say how it went."""
+        with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
+            await self._child.wait()
+        ended = _ending(self._child.exit_code, has_overrun=self._transport.has_overrun)
+        await self._child.stop()
+        return UpstreamError(
+            f"{self._words.agent} {ended} during {method}",
+            outcome=Outcome.PROCESS_DIED,
+            hint=self._last_words(),
+            pid=str(self._child.pid),
+        )
+
+    def _timed_out(self, method: str, params: Mapping[str, Any]) -> UpstreamError:
+        error = UpstreamError(
+            f"{self._words.agent} did not answer {method} within {self._timeout_s:g} s",
+            outcome=Outcome.TIMED_OUT,
+            hint=self._last_words(),
+        )
+        error.ids.update(_ids(params))
+        return error
+
+    def _refused(
+        self, method: str, params: Mapping[str, Any], error: Exception
+    ) -> RefusedByAgentError:
+        failure = self._words.failure(error)
+        session = f" of session {params['sessionId']}" if "sessionId" in params else ""
+        is_auth = failure.outcome is Outcome.AUTH
+        return RefusedByAgentError(
+            f"{self._words.agent} refused {method}{session}: {failure.detail}",
+            failure=failure,
+            reset_at_ms=self._words.reset_at_ms(failure),
+            hint="sign in with the agent's own command first" if is_auth else self._last_words(),
+            **_ids(params),
+        )
+
+    def _last_words(self) -> str:
+        tail = self._child.tail_of_stderr()
+        garbage = self._transport.first_unreadable
+        said = [
+            f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr",
+            f"its stdout held what is not ACP, first: {garbage}" if garbage else "",
+        ]
+        return "; ".join(part for part in said if part)
+
+
+def _ending(exit_code: int | None, *, has_overrun: bool) -> str:
+    if has_overrun:
+        return "sent a frame longer than 64 MiB and was ended"
+    if exit_code is None:
+        return "closed its output without exiting and was ended"
+    if exit_code < 0:
+        return f"was ended by signal {-exit_code}"
+    return f"exited with code {exit_code}"
+
+
+def _ids(params: Mapping[str, Any]) -> dict[str, str]:
+    session = params.get("sessionId")
+    return {"upstream_session_id": session} if isinstance(session, str) else {}

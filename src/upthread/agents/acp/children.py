@@ -1,0 +1,197 @@
+"""Which events belong to a sub-agent, and when it began and ended.
+
+Three forms are known, and a form that is not known is left alone: a session id
+`PARENT:subagent:CHILD` (codex-acp 2.6.0, the rehearsal agent); a call of a delegating tool whose
+output names the child's session (opencode 1.18.33, which sends nothing else of a child); and
+`_meta.claudeCode.parentToolUseId` on what a child says under its parent's id (claude-agent-acp),
+which is given an id of the first form here so that it never reaches the parent's history.
+
+A child's id is read from a tool's output only where the call itself names a role: a file that is
+read may hold the same words. It remembers the open calls of one connection, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from upthread.agents.acp._json import member
+from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
+from upthread.core.events import (
+    AgentEvent,
+    ChildEnded,
+    ChildStarted,
+    ToolCallUpdated,
+    UnknownReceived,
+)
+from upthread.core.types import Outcome, UpstreamSessionId
+
+ROLE_UNKNOWN: Final = "subagent"
+CALLS_REMEMBERED_MAX: Final = 10_000
+
+_ROLE_ARGUMENTS: Final = ("subagent_type", "agent_type", "role")
+_CHILD_ID: Final = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
+_TASK_TEXT: Final = re.compile(
+    r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
+)
+
+
+class _Notification(msgspec.Struct, rename="camel"):
+    update: dict[str, Any]
+    session_id: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Delegation:
+    """An open call of a tool that delegates."""
+
+    parent: UpstreamSessionId | None
+    role: str
+    child: UpstreamSessionId | None = None
+
+
+class Translator:
+    """Turns the `session/update` notifications of one connection into events, in order."""
+
+    def __init__(self) -> None:
+        self._delegations: dict[str, _Delegation] = {}
+        self._children: dict[UpstreamSessionId, None] = {}
+
+    def translate(self, params: object) -> tuple[AgentEvent, ...]:
+        """Return the events of one notification; what cannot be read comes back as it came."""
+        notification = shaped(params, _Notification)
+        kind = notification.update.get("sessionUpdate") if notification else None
+        if notification is None or not isinstance(kind, str):
+            raw: Any = params
+            return (UnknownReceived(upstream_session_id=None, kind="session/update", raw=raw),)
+        said_by = notification.session_id
+        session = UpstreamSessionId(said_by) if said_by is not None else None
+        started, session = self._child_speaking(notification.update, session)
+        events = events_of(kind, notification.update, session=session)
+        if kind in {"tool_call", "tool_call_update"}:
+            events = self._with_child_of_call(events, notification.update, session)
+        return (*started, *events)
+
+    def _child_speaking(
+        self, update: dict[str, Any], session: UpstreamSessionId | None
+    ) -> tuple[tuple[ChildStarted, ...], UpstreamSessionId | None]:
+        """Return whose words these are, after the child's start when they are its first."""
+        if session is None:
+            return (), None
+        call_id = _parent_call(update)
+        if call_id is not None:
+            child = UpstreamSessionId(f"{session}:subagent:{call_id}")
+            return self._start(child, parent=session, call_id=call_id), child
+        found = _CHILD_ID.fullmatch(session)
+        if found is None:
+            return (), session
+        parent = UpstreamSessionId(found["parent"])
+        return self._start(session, parent=parent, call_id=self._only_open_call(parent)), session
+
+    def _start(
+        self, child: UpstreamSessionId, *, parent: UpstreamSessionId | None, call_id: str | None
+    ) -> tuple[ChildStarted, ...]:
+        if child in self._children or parent is None:
+            return ()
+        _remember(self._children, child, None)
+        delegation = self._delegations.get(call_id or "")
+        if delegation is not None:
+            delegation.child = child
+        started = ChildStarted(
+            upstream_session_id=parent,
+            child_upstream_session_id=child,
+            role=delegation.role if delegation else ROLE_UNKNOWN,
+            call_id=call_id,
+        )
+        return (started,)
+
+    def _only_open_call(self, parent: UpstreamSessionId) -> str | None:
+        """Return the call a child came from, None when two could be."""
+        waiting = [
+            call_id
+            for call_id, delegation in self._delegations.items()
+            if delegation.parent == parent and delegation.child is None
+        ]
+        return waiting[0] if len(waiting) == 1 else None
+
+    def _with_child_of_call(
+        self,
+        events: tuple[AgentEvent, ...],
+        update: dict[str, Any],
+        session: UpstreamSessionId | None,
+    ) -> tuple[AgentEvent, ...]:
+        call = shaped(update, ToolCall)
+        if call is None:
+            return events
+        delegation = self._delegation_of(call, session)
+        if delegation is None:
+            return events
+        child, is_running = _child_named(call)
+        started = self._start(child, parent=session, call_id=call.tool_call_id) if child else ()
+        if call.status not in {"completed", "failed"}:
+            return (*events, *started)
+        del self._delegations[call.tool_call_id]
+        stamped = tuple(_stamped(event, delegation.child) for event in events)
+        return (*started, *stamped, *_ended(delegation, session, call, is_running=is_running))
+
+    def _delegation_of(
+        self, call: ToolCall, session: UpstreamSessionId | None
+    ) -> _Delegation | None:
+        role = _role_of(call.raw_input)
+        if role is not None and call.tool_call_id not in self._delegations:
+            delegation = _Delegation(parent=session, role=role)
+            _remember(self._delegations, call.tool_call_id, delegation)
+        return self._delegations.get(call.tool_call_id)
+
+
+def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
+    if len(memory) >= CALLS_REMEMBERED_MAX:
+        del memory[next(iter(memory))]
+    memory[key] = value
+
+
+def _role_of(arguments: object) -> str | None:
+    roles = (member(arguments, name) for name in _ROLE_ARGUMENTS)
+    return next((role for role in roles if isinstance(role, str) and role), None)
+
+
+def _parent_call(update: dict[str, Any]) -> str | None:
+    call_id = member(update, "_meta", "claudeCode", "parentToolUseId")
+    return call_id if isinstance(call_id, str) and call_id else None
+
+
+def _child_named(call: ToolCall) -> tuple[UpstreamSessionId | None, bool]:
+    """Return the child session a call's output names and whether it goes on in the background."""
+    found = _TASK_TEXT.search(result_text(call) or "")
+    is_running = found is not None and found["state"] == "running"
+    named = member(call.raw_output, "metadata", "sessionId")
+    if isinstance(named, str) and named:
+        return UpstreamSessionId(named), is_running
+    if found is None:
+        return None, False
+    return UpstreamSessionId(found["id"] or found["older"]), is_running
+
+
+def _stamped(event: AgentEvent, child: UpstreamSessionId | None) -> AgentEvent:
+    if child is None or not isinstance(event, ToolCallUpdated):
+        return event
+    return replace(event, child_upstream_session_id=child)
+
+
+def _ended(
+    delegation: _Delegation,
+    session: UpstreamSessionId | None,
+    call: ToolCall,
+    *,
+    is_running: bool,
+) -> tuple[ChildEnded, ...]:
+    if delegation.child is None or is_running:
+        return ()
+    outcome = Outcome.OK if call.status == "completed" else Outcome.UNKNOWN
+    ended = ChildEnded(
+        upstream_session_id=session, child_upstream_session_id=delegation.child, outcome=outcome
+    )
+    return (ended,)

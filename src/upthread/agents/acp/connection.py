@@ -1,0 +1,315 @@
+"""One running agent that speaks ACP: its sessions, and one prompt at a time.
+
+It translates and never decides: an id that cannot be attached is an error, never another session.
+The words are ACP's (schema 1.19.0).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import anyio
+
+from upthread.agents._process import ChildProcess
+from upthread.agents.acp._json import member
+from upthread.agents.acp.calls import AgentCalls, AgentWords
+from upthread.agents.acp.children import Translator
+from upthread.agents.acp.outcomes import CODE_METHOD_NOT_FOUND, is_system_error, result_of
+from upthread.agents.acp.permissions import PermissionDesk
+from upthread.agents.acp.prompting import Limits, RunningPrompt
+from upthread.agents.acp.quirks import Quirk, quirk_for
+from upthread.agents.acp.sessions import Sessions
+from upthread.agents.acp.transport import ProcessTransport
+from upthread.agents.acp.wire import Initialized, Message, Unreadable, shaped
+from upthread.agents.base import (
+    AgentProcess,
+    Capabilities,
+    ListedSession,
+    OnEvent,
+    OpenRequest,
+    PromptResult,
+)
+from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+
+PROTOCOL_VERSION: Final = 1
+SETTLE_S: Final = 0.25
+"""How long after an aborted prompt its late words may still come; then the next one may leave."""
+
+CANCEL_LEAVES_S: Final = 0.05
+"""How long a cancel gets to leave before an agent that nobody waits for is ended."""
+
+
+class AcpConnection:
+    """A running agent. Made by `AcpAdapter.open` only; shake hands before anything else."""
+
+    def __init__(self, child: ChildProcess, request: OpenRequest, words: AgentWords) -> None:
+        self._child = child
+        self._request = request
+        self._words = words
+        self._translator = Translator()
+        self._running: RunningPrompt | None = None
+        self._is_prompting = False
+        self._replay: list[AgentEvent] | None = None
+        self._aborted_messages: set[str] = set()
+        self._settled_at = 0.0
+        self._late_events = 0
+        self._capabilities = Capabilities(
+            agent=words.agent, version="", can_resume=False, can_load=False
+        )
+        self._desk = PermissionDesk(request.answer_permission)
+        self._calls = AgentCalls(
+            child,
+            ProcessTransport(child, on_notification=self._on_notification),
+            words,
+            on_request=self._on_request,
+            timeout_s=request.start_timeout_s,
+        )
+        self._sessions = Sessions(self._calls, words, working_directory=request.working_directory)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def process(self) -> AgentProcess | None:
+        return AgentProcess(pid=self._child.pid, started_at_ticks=self._child.started_at_ticks)
+
+    @property
+    def late_events(self) -> int:
+        return self._late_events
+
+    async def close(self) -> None:
+        """End the agent, reading what it still says; then let go of the pipes."""
+        await self._child.stop()
+        await self._calls.close()
+
+    # --- the handshake -------------------------------------------------------------------------
+
+    async def shake_hands(self) -> None:
+        """Say hello and learn what the agent can do. Raises UpstreamError (A2)."""
+        answer = await self._calls.call("initialize", _introduction(self._words.quirk))
+        hello = shaped(answer, Initialized)
+        if hello is None:
+            raise UpstreamError(
+                f"{self._words.agent} answered `initialize` with what is not ACP: {answer!r}",
+                outcome=Outcome.UNKNOWN,
+                hint="is the command an ACP agent? it may need an argument such as `acp`",
+            )
+        if hello.protocol_version != PROTOCOL_VERSION:
+            raise UpstreamError(
+                f"{self._words.agent} speaks ACP version {hello.protocol_version!r}, "
+                f"and upthread speaks version {PROTOCOL_VERSION}",
+                outcome=Outcome.UNKNOWN,
+                hint="install a version of the agent, or of upthread, that matches",
+            )
+        self._learn(hello)
+
+    def _learn(self, hello: Initialized) -> None:
+        name = hello.agent_info.name if hello.agent_info else ""
+        if not self._words.quirk.name:
+            self._words.quirk = quirk_for(name)
+        capabilities = hello.agent_capabilities
+        self._capabilities = Capabilities(
+            agent=self._words.agent,
+            version=hello.agent_info.version if hello.agent_info else "",
+            can_resume=hello.can("resume"),
+            can_load=bool(capabilities and capabilities.load_session),
+            can_list=hello.can("list"),
+            can_fork=hello.can("fork"),
+            can_close=hello.can("close"),
+        )
+        self._sessions.can_list = self._capabilities.can_list
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    async def new_session(self) -> UpstreamSessionId:
+        return await self._sessions.new()
+
+    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
+        self._require(can=self._capabilities.can_resume, what="resume sessions")
+        await self._sessions.attach("session/resume", upstream_session_id)
+
+    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        self._require(can=self._capabilities.can_load, what="load sessions")
+        replay = self._replay = []
+        try:
+            await self._sessions.attach("session/load", upstream_session_id)
+        finally:
+            self._replay = None
+        return tuple(replay)
+
+    async def list_sessions(self) -> tuple[ListedSession, ...]:
+        self._require(can=self._capabilities.can_list, what="list sessions")
+        return await self._sessions.listed({})
+
+    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
+        self._require(can=self._capabilities.can_fork, what="fork sessions")
+        return await self._sessions.fork(upstream_session_id)
+
+    def _require(self, *, can: bool, what: str) -> None:
+        if not can:
+            raise UpstreamError(
+                f"{self._words.agent} {self._capabilities.version} cannot {what}".replace(
+                    "  ", " "
+                ),
+                outcome=Outcome.UNKNOWN,
+                hint="it did not announce that at start; see `upthread agents`",
+            )
+
+    # --- prompts -------------------------------------------------------------------------------
+
+    async def prompt(
+        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    ) -> PromptResult:
+        if self._is_prompting:
+            raise UpstreamError(
+                f"session {upstream_session_id} cannot be prompted: a prompt is running",
+                outcome=Outcome.BUSY,
+                hint="one prompt at a time on one connection; open another",
+                upstream_session_id=upstream_session_id,
+            )
+        self._is_prompting = True
+        try:
+            await anyio.sleep_until(self._settled_at)
+            running = RunningPrompt(upstream_session_id)
+            await self._run(running, text, on_event)
+            return await self._concluded(running)
+        finally:
+            self._is_prompting = False
+
+    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
+        if self._running is not None and self._running.session == upstream_session_id:
+            self._running.request_cancel()
+
+    async def _run(self, running: RunningPrompt, text: str, on_event: OnEvent) -> None:
+        async def ask() -> None:
+            running.answer, running.error = await self._calls.prompt(running.session, text)
+
+        async def send_cancel() -> None:
+            await self._calls.send_cancel(running.session)
+
+        limits = Limits(
+            prompt_timeout_s=self._request.prompt_timeout_s,
+            cancel_timeout_s=self._request.cancel_timeout_s,
+        )
+        self._running = running
+        try:
+            await running.run(
+                ask=ask,
+                send_cancel=send_cancel,
+                end_agent=self._child.stop,
+                on_event=on_event,
+                limits=limits,
+            )
+        except BaseException:
+            await self._abandon(running.session)
+            raise
+        finally:
+            self._running = None
+
+    async def _abandon(self, session: UpstreamSessionId) -> None:
+        """End the agent: words still to come from it would pass for the next reply."""
+        with anyio.CancelScope(shield=True):
+            await self._calls.send_cancel(session)
+            await anyio.sleep(CANCEL_LEAVES_S)
+            await self._child.stop()
+
+    async def _concluded(self, running: RunningPrompt) -> PromptResult:
+        tokens_used = running.seen.tokens_used
+        if running.is_timed_out or running.is_cancelled:
+            self._aborted_messages |= running.message_ids
+            self._settled_at = anyio.current_time() + SETTLE_S
+            outcome, detail = self._aborted(running)
+            return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
+        if isinstance(running.error, ConnectionError):
+            died = await self._calls.died("session/prompt")
+            return PromptResult(
+                outcome=Outcome.PROCESS_DIED, detail=str(died), tokens_used=tokens_used
+            )
+        if running.error is not None:
+            return await self._failed_prompt(running)
+        return result_of(running.answer, running.seen, quirk=self._words.quirk)
+
+    def _aborted(self, running: RunningPrompt) -> tuple[Outcome, str]:
+        waited_s = self._request.cancel_timeout_s
+        forced = f"it did not answer the cancel within {waited_s:g} s and was ended"
+        if running.is_timed_out:
+            detail = f"no answer within {self._request.prompt_timeout_s:g} s"
+            return Outcome.TIMED_OUT, f"{detail}; {forced}" if running.is_forced else detail
+        if running.is_forced:
+            return Outcome.PROCESS_DIED, forced
+        if isinstance(running.error, ConnectionError):
+            return Outcome.PROCESS_DIED, "the agent ended when it was asked to cancel"
+        # Some answer a cancelled turn with an error, or end_turn (opencode 1.18.33, retrying).
+        return Outcome.CANCELLED, str(running.error or "")
+
+    async def _failed_prompt(self, running: RunningPrompt) -> PromptResult:
+        failure = self._words.failure(running.error)
+        outcome = failure.outcome
+        if outcome is Outcome.MISSING and not failure.is_certain:
+            is_listed = await self._sessions.is_listed(running.session)
+            outcome = Outcome.UNKNOWN if is_listed else Outcome.MISSING
+        return PromptResult(
+            outcome=outcome,
+            detail=failure.detail,
+            reset_at_ms=self._words.reset_at_ms(failure),
+            tokens_used=running.seen.tokens_used,
+        )
+
+    # --- what arrives --------------------------------------------------------------------------
+
+    async def _on_notification(self, frame: Message | Unreadable) -> None:
+        for event in self._events_of(frame):
+            await self._take(event)
+
+    def _events_of(self, frame: Message | Unreadable) -> tuple[AgentEvent, ...]:
+        if isinstance(frame, Unreadable):
+            unreadable = UnknownReceived(
+                upstream_session_id=None, kind="unreadable_frame", raw=frame.raw
+            )
+            return (unreadable,)
+        params = frame.content.get("params")
+        if frame.method == "session/update":
+            if self._running is not None and is_system_error(member(params, "update")):
+                self._running.note_system_error()
+            return self._translator.translate(params)
+        said_by = member(params, "sessionId")
+        session = UpstreamSessionId(said_by) if isinstance(said_by, str) else None
+        kind = frame.method or ""
+        return (UnknownReceived(upstream_session_id=session, kind=kind, raw=frame.content),)
+
+    async def _take(self, event: AgentEvent) -> None:
+        if self._replay is not None:
+            self._replay.append(event)
+            return
+        is_stale = isinstance(event, TextReceived) and event.message_id in self._aborted_messages
+        running = self._running
+        if is_stale or running is None or not await running.deliver(event):
+            self._late_events += 1
+
+    async def _on_request(self, method: str, params: Any, is_notification: bool) -> Any:  # noqa: FBT001  # the library's shape
+        from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
+
+        if method != "session/request_permission":
+            raise RequestError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
+        if self._running is None:
+            self._late_events += 1
+        return await self._desk.answer(params, self._running)
+
+
+def _introduction(quirk: Quirk) -> dict[str, Any]:
+    from upthread import __version__  # noqa: PLC0415  # the front door imports us
+
+    capabilities: dict[str, Any] = {
+        "fs": {"readTextFile": False, "writeTextFile": False},
+        "terminal": False,
+    }
+    if quirk.client_meta:
+        capabilities["_meta"] = dict(quirk.client_meta)
+    return {
+        "protocolVersion": PROTOCOL_VERSION,
+        "clientCapabilities": capabilities,
+        "clientInfo": {"name": "upthread", "title": "upthread", "version": __version__},
+    }

@@ -1,0 +1,181 @@
+"""What an agent's answer means, in the one vocabulary of outcomes. Pure.
+
+Words first where the protocol has them (error codes, stop reasons), then the agent's own
+structured data, then its row in `quirks`, then general words, and else `unknown`: a guess is never
+better than saying so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from upthread.agents.acp._json import member
+from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
+from upthread.agents.base import PromptResult
+from upthread.core.types import Outcome
+
+CODE_AUTH_REQUIRED: Final = -32000
+CODE_NOT_FOUND: Final = -32002
+CODE_METHOD_NOT_FOUND: Final = -32601
+
+DETAIL_CHARACTERS_MAX: Final = 2000
+CONTEXT_NEARLY_FULL: Final = 0.9
+RESET_S_MAX: Final = 366 * 24 * 3600
+
+_OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
+    # `data.errorKind` of claude-agent-acp 0.100.0 and of the rehearsal agent.
+    "rate_limit": Outcome.RATE_LIMITED,
+    "overloaded": Outcome.TRANSIENT,
+    "server_error": Outcome.TRANSIENT,
+    "auth": Outcome.AUTH,
+    "auth_required": Outcome.AUTH,
+    "authentication_failed": Outcome.AUTH,
+    "billing_error": Outcome.CREDIT_EXHAUSTED,
+    "credit_exhausted": Outcome.CREDIT_EXHAUSTED,
+    "context_full": Outcome.CONTEXT_FULL,
+    "prompt_too_long": Outcome.CONTEXT_FULL,
+    # `sessionFailure.category` of codex-acp 2.6.0.
+    "limit": Outcome.RATE_LIMITED,
+}
+
+_OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
+    "end_turn": (Outcome.OK, ""),
+    "cancelled": (Outcome.CANCELLED, ""),
+    "refusal": (Outcome.OK, "refusal: the agent declined to go on"),
+    # Cut off in the middle, so not ok; the session itself is well.
+    "max_turn_requests": (Outcome.UNKNOWN, "max_turn_requests: the agent's own limit cut it off"),
+}
+
+_UNIT_S: Final = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0))
+"""How many seconds a unit is, by how its name begins; first wins."""
+_RETRY_IN: Final = re.compile(
+    r"(?:retry|try again)[ -]?(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*"
+    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An agent's error, understood. `is_certain` False: confirm `missing` before saying so."""
+
+    outcome: Outcome
+    detail: str
+    is_certain: bool
+    reset_after_s: float | None = None
+
+
+def failure_of(code: int, message: str, data: object, *, quirk: Quirk) -> Failure:
+    """Say what an error answer means."""
+    said = f"{message} {_as_text(data)}".strip()
+    outcome, is_certain = _judge(code, data, said, quirk=quirk)
+    return Failure(
+        outcome=outcome,
+        detail=f"{said} (code {code})"[:DETAIL_CHARACTERS_MAX],
+        is_certain=is_certain,
+        reset_after_s=_reset_after_s(data, said) if outcome is Outcome.RATE_LIMITED else None,
+    )
+
+
+def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome, bool]:
+    if code == CODE_NOT_FOUND:
+        return Outcome.MISSING, True
+    if code == CODE_AUTH_REQUIRED:
+        return Outcome.AUTH, True
+    kind = member(data, "errorKind")
+    if isinstance(kind, str) and kind in _OUTCOME_OF_KIND:
+        return _OUTCOME_OF_KIND[kind], True
+    for meaning in (*quirk.errors, *GENERAL_ERRORS):
+        if meaning.outcome is not Outcome.UNKNOWN and meaning.pattern.search(said):
+            return meaning.outcome, meaning.is_certain
+    return Outcome.UNKNOWN, False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSeen:
+    """What the updates of a turn said about its end, beside the answer itself."""
+
+    tokens_used: int | None = None
+    tokens_window: int | None = None
+    has_system_error: bool = False
+    last_text: str = ""
+
+
+def result_of(answer: object, seen: TurnSeen, *, quirk: Quirk) -> PromptResult:
+    """Say how a prompt ended that was answered. An unknown stop reason is `unknown`, by name."""
+    tokens_used = _tokens_of_turn(answer, seen)
+    hidden = _hidden_failure(answer, seen, quirk=quirk)
+    if hidden is not None:
+        outcome, detail = hidden
+        return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
+    reason = member(answer, "stopReason")
+    outcome, detail = _of_stop_reason(reason, seen)
+    return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
+
+
+def _of_stop_reason(reason: object, seen: TurnSeen) -> tuple[Outcome, str]:
+    if reason == "max_tokens":
+        return _of_max_tokens(seen)
+    if not isinstance(reason, str):
+        return Outcome.UNKNOWN, "the agent's answer gave no stopReason"
+    unknown = Outcome.UNKNOWN, f"the agent stopped for an unknown reason: {reason[:200]}"
+    return _OF_STOP_REASON.get(reason, unknown)
+
+
+def _of_max_tokens(seen: TurnSeen) -> tuple[Outcome, str]:
+    """A full window and a long answer share this word; the usage seen tells them apart."""
+    used, window = seen.tokens_used, seen.tokens_window
+    if used is not None and window and used < CONTEXT_NEARLY_FULL * window:
+        return Outcome.OK, "max_tokens: the reply was cut off by the model's output limit"
+    return Outcome.CONTEXT_FULL, "max_tokens"
+
+
+def _hidden_failure(answer: object, seen: TurnSeen, *, quirk: Quirk) -> tuple[Outcome, str] | None:
+    """codex-acp 2.6.0 answers `end_turn` to a failed turn and says so only in `_meta`."""
+    category = member(answer, "_meta", "jetbrains", "air", "sessionFailure", "category")
+    if isinstance(category, str):
+        detail = f"sessionFailure {category}: {seen.last_text}"[:DETAIL_CHARACTERS_MAX]
+        return _OUTCOME_OF_KIND.get(category, Outcome.UNKNOWN), detail
+    if seen.has_system_error or is_system_error(answer):
+        outcome, _ = _judge(0, None, seen.last_text, quirk=quirk)
+        return outcome, f"systemError: {seen.last_text}"[:DETAIL_CHARACTERS_MAX]
+    return None
+
+
+def is_system_error(holder: object) -> bool:
+    """Whether an answer's or update's `_meta` says that the turn failed (codex-acp 2.6.0)."""
+    status = member(holder, "_meta", "codex", "threadStatus")
+    return status == "systemError" or member(status, "type") == "systemError"
+
+
+def _tokens_of_turn(answer: object, seen: TurnSeen) -> int | None:
+    total = member(answer, "usage", "totalTokens")
+    # opencode 1.18.33 answers a cancelled turn with zeros: that is not a figure.
+    return total if isinstance(total, int) and total > 0 else seen.tokens_used
+
+
+def _as_text(data: object) -> str:
+    if data is None:
+        return ""
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+
+
+def _reset_after_s(data: object, said: str) -> float | None:
+    for name, scale in (("retryAfterSeconds", 1.0), ("retryAfter", 1.0), ("retryAfterMs", 0.001)):
+        value = member(data, name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _plausible(value * scale)
+    found = _RETRY_IN.search(said)
+    if found is None:
+        return None
+    unit = (found[2] or "s").lower()
+    scale = next(seconds for beginning, seconds in _UNIT_S if unit.startswith(beginning))
+    return _plausible(float(found[1]) * scale)
+
+
+def _plausible(seconds: float) -> float | None:
+    return seconds if 0 <= seconds <= RESET_S_MAX else None

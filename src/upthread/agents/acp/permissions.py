@@ -1,0 +1,83 @@
+"""Answering the agent's permission requests through the caller, and saying who answered (A13).
+
+The answer is an event before it leaves, so that what stands in the record is never less than what
+the agent was allowed. Nothing is ever allowed here: without a running prompt, without an answer, or
+with one the agent did not offer, the request is cancelled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from upthread.agents.acp.prompting import RunningPrompt
+from upthread.agents.acp.wire import PermissionParams, locations_of, permission_kinds, shaped
+from upthread.agents.base import AnswerPermission, PermissionAnswer, PermissionRequest
+from upthread.core.events import PermissionAnswered
+from upthread.core.types import UpstreamSessionId
+from upthread.errors import UsageError
+
+CANCELLED: Final = "cancelled"
+_CANCELLED_ANSWER: Final = {"outcome": {"outcome": CANCELLED}}
+
+
+class PermissionDesk:
+    """Where the requests of one connection are answered."""
+
+    def __init__(self, answer_permission: AnswerPermission) -> None:
+        self._answer_permission = answer_permission
+
+    async def answer(self, params: object, running: RunningPrompt | None) -> dict[str, Any]:
+        """Return the result to send back for one request."""
+        asked = shaped(params, PermissionParams)
+        if asked is None or running is None:
+            return _CANCELLED_ANSWER
+        kinds = permission_kinds(asked.options)
+        answer = await self._ask(asked, running)
+        kind = CANCELLED if answer.option_id is None else kinds[answer.option_id] or "unnamed"
+        was_recorded = await running.deliver(
+            PermissionAnswered(
+                upstream_session_id=UpstreamSessionId(asked.session_id),
+                call_id=asked.tool_call.tool_call_id,
+                title=asked.tool_call.title or "",
+                answer=kind,
+                answered_by=answer.answered_by,
+            )
+        )
+        if answer.option_id is None or not was_recorded:
+            return _CANCELLED_ANSWER
+        return {"outcome": {"outcome": "selected", "optionId": answer.option_id}}
+
+    async def _ask(self, asked: PermissionParams, running: RunningPrompt) -> PermissionAnswer:
+        """Ask the caller. Its errors end the prompt; a cancelled turn withdraws the question."""
+        answer = PermissionAnswer(option_id=None, answered_by="upthread: the turn was ended")
+        with running.asking():
+            try:
+                answer = await self._answer_permission(_request(asked))
+                _require_offered(answer, asked)
+            except Exception as error:  # noqa: BLE001  # raised again where the prompt was called
+                await running.fail(error)
+                return PermissionAnswer(option_id=None, answered_by="upthread: no answer")
+        return answer
+
+
+def _request(asked: PermissionParams) -> PermissionRequest:
+    call = asked.tool_call
+    return PermissionRequest(
+        upstream_session_id=UpstreamSessionId(asked.session_id),
+        call_id=call.tool_call_id,
+        title=call.title or "",
+        tool_kind=call.kind or "other",
+        arguments=call.raw_input,
+        locations=locations_of(call) or (),
+        options=tuple((option.option_id, option.kind) for option in asked.options),
+    )
+
+
+def _require_offered(answer: PermissionAnswer, asked: PermissionParams) -> None:
+    offered = permission_kinds(asked.options)
+    if answer.option_id is not None and answer.option_id not in offered:
+        raise UsageError(
+            f"the permission for {asked.tool_call.title!r} was answered with {answer.option_id!r}, "
+            f"which {asked.session_id} did not offer",
+            hint=f"answer with one of: {', '.join(offered) or 'nothing but None'}",
+        )

@@ -1,0 +1,123 @@
+"""What is particular to each agent that speaks ACP, as data. One row an agent.
+
+A row says how the agent is recognised, what to start it with, what to announce to it, and what its
+errors mean where the general rules of `outcomes` would not know. Rows hold what was seen, with the
+version it was seen in; they never hold logic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from upthread.core.types import JsonValue, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorMeaning:
+    """What an error says that matches `pattern`.
+
+    `is_certain` False: the words are used for other faults too, so that `missing` must be confirmed
+    by listing the sessions.
+    """
+
+    pattern: re.Pattern[str]
+    outcome: Outcome
+    is_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quirk:
+    """One agent's particulars. `recognised_by` is searched in its name and its command line."""
+
+    name: str
+    recognised_by: re.Pattern[str]
+    versions_seen: str
+    errors: tuple[ErrorMeaning, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    resume_command: tuple[str, ...] = ()
+
+
+def _means(pattern: str, outcome: Outcome, *, is_certain: bool = True) -> ErrorMeaning:
+    return ErrorMeaning(
+        pattern=re.compile(pattern, re.IGNORECASE), outcome=outcome, is_certain=is_certain
+    )
+
+
+NO_QUIRK: Final = Quirk(name="", recognised_by=re.compile(r"(?!)"), versions_seen="")
+
+QUIRKS: Final = (
+    Quirk(
+        name="rehearsal",
+        recognised_by=re.compile(r"rehearsal"),
+        versions_seen="our own",
+    ),
+    Quirk(
+        name="opencode",
+        recognised_by=re.compile(r"\bopencode\b", re.IGNORECASE),
+        versions_seen="1.18.33",
+        errors=(
+            _means(r"ContextOverflowError", Outcome.CONTEXT_FULL),
+            # An unknown id and any other fault of its service share these words.
+            _means(r"OpenCode service failure", Outcome.UNKNOWN, is_certain=False),
+        ),
+        resume_command=("opencode", "--session", "{id}"),
+    ),
+    Quirk(
+        name="codex",
+        recognised_by=re.compile(r"\bcodex\b", re.IGNORECASE),
+        versions_seen="codex-acp 2.6.0",
+        errors=(
+            _means(r"no rollout found for thread id", Outcome.MISSING),
+            _means(r"already has an active writer", Outcome.BUSY),
+        ),
+        # Without it, a rate limit ends as `end_turn` with the error as the agent's own words.
+        client_meta={
+            "jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure", "subagents"]}}
+        },
+        resume_command=("codex", "resume", "{id}"),
+    ),
+    Quirk(
+        name="claude-code",
+        recognised_by=re.compile(r"\bclaude\b", re.IGNORECASE),
+        versions_seen="claude-agent-acp 0.100.0",
+        resume_command=("claude", "--resume", "{id}"),
+    ),
+    Quirk(
+        name="gemini",
+        recognised_by=re.compile(r"\bgemini\b", re.IGNORECASE),
+        versions_seen="0.61.0",
+        errors=(_means(r"No previous sessions found", Outcome.MISSING),),
+        # It starts itself again as a child, which a signal to the first process does not reach.
+        environment={"GEMINI_CLI_NO_RELAUNCH": "true"},
+    ),
+)
+
+GENERAL_ERRORS: Final = (
+    _means(r"insufficient.{0,20}(credit|quota|balance|funds)|billing", Outcome.CREDIT_EXHAUSTED),
+    _means(r"credit balance is too low|payment required", Outcome.CREDIT_EXHAUSTED),
+    _means(r"rate.?limit|too many requests|usage limit|quota exceeded", Outcome.RATE_LIMITED),
+    _means(
+        r"context.?(window|length|overflow)|prompt is too long|too many tokens",
+        Outcome.CONTEXT_FULL,
+    ),
+    _means(r"overloaded|service unavailable|bad gateway|gateway timeout", Outcome.TRANSIENT),
+    _means(r"unauthori[sz]ed|authentication|not logged in|invalid api key", Outcome.AUTH),
+    _means(
+        r"(session|thread|conversation)[^.]{0,80}(not found|does not exist)",
+        Outcome.MISSING,
+        is_certain=False,
+    ),
+)
+"""What an agent's words mean where it has no row, or its row does not know them. First wins."""
+
+
+def quirk_for(*names: str) -> Quirk:
+    """Return the row of the agent that any of `names` belongs to, NO_QUIRK for an unknown one."""
+    for quirk in QUIRKS:
+        if any(quirk.recognised_by.search(name) for name in names):
+            return quirk
+    return NO_QUIRK

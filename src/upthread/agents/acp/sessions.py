@@ -1,0 +1,134 @@
+"""An agent's sessions: made, attached, forked, listed. Exactly the one asked for, or an error.
+
+`missing` is said only where it is known: by the agent's own code for it, or because the agent lists
+its sessions and this is not among them. Whatever else goes wrong leaves the session where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from upthread.agents.acp.calls import AgentCalls, AgentWords, RefusedByAgentError
+from upthread.agents.acp.outcomes import Failure
+from upthread.agents.acp.wire import SessionPage, shaped
+from upthread.agents.base import ListedSession
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+
+LIST_PAGES_MAX: Final = 1000
+
+
+class Sessions:
+    """The sessions of one running agent, in one working directory."""
+
+    def __init__(self, calls: AgentCalls, words: AgentWords, *, working_directory: str) -> None:
+        self._calls = calls
+        self._words = words
+        self._place: dict[str, Any] = {"cwd": working_directory, "mcpServers": []}
+        self.can_list = False
+
+    async def new(self) -> UpstreamSessionId:
+        """Make a session. Raises UpstreamError when none was named."""
+        answer = await self._calls.call("session/new", self._place)
+        return self._session_named(answer, "session/new")
+
+    async def attach(self, method: str, session: UpstreamSessionId) -> None:
+        try:
+            answer = await self._calls.call(method, {**self._place, "sessionId": session})
+        except RefusedByAgentError as refused:
+            raise await self._confirmed(refused, session) from refused
+        returned = answer.get("sessionId", session)
+        if returned != session:
+            other = RefusedByAgentError(
+                f"{self._words.agent} opened session {returned} when asked for {session}",
+                failure=Failure(outcome=Outcome.UNKNOWN, detail="", is_certain=False),
+                hint="it was not used",
+                upstream_session_id=session,
+            )
+            raise await self._confirmed(other, session)
+
+    async def _confirmed(
+        self, refused: RefusedByAgentError, session: UpstreamSessionId
+    ) -> UpstreamError:
+        """Return the error with an outcome that can be relied on (A4)."""
+        if refused.is_certain or refused.outcome not in {Outcome.MISSING, Outcome.UNKNOWN}:
+            return refused
+        is_listed = await self.is_listed(session)
+        if is_listed is None:
+            names_it = refused.outcome is Outcome.MISSING and session in refused.message
+            outcome, because = (Outcome.MISSING if names_it else Outcome.UNKNOWN), ""
+        elif is_listed:
+            outcome, because = Outcome.UNKNOWN, "; the agent still lists this session"
+        else:
+            outcome, because = Outcome.MISSING, "; the agent does not list this session"
+        error = UpstreamError(f"{refused.message}{because}", outcome=outcome, hint=refused.hint)
+        error.ids.update(refused.ids)
+        return error
+
+    async def is_listed(self, session: UpstreamSessionId) -> bool | None:
+        """Whether the agent lists a session, anywhere or here; None when it cannot be asked."""
+        if not self.can_list:
+            return None
+        try:
+            for scope in ({}, {"cwd": self._place["cwd"]}):
+                if any(s.upstream_session_id == session for s in await self.listed(scope)):
+                    return True
+        except UpstreamError:
+            return None
+        return False
+
+    async def listed(self, scope: Mapping[str, str]) -> tuple[ListedSession, ...]:
+        listed: list[ListedSession] = []
+        cursor: str | None = None
+        for _ in range(LIST_PAGES_MAX):
+            params = {**scope, "cursor": cursor} if cursor else dict(scope)
+            page = shaped(await self._calls.call("session/list", params), SessionPage)
+            if page is None:
+                raise self._unreadable_list()
+            listed += [
+                ListedSession(
+                    upstream_session_id=UpstreamSessionId(one.session_id),
+                    title=one.title or "",
+                    working_directory=one.cwd or "",
+                    updated_at=one.updated_at or "",
+                )
+                for one in page.sessions
+            ]
+            if not page.next_cursor or page.next_cursor == cursor:
+                return tuple(listed)
+            cursor = page.next_cursor
+        raise self._unreadable_list()
+
+    def _unreadable_list(self) -> UpstreamError:
+        return UpstreamError(
+            f"{self._words.agent} answered session/list with something that is no list",
+            outcome=Outcome.UNKNOWN,
+            hint="its sessions cannot be confirmed",
+        )
+
+    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+        params = {**self._place, "sessionId": session}
+        try:
+            answer = await self._calls.call("session/fork", params)
+        except RefusedByAgentError as refused:
+            raise await self._confirmed(refused, session) from refused
+        forked = self._session_named(answer, "session/fork")
+        if forked == session:
+            raise UpstreamError(
+                f"{self._words.agent} answered the fork of session {forked} with that session",
+                outcome=Outcome.UNKNOWN,
+                hint="start a fresh session with a briefing instead",
+                upstream_session_id=forked,
+            )
+        return forked
+
+    def _session_named(self, answer: Mapping[str, Any], method: str) -> UpstreamSessionId:
+        session = answer.get("sessionId")
+        if not isinstance(session, str) or not session:
+            raise UpstreamError(
+                f"{self._words.agent} answered {method} without a session id",
+                outcome=Outcome.UNKNOWN,
+                hint="nothing was recorded; try again",
+            )
+        return UpstreamSessionId(session)

@@ -1,0 +1,268 @@
+# ruff: noqa: ARG001, ARG005, T201  # every behaviour has one signature
+"""A tiny ACP agent for bad behaviour: raw standard library, one misbehaviour named on its command
+line. Prompts may name one more, `[[WORD]]`. It keeps no sessions beyond the ids it was told exist.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+WORD = sys.argv[1] if len(sys.argv) > 1 else "well"
+SESSION = "ses_scripted"
+LISTED = os.environ.get("SCRIPTED_LISTED", SESSION).split(",")
+GATE = threading.Event()
+COUNTER = {"asked": 1000, "new": 0}
+ANSWERS = {}
+
+
+def put(raw):
+    sys.stdout.buffer.write(raw if isinstance(raw, bytes) else raw.encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def send(message):
+    put(json.dumps({"jsonrpc": "2.0", **message}))
+
+
+def update(session, **content):
+    params = {"update": content}
+    if session is not None:
+        params["sessionId"] = session
+    send({"method": "session/update", "params": params})
+
+
+def say(session, text, **more):
+    content = {"type": "text", "text": text}
+    update(session, sessionUpdate="agent_message_chunk", content=content, **more)
+
+
+def answer(request, result):
+    send({"id": request["id"], "result": result})
+
+
+def refuse(request, code, message, data=None):
+    send({"id": request["id"], "error": {"code": code, "message": message, "data": data}})
+
+
+def stop(request, reason="end_turn", **more):
+    answer(request, {"stopReason": reason, **more})
+
+
+def start():
+    print("scripted agent says hello on stderr", file=sys.stderr, flush=True)
+    if WORD == "dies":
+        sys.exit(7)
+    if WORD == "garbage":
+        put("Welcome to the agent!\nThis is no JSON")
+        time.sleep(60)
+    if WORD == "banner":
+        put("Welcome to the agent!")
+    if WORD == "hangs":
+        time.sleep(60)
+    if WORD == "closes_stdout":
+        os.close(1)
+        time.sleep(60)
+    if WORD in {"ignores_term", "never_exits"}:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if WORD == "grandchild":
+        idle = [sys.executable, "-I", "-c", "import time; time.sleep(600)"]
+        held = subprocess.Popen(idle)
+        detached = subprocess.Popen(idle, start_new_session=True)
+        print(f"grandchildren {held.pid} {detached.pid}", file=sys.stderr, flush=True)
+
+
+def initialize(request):
+    if WORD == "not_acp":
+        return answer(request, ["what?"])
+    version = 99 if WORD == "other_version" else 1
+    capabilities = {
+        "loadSession": True,
+        "sessionCapabilities": {
+            "resume": {},
+            "list": None if WORD == "no_list" else {},
+            "fork": {},
+        },
+    }
+    return answer(
+        request,
+        {
+            "protocolVersion": version,
+            "agentCapabilities": capabilities,
+            "agentInfo": {"name": "scripted", "version": "1.2.3"},
+        },
+    )
+
+
+def attach(request):
+    session = request["params"]["sessionId"]
+    if WORD == "other_session":
+        return answer(request, {"sessionId": "ses_other"})
+    if WORD == "opaque":
+        return refuse(request, -32603, "Internal error")
+    if session not in LISTED:
+        return refuse(request, -32002, "Resource not found", {"sessionId": session})
+    if request["method"] == "session/load":
+        for number in range(3):
+            content = {"type": "text", "text": f"asked {number}"}
+            update(session, sessionUpdate="user_message_chunk", content=content)
+            say(session, f"answered {number}", messageId=f"m{number}")
+    return answer(request, {})
+
+
+def listed(request):
+    """One session a page, so that whoever confirms has to turn pages."""
+    page = int(request["params"].get("cursor") or 0)
+    sessions = [{"sessionId": LISTED[page], "cwd": "/", "title": None}]
+    more = {"nextCursor": str(page + 1)} if page + 1 < len(LISTED) else {}
+    answer(request, {"sessions": sessions, **more})
+
+
+def ask(session, **call):
+    COUNTER["asked"] += 1
+    number = COUNTER["asked"]
+    ANSWERS[number] = threading.Event(), []
+    options = [
+        {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "no", "name": "No", "kind": "reject_once"},
+    ]
+    params = {"sessionId": session, "toolCall": call, "options": options}
+    send({"id": number, "method": "session/request_permission", "params": params})
+    ANSWERS[number][0].wait(30)
+    return ANSWERS[number][1][0]
+
+
+def prompt(request):
+    session = request["params"]["sessionId"]
+    text = request["params"]["prompt"][0]["text"]
+    word = text.split("[[", 1)[1].rpartition("]]")[0].split() if "[[" in text else ["echo"]
+    PROMPTS[word[0]](request, session, word[1:], text)
+
+
+def echo(request, session, words, text):
+    say(session, text, messageId="m1")
+    stop(request, usage={"totalTokens": 12, "inputTokens": 10, "outputTokens": 2})
+
+
+def flood(request, session, words, text):
+    for number in range(int(words[0])):
+        say(session, f"{number}\n")
+        print(number, file=sys.stderr, flush=True)
+    stop(request)
+
+
+def big(request, session, words, text):
+    say(session, "x" * int(words[0]))
+    stop(request)
+
+
+def odd(request, session, words, text):
+    say(session, "nul \0 lone \ud83d end")
+    put(b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"half \xf0\x9f"}}\n')
+    put("[1, 2]\n42\nnot json at all")
+    put('{"jsonrpc":"2.0","id":[1],"result":{}}')
+    put('{"jsonrpc":"2.0","id":true,"result":{"stopReason":"refusal"}}')
+    put('{"jsonrpc":"2.0","method":"_vendor/note","params":{"sessionId":"' + session + '"}}')
+    update(session, sessionUpdate="hologram", shape="round")
+    update(session, sessionUpdate="tool_call_update", toolCallId=5)
+    say(None, "unstamped")
+    say(session, "after")
+    stop(request)
+
+
+def hang(request, session, words, text):
+    say(session, "thinking", messageId="m-aborted")
+    GATE.wait(60)
+    if WORD != "ignores_cancel":
+        say(session, "late by cancel", messageId="m-aborted")
+        stop(request, words[0] if words else "cancelled")
+        time.sleep(0.05)
+        say(session, "later still")
+        time.sleep(0.35)
+        say(session, "much later", messageId="m-aborted")
+
+
+def late(request, session, words, text):
+    say(session, "in time")
+    stop(request)
+    time.sleep(0.05)
+    say(session, "late")
+
+
+def permission(request, session, words, text):
+    update(session, sessionUpdate="tool_call", toolCallId="c1", title="rm", kind="execute")
+    call = {"toolCallId": "c1", "title": "rm -r build", "kind": "execute", "rawInput": {"a": 1}}
+    said = ask(session, **call, locations=[{"path": "build"}])
+    say(session, json.dumps(said))
+    stop(request)
+
+
+def foreign(request, session, words, text):
+    COUNTER["asked"] += 1
+    number = COUNTER["asked"]
+    ANSWERS[number] = threading.Event(), []
+    send({"id": number, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
+    ANSWERS[number][0].wait(30)
+    say(session, json.dumps(ANSWERS[number][1][0]))
+    stop(request)
+
+
+PROMPTS = {
+    "echo": echo,
+    "flood": flood,
+    "big": big,
+    "odd": odd,
+    "hang": hang,
+    "late": late,
+    "permission": permission,
+    "foreign": foreign,
+    "stop": lambda request, session, words, text: stop(request, words[0]),
+    "error": lambda request, session, words, text: refuse(
+        request, int(words[0]), *json.loads(" ".join(words[1:]))
+    ),
+    "result": lambda request, session, words, text: answer(request, json.loads(" ".join(words))),
+    "raw": lambda request, session, words, text: (put(" ".join(words)), stop(request)),
+    "exit": lambda request, session, words, text: os._exit(int(words[0])),
+    "close": lambda request, session, words, text: (os.close(1), time.sleep(60)),
+    "pause": lambda request, session, words, text: (time.sleep(float(words[0])), stop(request)),
+}
+
+
+def new(request):
+    COUNTER["new"] += 1
+    answer(request, {} if WORD == "no_id" else {"sessionId": SESSION})
+
+
+METHODS = {
+    "initialize": initialize,
+    "session/new": new,
+    "session/load": attach,
+    "session/resume": attach,
+    "session/list": listed,
+    "session/fork": lambda request: answer(request, {"sessionId": "ses_forked"}),
+}
+
+
+def handle(message):
+    if message.get("method") == "session/prompt":
+        threading.Thread(target=prompt, args=(message,), daemon=True).start()
+    elif message.get("method") == "session/cancel":
+        GATE.set()
+    elif message.get("method") in METHODS:
+        METHODS[message["method"]](message)
+    elif "method" not in message:
+        event, said = ANSWERS[message["id"]]
+        said.append(message.get("result", message.get("error")))
+        event.set()
+
+
+start()
+for line in sys.stdin:
+    handle(json.loads(line))
+if WORD == "never_exits":
+    time.sleep(600)
+if WORD == "ignores_term":
+    time.sleep(600)
