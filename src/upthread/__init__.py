@@ -1,3 +1,38 @@
-"""Your agents pick up where they left off, and tell you when they can't."""
+"""Your agents pick up where they left off, and tell you when they can't.
+
+The library's names are loaded on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from upthread.client import (
+        Project,
+        RunOptions,
+        TellOptions,
+        Wait,
+        Why,
+        open_blocking,
+        open_project,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Project",
+    "RunOptions",
+    "TellOptions",
+    "Wait",
+    "Why",
+    "open_blocking",
+    "open_project",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        return getattr(import_module("upthread.client"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,15 +11,28 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import anyio
 
 from upthread.agents._process import ChildStart, started_child
+from upthread.agents._process_group import end_process_group
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import AgentAdapter
 from upthread.errors import UpthreadError, UsageError
+
+__all__ = [
+    "AGENTS",
+    "AgentEntry",
+    "InstalledAgent",
+    "adapter_for",
+    "agents_on_path",
+    "configured_adapter",
+    "end_process_group",
+    "installed_agents",
+]
 
 REHEARSAL: Final = "rehearsal"
 ACP_PREFIX: Final = "acp:"
@@ -91,6 +104,25 @@ def adapter_for(agent: str) -> AgentAdapter:
     return AcpAdapter(agent=agent, command=entry.command)
 
 
+def configured_adapter(
+    agent: str, command: Sequence[str], environment: Mapping[str, str]
+) -> AgentAdapter:
+    """Return the adapter of an agent that the configuration names, by its command line."""
+    return AcpAdapter(agent=agent, command=command, environment=environment)
+
+
+def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
+    """Return the names of the agents on PATH, in the order of AGENTS; starts nothing."""
+    return tuple(entry.agent for entry in _ENTRIES if _path_of(entry, search_path))
+
+
+def _path_of(entry: AgentEntry, search_path: str | None = None) -> str | None:
+    """The rehearsal agent counts as nowhere: it is used only where somebody asked for it."""
+    if entry.agent == REHEARSAL:
+        return None
+    return shutil.which(entry.command[0], path=search_path)
+
+
 def _words(agent: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(agent.removeprefix(ACP_PREFIX)))
@@ -118,11 +150,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 
     Each is asked for its version at the same time, at most VERSION_TIMEOUT_S seconds in all.
     """
-    paths = {
-        entry.agent: path
-        for entry in _ENTRIES
-        if entry.agent != REHEARSAL and (path := shutil.which(entry.command[0])) is not None
-    }
+    paths = {entry.agent: path for entry in _ENTRIES if (path := _path_of(entry)) is not None}
     versions: dict[str, str] = {}
 
     async def ask(agent: str, path: str) -> None:

@@ -48,7 +48,10 @@ class OpenWorkstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenConversation:
-    """Mint a conversation. Conflict: its key and generation exist under another id."""
+    """Mint a conversation in a workstream that was opened, under its base name.
+
+    Conflict: its key and generation exist under another id, or the base name is another.
+    """
 
     conversation: Conversation
     durability: Durability = Durability.PROCESS
@@ -64,7 +67,7 @@ class OpenLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndLink:
-    """Close a link with the cause. The first cause stands; the same again is a no-op."""
+    """Close a link with the cause. The first cause stands; any later one changes nothing."""
 
     conversation_id: ConversationId
     seq: int

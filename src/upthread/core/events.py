@@ -7,6 +7,7 @@ state of a turn or a run is the fold of its events and is never stored itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -137,16 +138,15 @@ class UnknownReceived(AgentEvent):
 class TurnIntended:
     """The turn was decided and its prompt recorded, before anything was sent.
 
-    `prompt_seq` is the message that holds the user's text; `prompt_digest` covers what is sent,
-    context included. `input_digest` is what `resume_if` compares, None when not asked for.
+    `prompt_seq` is the message that holds the user's text. `condition` is the digest `resume_if`
+    compares next time, None for a role without one.
     """
 
     decision: str
     reasons: tuple[str, ...]
     prompt_seq: int
-    prompt_digest: str
     inputs: JsonValue = None
-    input_digest: str | None = None
+    condition: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,12 +176,12 @@ class AttachFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSent:
-    """The prompt is about to leave. `sent_text` is recognised by after a crash.
+    """The prompt is about to leave; message `prompt_seq` holds it as it is sent.
 
     `prompts_before` counts the user messages known in the upstream session before this one.
     """
 
-    sent_text: str
+    prompt_seq: int
     prompts_before: int
 
 
@@ -204,7 +204,6 @@ class TurnEnded:
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash."""
 
     outcome: Outcome
-    reply: str
     report: JsonValue = None
     adopted: bool = False
     detail: str = ""
@@ -246,11 +245,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits."""
+    """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits.
+
+    `told` are the digests of the sections each role has already been told in earlier runs.
+    """
 
     specification: str
     pipeline: JsonValue
     iteration: int = 1
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ class HandshakeInputs:
     turns: int = 0
     current_agent: str | None = None
     holder: str | None = None
+    was_interrupted: bool = False
     is_fresh_asked: bool = False
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
@@ -138,6 +139,12 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=START_FRESH,
         applies=lambda i: i.current_agent is None,
         says="the last session has ended",
+    ),
+    Rule(
+        reason="interrupted",
+        decision=RESUME,
+        applies=lambda i: i.was_interrupted,
+        says="the last turn was cut off; the session has what it did",
     ),
     Rule(
         reason="unchanged",

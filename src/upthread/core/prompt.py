@@ -28,10 +28,14 @@ NEW_SESSION_DECISIONS = frozenset({FIRST, START_FRESH, RESUME_WITH_REPLAY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is asked of a role. `text_for_new_session` stands in for `text` where given."""
+    """What is asked of a role.
+
+    `news` is told to a session that heard the rest before, `everything` to a new one.
+    """
 
     text: str
-    text_for_new_session: str = ""
+    news: str = ""
+    everything: str = ""
 
 
 def wants_fresh(text: str) -> bool:
@@ -44,12 +48,12 @@ def without_fresh(text: str) -> str:
     return text.lstrip()[len(FRESH_PREFIX) :].lstrip() if wants_fresh(text) else text
 
 
-def compose(*, role: Role, task: Task, decision: str, briefing: str) -> str:
-    """Return what is sent. The role block comes only with a new upstream session."""
+def context_for(*, role: Role, task: Task, decision: str, briefing: str) -> str:
+    """Return what goes before the task's text; the role block only with a new upstream session."""
     if decision not in NEW_SESSION_DECISIONS:
-        return task.text
-    text = task.text_for_new_session or task.text
-    return "\n\n".join(piece for piece in (role_block(role), briefing, text) if piece)
+        return task.news
+    pieces = (role_block(role), briefing, task.everything or task.news)
+    return "\n\n".join(piece for piece in pieces if piece)
 
 
 def role_block(role: Role) -> str:

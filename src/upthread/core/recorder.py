@@ -41,6 +41,7 @@ from upthread.core.types import (
     Conversation,
     ConversationId,
     ConversationKey,
+    Durability,
     JsonValue,
     Link,
     Part,
@@ -102,11 +103,13 @@ class Recorder:
         link: Link,
         next_seq: int,
         guarantees_owner: bool = False,
+        call_durability: Durability = Durability.PROCESS,
     ) -> None:
         self._parent = conversation
         self._turn_id = turn_id
         self._link = link
         self._guarantees_owner = guarantees_owner
+        self._call_durability = call_durability
         own = _Stream(
             conversation_id=conversation.conversation_id,
             upstream_session_id=link.upstream_session_id,
@@ -326,9 +329,13 @@ class Recorder:
                 upstream_session_id=stream.upstream_session_id,
                 recorded_at_ms=self._now_ms,
                 parts=(part,),
+                durability=self._durability(part),
             )
         )
         stream.ordinal += 1
+
+    def _durability(self, part: Part) -> Durability:
+        return self._call_durability if isinstance(part, ToolCallPart) else Durability.PROCESS
 
 
 def child_conversation(

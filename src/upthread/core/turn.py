@@ -4,35 +4,29 @@ Theory of operation. A turn's state is the fold of its events through TRANSITION
 has one command in NEXT_COMMAND, and the runtime does nothing else than carry that command out and
 commit the event it led to. So whoever finds a turn after a crash does exactly what its first
 holder would have done next, with one exception: a prompt may have left (SENT). Then the agent's
-own history decides (`recognise`): reply complete → adopt it; prompt there, reply incomplete → one
-continuation prompt; absent → send once more; cannot be told → park for a human. A prompt leaves at
-most SENDS_MAX times in all.
+own history decides (core/recognition.py): reply complete → adopt it; prompt there, reply
+incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
+A prompt leaves at most SENDS_MAX times in all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from upthread.core.events import (
-    AgentEvent,
     AttachFailed,
     PromptRecognised,
     PromptSent,
     RecoveryStarted,
     SessionAttached,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
     TurnEnded,
     TurnEvent,
     TurnIntended,
     TurnParked,
-    UserTextReplayed,
 )
-from upthread.core.reports import MalformedReportError, read_report
 
 SENDS_MAX: Final = 2
 """The prompt itself and at most one more: sent again, or a continuation."""
@@ -46,7 +40,6 @@ class TurnState(StrEnum):
     ATTACHED = "attached"
     SENT = "sent"
     UNCERTAIN = "uncertain"
-    RECOGNISED = "recognised"
     ENDED = "ended"
     PARKED = "parked"
 
@@ -59,7 +52,6 @@ class TurnCommand(StrEnum):
     SEND = "send"
     STREAM = "stream"
     RECOGNISE = "recognise"
-    CONCLUDE = "conclude"
     NOTHING = "nothing"
 
 
@@ -87,13 +79,8 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
     TurnState.UNCERTAIN: {
         SessionAttached: TurnState.UNCERTAIN,
         RecoveryStarted: TurnState.UNCERTAIN,
-        PromptRecognised: TurnState.RECOGNISED,
-        TurnEnded: TurnState.ENDED,
-        TurnParked: TurnState.PARKED,
-    },
-    TurnState.RECOGNISED: {
+        PromptRecognised: TurnState.UNCERTAIN,
         PromptSent: TurnState.SENT,
-        RecoveryStarted: TurnState.UNCERTAIN,
         TurnEnded: TurnState.ENDED,
         TurnParked: TurnState.PARKED,
     },
@@ -107,7 +94,6 @@ NEXT_COMMAND: Final[Mapping[TurnState, TurnCommand]] = {
     TurnState.ATTACHED: TurnCommand.SEND,
     TurnState.SENT: TurnCommand.STREAM,
     TurnState.UNCERTAIN: TurnCommand.RECOGNISE,
-    TurnState.RECOGNISED: TurnCommand.CONCLUDE,
     TurnState.ENDED: TurnCommand.NOTHING,
     TurnState.PARKED: TurnCommand.NOTHING,
 }
@@ -156,7 +142,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
     view = replace(view, state=following, events=view.events + 1)
     if isinstance(event, PromptSent):
-        return replace(view, sent=view.sent or event, sends=view.sends + 1)
+        return replace(view, sent=event, sends=view.sends + 1)
     if isinstance(event, PromptRecognised):
         return replace(view, recognised=Recognition(event.recognition))
     kept = _KEPT.get(type(event))
@@ -171,86 +157,3 @@ _KEPT: Final[Mapping[type[TurnEvent], str]] = {
     TurnParked: "parked",
 }
 """Where the newest event of a kind is kept in the view."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recognised:
-    """The judgement, with the reply found so far and the actions known, in words."""
-
-    recognition: Recognition
-    reply: str = ""
-    effects: tuple[str, ...] = ()
-    tail: tuple[AgentEvent, ...] = ()
-
-
-def recognise(history: Sequence[AgentEvent], sent: PromptSent) -> Recognised:
-    """Judge from an agent's history whether a prompt arrived and was answered.
-
-    The prompt is looked for among the user messages after the `prompts_before` known ones, by its
-    text with white space folded; an agent may add to it. A reply counts as complete only when that
-    can be known: no call is open and a report closes it.
-    """
-    prompts = _user_messages(history)
-    ours = [
-        (index, end)
-        for index, (end, text) in enumerate(prompts)
-        if _folded(sent.sent_text) in _folded(text) and index >= sent.prompts_before
-    ]
-    if not ours:
-        known = len(prompts) <= sent.prompts_before
-        return Recognised(recognition=Recognition.ABSENT if known else Recognition.UNDECIDABLE)
-    index, end = ours[-1]
-    if index != len(prompts) - 1:
-        return Recognised(recognition=Recognition.UNDECIDABLE)
-    tail = tuple(history[end:])
-    return replace(_judge_reply(tail), tail=tail)
-
-
-def _judge_reply(tail: Sequence[AgentEvent]) -> Recognised:
-    reply = "".join(event.text for event in tail if isinstance(event, TextReceived))
-    calls = _calls(tail)
-    effects = tuple(f"{title}: {status}" for title, status in calls.values())
-    is_open = any(status not in {"completed", "failed"} for _, status in calls.values())
-    try:
-        read_report(reply)
-    except MalformedReportError:
-        is_closed = False
-    else:
-        is_closed = not is_open
-    return Recognised(
-        recognition=Recognition.COMPLETE if is_closed else Recognition.INCOMPLETE,
-        reply=reply,
-        effects=effects,
-    )
-
-
-def _calls(tail: Sequence[AgentEvent]) -> dict[str, tuple[str, str]]:
-    calls: dict[str, tuple[str, str]] = {}
-    for event in tail:
-        if isinstance(event, ToolCallAnnounced):
-            calls[event.call_id] = (event.title, "outcome unknown")
-        elif isinstance(event, ToolCallUpdated):
-            title, status = calls.get(event.call_id, (event.title or event.call_id, ""))
-            ended = event.status if event.status in {"completed", "failed"} else None
-            calls[event.call_id] = (event.title or title, ended or status or "outcome unknown")
-    return calls
-
-
-def _user_messages(history: Sequence[AgentEvent]) -> list[tuple[int, str]]:
-    """Return (index after the message, text) for each user message; chunks of one are joined."""
-    messages: list[tuple[int, str]] = []
-    previous: UserTextReplayed | None = None
-    for index, event in enumerate(history, start=1):
-        if not isinstance(event, UserTextReplayed):
-            previous = None
-            continue
-        if previous is not None and previous.message_id == event.message_id:
-            messages[-1] = (index, messages[-1][1] + event.text)
-        else:
-            messages.append((index, event.text))
-        previous = event
-    return messages
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())

@@ -124,6 +124,13 @@ class TextPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPart:
+    """What upthread sent before the user's text: role, briefing, prior context, news."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningPart:
     """Something thought; never replayed to another model."""
 
@@ -175,7 +182,14 @@ class ErasedPart:
 
 
 Part: TypeAlias = (
-    TextPart | ReasoningPart | ToolCallPart | ToolResultPart | FilePart | UnknownPart | ErasedPart
+    TextPart
+    | ContextPart
+    | ReasoningPart
+    | ToolCallPart
+    | ToolResultPart
+    | FilePart
+    | UnknownPart
+    | ErasedPart
 )
 
 
@@ -197,8 +211,14 @@ class Message:
 
     @property
     def text(self) -> str:
-        """All that was said in it, without reasoning or tools."""
+        """All that was said in it, without context, reasoning or tools."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def sent_text(self) -> str:
+        """A user message as it went to the agent: the context, then the text."""
+        contexts = (part.text for part in self.parts if isinstance(part, ContextPart))
+        return "\n\n".join(piece for piece in (*contexts, self.text) if piece)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,25 +6,31 @@ batch (`runtime.system.System.in_thread`). The numbered promises are tests in
 
 S1   `commit` is atomic: all writes of a batch are there afterwards, or none.
 S2   `commit` is idempotent: the same batch again changes nothing and raises nothing.
-S3   The same key with other content raises ConflictError, and nothing of that batch is there.
+S3   The same key with other content raises ConflictError, and nothing of that batch is there. Of a
+     part the content is compared by its digest, so an erased one still counts as the same.
 S4   With fences, the batch is written only while every named lease is held under that token;
      otherwise FencedError, and nothing of the batch is there.
 S5   A batch that holds a SYNCED write survives the loss of power once `commit` has returned, as
      does everything committed before it; any batch survives the death of every process.
-S6   Messages of a conversation are numbered from 1 without a gap; parts of a message from 0. A
-     write that would leave a gap raises ConflictError.
+S6   Messages of a conversation, its links, and the events of a turn or run are numbered from 1
+     without a gap; parts of a message from 0. A write that would leave a gap, or add to a message
+     that is not the last, raises ConflictError. A message begins with its first part: its speaker,
+     turn and upstream session are that part's, and another one's part raises ConflictError.
 S7   Reads return what was committed before they began, from any process, in sequence order, never
      in order of time.
-S8   Text comes back identical: NUL, lone surrogates, any size that was accepted.
+S8   Text comes back identical: NUL, lone surrogates, any size that was accepted. So do JSON values,
+     as lists, dicts and scalars of the reader's own; not finite numbers included.
 S9   Every part has the SHA-256 of its content, chained per conversation; `verify` names the first
-     message that does not match, None when all do. A changed row is an error, never a skipped row.
+     message that does not match, None when all do. Reading does not compute digests, but a row that
+     is missing between others or cannot be decoded raises StoreError: none is ever skipped.
 S10  One key and generation has one conversation, whoever asks at the same moment.
 S11  One workstream has one base name, and within a project no two have the same.
 S12  `resolve` returns the highest generation of the key and its newest open link, and costs the
      same for one conversation and for a million.
 S13  A lease has one holder. `acquire_lease` with `seen=None` succeeds on a free or released lease;
      with `seen`, also on one that has not moved since it was seen. Each success raises the token.
-S14  A heartbeat or release under an old token raises FencedError and changes nothing.
+S14  A heartbeat or release under an old token raises FencedError and changes nothing; so does a
+     heartbeat on a released lease. A second release under the same token changes nothing.
 S15  `pending_transitions` holds a run exactly while no later event of it was committed.
 S16  Opening a new store from many processes at once succeeds in each of them.
 S17  A store written by a newer version is refused with StoreError and left as it is.
@@ -32,6 +38,8 @@ S18  A failed write (full disk, I/O error, read-only file system) raises StoreEr
      committed before is still there, and the store works again when the cause is gone.
 S19  Names and texts are data: quotes, `../`, NUL or 4 kB in a name never reach SQL or a path.
 S20  Conversations of two projects never meet, whatever their names.
+S21  A write that names a workstream, conversation, link, turn or run that was never opened raises
+     NotFoundError, and nothing of the batch is there. An earlier write of the batch may open it.
 """
 
 from __future__ import annotations
@@ -116,14 +124,20 @@ class Quarantined:
 
 
 class Store(Protocol):
-    """The port. All methods may raise StoreError; times are epoch milliseconds."""
+    """The port. All methods may raise StoreError; times are epoch milliseconds.
+
+    Any thread may call, one at a time. What names an unknown id reads as nothing: None, 0 or empty.
+    """
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         """Write all or nothing (S1-S6). An empty batch with fences only checks them."""
         ...
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
-        """Return the conversation behind a key, None if none was ever opened (S12)."""
+        """Return the conversation behind a key, None if none was ever opened (S12).
+
+        None for slot 0: children share their key and are never found by it.
+        """
         ...
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
@@ -154,13 +168,20 @@ class Store(Protocol):
         ...
 
     def link_owner(self, upstream_session_id: str) -> Conversation | None:
-        """Return the conversation whose newest link holds this upstream session, None if none."""
+        """Return the conversation whose newest link holds this upstream session, None if none.
+
+        Of several, the one whose link was opened last.
+        """
         ...
 
     def messages(
         self, conversation_id: ConversationId, *, after_seq: int = 0, newest: int | None = None
     ) -> tuple[Message, ...]:
         """Return messages after `after_seq`, oldest first; with `newest`, only the last so many."""
+        ...
+
+    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
+        """Return one message, None if there is none with this `seq`."""
         ...
 
     def message_count(self, conversation_id: ConversationId) -> int:
@@ -190,11 +211,14 @@ class Store(Protocol):
         ...
 
     def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
-        """Return the runs with a transition due and no later event, oldest first (S15)."""
+        """Return the runs with a transition due and no later event, oldest first (S15).
+
+        Due is what was due at `due_before_ms` or before.
+        """
         ...
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
-        """Return decisions that led to no turn, oldest first."""
+        """Return decisions that led to no turn, oldest first. Their durability is not kept."""
         ...
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:

@@ -1,0 +1,38 @@
+"""Start the rehearsal agent on standard input and output, until the client closes its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from upthread.agents.rehearsal.event_log import EventLog
+from upthread.agents.rehearsal.methods import Methods
+from upthread.agents.rehearsal.protocol import Connection
+from upthread.agents.rehearsal.sessions import SessionStore, UnsafeDirectoryError
+from upthread.agents.rehearsal.settings import SettingsError, read_settings
+from upthread.agents.rehearsal.turn import Agent
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Serve one client. Ends the process; exit code 2 and a line on stderr for bad settings."""
+    try:
+        settings = read_settings(os.environ)
+        store = SessionStore(settings.sessions_directory)
+    except (SettingsError, UnsafeDirectoryError, OSError) as error:
+        sys.stderr.write(f"rehearsal agent: {error}\n")
+        sys.exit(EXIT_USAGE)
+    connection = Connection(sys.stdin.buffer, output_descriptor=sys.stdout.fileno())
+    agent = Agent(store=store, connection=connection, log=EventLog(settings.log_path))
+    methods = Methods(agent, settings=settings)
+    try:
+        connection.serve(methods.requests(), methods.notifications())
+    except KeyboardInterrupt:
+        connection.leave(EXIT_INTERRUPTED)
+    connection.leave()
+
+
+if __name__ == "__main__":
+    main()

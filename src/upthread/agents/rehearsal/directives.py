@@ -1,0 +1,318 @@
+"""Directives: what a prompt tells the rehearsal to do or to fail at, word for word.
+
+`[[rehearse: WORD arguments]]`, anywhere in a prompt, carried out in order. All are read before the
+first is carried out, so a misspelt one does nothing. A directive on a quoted line (`> `) is
+somebody telling what was said earlier, and is left alone. Two guards may stand before the word:
+`once` (not when an earlier prompt of this session has the same directive) and `if_resumed` (not in
+the first prompt of a session); they let a prompt be sent again and succeed.
+
+One table maps each word to what it does; docs/rehearsal.md explains the same words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple, NoReturn, TypeAlias
+
+from upthread.agents.rehearsal.protocol import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RpcError,
+)
+from upthread.agents.rehearsal.sessions import UnknownSessionError
+from upthread.agents.rehearsal.tools import read_file, run_command, write_file
+from upthread.agents.rehearsal.turn import Turn, TurnStopped, text_chunk
+
+BIG_BYTES_MAX: Final = 64 * 1024 * 1024
+CHUNKS_MAX: Final = 10_000
+WAIT_MS_MAX: Final = 600_000
+LATE_S: Final = 0.05
+CRASH_EXIT_CODE: Final = 3
+
+NO_REPORT: Final = "no_report"
+BAD_REPORT: Final = "bad_report"
+REPORT_WORDS: Final = frozenset({NO_REPORT, BAD_REPORT})
+"""These change how the turn's report is given; the role is played all the same."""
+
+_DIRECTIVE: Final = re.compile(r"\[\[rehearse:(.*?)\]\]", re.DOTALL)
+_GUARDS: Final = ("once", "if_resumed")
+
+
+class Directive(NamedTuple):
+    """One directive of a prompt, its guards taken off."""
+
+    word: str
+    arguments: str
+
+
+Action: TypeAlias = Callable[[Turn, str], None]
+
+
+def directives_of(turn: Turn) -> list[Directive]:
+    """Return what the prompt asks for, without what a guard holds back.
+
+    Raises RpcError for a word that does not exist.
+    """
+    earlier = turn.history.prompts[:-1]
+    found: list[Directive] = []
+    for written in _written(turn.text):
+        guards, directive = _parsed(written)
+        if directive.word not in ACTIONS and directive.word not in REPORT_WORDS:
+            known = ", ".join(sorted([*ACTIONS, *REPORT_WORDS]))
+            raise RpcError(INVALID_PARAMS, f"no directive {directive.word!r}; there are: {known}")
+        was_given = any(written in _written(prompt) for prompt in earlier)
+        if ("once" in guards and was_given) or ("if_resumed" in guards and not earlier):
+            continue
+        found.append(directive)
+    return found
+
+
+def carry_out(turn: Turn, directive: Directive) -> None:
+    """Do it; RpcError with the right usage where its arguments cannot be read."""
+    turn.stop_if_cancelled()
+    try:
+        ACTIONS[directive.word](turn, directive.arguments)
+    except _UsageError as error:
+        usage = f"[[rehearse: {directive.word} {error}]]"
+        raise RpcError(
+            INVALID_PARAMS, f"{directive.arguments!r} cannot be read; write {usage}"
+        ) from error
+
+
+class _UsageError(ValueError):
+    """The arguments of a directive are not what it takes; the text is what it takes."""
+
+
+def _written(prompt: str) -> list[str]:
+    """Return the inside of each directive that is not on a quoted line."""
+    return [
+        match[1].strip()
+        for match in _DIRECTIVE.finditer(prompt)
+        if not prompt[prompt.rfind("\n", 0, match.start()) + 1 :].lstrip().startswith(">")
+    ]
+
+
+def _parsed(written: str) -> tuple[set[str], Directive]:
+    guards: set[str] = set()
+    word, arguments = _split(written)
+    while word in _GUARDS:
+        guards.add(word)
+        word, arguments = _split(arguments)
+    return guards, Directive(word, arguments)
+
+
+def _split(text: str) -> tuple[str, str]:
+    word, *rest = text.split(maxsplit=1)[:2] or [""]
+    return word, rest[0] if rest else ""
+
+
+def _numbers(arguments: str, *, usage: str, maxima: tuple[int, ...]) -> list[int]:
+    words = arguments.split()
+    if len(words) != len(maxima) or not all(word.isdecimal() for word in words):
+        raise _UsageError(usage)
+    numbers = [int(word) for word in words]
+    if any(number > most for number, most in zip(numbers, maxima, strict=True)):
+        raise _UsageError(f"{usage}, at most {' '.join(str(most) for most in maxima)}")
+    return numbers
+
+
+def _path_and_text(arguments: str) -> tuple[str, str]:
+    path, text = _split(arguments)
+    if not path:
+        raise _UsageError("PATH TEXT")
+    return path, text
+
+
+# --- doing -------------------------------------------------------------------------------------
+
+
+def _say(turn: Turn, arguments: str) -> None:
+    turn.say(arguments)
+
+
+def _think(turn: Turn, arguments: str) -> None:
+    turn.think(arguments)
+
+
+def _read(turn: Turn, arguments: str) -> None:
+    if not arguments:
+        raise _UsageError("PATH")
+    read_file(turn, arguments)
+
+
+def _write(turn: Turn, arguments: str) -> None:
+    path, text = _path_and_text(arguments)
+    write_file(turn, path, text)
+
+
+def _execute(turn: Turn, arguments: str) -> None:
+    try:
+        words = shlex.split(arguments)
+    except ValueError as error:
+        raise _UsageError("COMMAND with balanced quotes") from error
+    if not words:
+        raise _UsageError("COMMAND")
+    run_command(turn, words)
+
+
+def _plan(turn: Turn, arguments: str) -> None:
+    entries = [
+        {"content": content.strip(), "priority": "medium", "status": "pending"}
+        for content in arguments.split("|")
+    ]
+    turn.tell({"sessionUpdate": "plan", "entries": entries})
+
+
+def _usage(turn: Turn, arguments: str) -> None:
+    used, size = _numbers(arguments, usage="USED SIZE", maxima=(10**12, 10**12))
+    update = {"sessionUpdate": "usage_update", "used": used, "size": size}
+    turn.send(update, session_id=turn.session_id)
+
+
+def _child(turn: Turn, arguments: str) -> None:
+    role, text = _split(arguments)
+    if not role:
+        raise _UsageError("ROLE TEXT")
+    child = f"{turn.session_id}:subagent:{turn.children_called + 1}"
+    turn.children_called += 1
+    raw_input = {"role": role, "prompt": text, "childSessionId": child}
+    call = turn.begin_call(f"Ask {role}", kind="other", raw_input=raw_input)
+    call.begin()
+    turn.send(text_chunk(f"I am {role}. I was asked: {text}"), session_id=child)
+    output = {"childSessionId": child, "output": f"{role} is done"}
+    call.end("completed", text=f"{role} is done", raw_output=output)
+
+
+def _slow(turn: Turn, arguments: str) -> None:
+    count, wait_ms = _numbers(arguments, usage="N MS", maxima=(CHUNKS_MAX, WAIT_MS_MAX))
+    for number in range(1, count + 1):
+        turn.say(f"chunk {number} of {count}\n")
+        turn.wait(wait_ms / 1000)
+
+
+def _big(turn: Turn, arguments: str) -> None:
+    (count,) = _numbers(arguments, usage="N", maxima=(BIG_BYTES_MAX,))
+    turn.say("x" * count)
+
+
+def _surrogate(turn: Turn, _arguments: str) -> None:
+    turn.say("half a pair \ud83d, a NUL \x00, and the end")
+
+
+# --- ending ------------------------------------------------------------------------------------
+
+
+def _stop(_turn: Turn, arguments: str) -> NoReturn:
+    if not arguments:
+        raise _UsageError("REASON")
+    raise TurnStopped(arguments)
+
+
+def _empty(_turn: Turn, _arguments: str) -> NoReturn:
+    raise TurnStopped("end_turn")
+
+
+def _hang(turn: Turn, _arguments: str) -> None:
+    turn.wait(None)
+
+
+def _rate_limit(_turn: Turn, arguments: str) -> NoReturn:
+    data: dict[str, object] = {"errorKind": "rate_limit"}
+    if arguments:
+        (seconds,) = _numbers(arguments, usage="[SECONDS]", maxima=(10**9,))
+        data["retryAfterSeconds"] = seconds
+    raise RpcError(INTERNAL_ERROR, "You've hit your rate limit", data)
+
+
+def _overloaded(_turn: Turn, _arguments: str) -> NoReturn:
+    raise RpcError(INTERNAL_ERROR, "Overloaded", {"errorKind": "overloaded"})
+
+
+def _auth(_turn: Turn, _arguments: str) -> NoReturn:
+    raise RpcError(AUTH_REQUIRED, "Authentication required")
+
+
+def _context_full(_turn: Turn, _arguments: str) -> NoReturn:
+    raise RpcError(INTERNAL_ERROR, "Prompt is too long", {"errorKind": "context_full"})
+
+
+def _lose_session(turn: Turn, _arguments: str) -> NoReturn:
+    turn.agent.store.delete(turn.session_id)
+    raise UnknownSessionError(turn.session_id)
+
+
+def _crash() -> NoReturn:
+    os._exit(CRASH_EXIT_CODE)
+
+
+def _crash_now(_turn: Turn, _arguments: str) -> NoReturn:
+    _crash()
+
+
+def _crash_in_tool(turn: Turn, arguments: str) -> None:
+    path, text = _path_and_text(arguments)
+    write_file(turn, path, text, after=_crash)
+
+
+def _crash_before_tool(turn: Turn, arguments: str) -> None:
+    path, text = _path_and_text(arguments)
+    write_file(turn, path, text, before=_crash)
+
+
+# --- breaking the protocol ---------------------------------------------------------------------
+
+
+def _garbage(turn: Turn, _arguments: str) -> None:
+    turn.agent.connection.write_line(b"this line is not JSON")
+
+
+def _unstamped(turn: Turn, arguments: str) -> None:
+    turn.send(text_chunk(arguments), session_id=None)
+
+
+def _unknown(turn: Turn, _arguments: str) -> None:
+    update = {"sessionUpdate": "rehearsal_unknown", "note": "a kind no client knows"}
+    turn.send(update, session_id=turn.session_id)
+
+
+def _late(turn: Turn, arguments: str) -> None:
+    def send_late() -> None:
+        time.sleep(LATE_S)
+        turn.send(text_chunk(arguments), session_id=turn.session_id)
+
+    turn.afterwards.append(send_late)
+
+
+ACTIONS: Final[dict[str, Action]] = {
+    "say": _say,
+    "think": _think,
+    "read": _read,
+    "write": _write,
+    "execute": _execute,
+    "plan": _plan,
+    "usage": _usage,
+    "child": _child,
+    "slow": _slow,
+    "big": _big,
+    "surrogate": _surrogate,
+    "stop": _stop,
+    "empty": _empty,
+    "hang": _hang,
+    "rate_limit": _rate_limit,
+    "overloaded": _overloaded,
+    "auth": _auth,
+    "context_full": _context_full,
+    "lose_session": _lose_session,
+    "crash": _crash_now,
+    "crash_in_tool": _crash_in_tool,
+    "crash_before_tool": _crash_before_tool,
+    "garbage": _garbage,
+    "unstamped": _unstamped,
+    "unknown": _unknown,
+    "late": _late,
+}

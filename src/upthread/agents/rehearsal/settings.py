@@ -1,0 +1,62 @@
+"""Settings: what the environment asks of the agent. Read once, at start; nothing else is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PROTOCOL_VERSION: Final = 1
+
+HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
+LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
+CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
+
+SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
+OPAQUE_ERRORS: Final = "opaque_errors"
+VERSION_PREFIX: Final = "protocol_version="
+
+
+class SettingsError(Exception):
+    """The environment asks for something this agent does not know."""
+
+
+class Settings(NamedTuple):
+    """How this process behaves. `log_path` is None when nobody counts."""
+
+    sessions_directory: Path
+    log_path: Path | None
+    switched_off: frozenset[str]
+    has_opaque_errors: bool
+    protocol_version: int
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """Return the settings; raises SettingsError naming the word that is not known."""
+    words = [word.strip() for word in environment.get(CAPABILITIES_VARIABLE, "").split(",")]
+    version = PROTOCOL_VERSION
+    switched_off: set[str] = set()
+    for word in filter(None, words):
+        if word in SWITCHES:
+            switched_off.add(word.removeprefix("no_"))
+        elif word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
+            version = int(word.removeprefix(VERSION_PREFIX))
+        elif word != OPAQUE_ERRORS:
+            known = ", ".join([*sorted(SWITCHES), OPAQUE_ERRORS, f"{VERSION_PREFIX}N"])
+            raise SettingsError(f"{CAPABILITIES_VARIABLE} has {word!r}; it may have: {known}")
+    log = environment.get(LOG_VARIABLE)
+    return Settings(
+        sessions_directory=_sessions_directory(environment),
+        log_path=Path(log) if log else None,
+        switched_off=frozenset(switched_off),
+        has_opaque_errors=OPAQUE_ERRORS in words,
+        protocol_version=version,
+    )
+
+
+def _sessions_directory(environment: Mapping[str, str]) -> Path:
+    if home := environment.get(HOME_VARIABLE):
+        return Path(home)
+    share = environment.get("XDG_DATA_HOME")
+    base = Path(share) if share else Path.home() / ".local" / "share"
+    return base / "upthread-rehearsal"

@@ -1,0 +1,118 @@
+"""Opening a project: the repository found, the configuration read, the store opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import anyio
+import anyio.from_thread
+
+from upthread.agents.registry import end_process_group
+from upthread.client.project import Project
+from upthread.config import load_settings
+from upthread.core.commands import RecordProject
+from upthread.core.project import match_project, project_id_for
+from upthread.core.types import ProjectId, ProjectIdentity
+from upthread.errors import UsageError
+from upthread.runtime.lease import LeaseTimes
+from upthread.runtime.permissions import AskPerson
+from upthread.runtime.repository import find_repository
+from upthread.runtime.system import System
+from upthread.store.base import Store
+from upthread.store.sqlite import SqliteStore
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+SQLITE_PREFIX = "sqlite:///"
+
+
+@asynccontextmanager
+async def open_project(
+    directory: str | Path = ".",
+    *,
+    database: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    ask_person: AskPerson | None = None,
+    lease_times: LeaseTimes | None = None,
+) -> AsyncGenerator[Project]:
+    """Open the project a directory belongs to; the store is created on first use.
+
+    `environment` stands in for the process's own. Without `ask_person`, a permission request that
+    no rule answers parks the turn. Raises ConfigError, StoreError and UsageError.
+    """
+    env = dict(os.environ if environment is None else environment)
+    system = System(end_process_group=end_process_group)
+    repository = await system.in_thread(lambda: find_repository(Path(directory)))
+    settings = load_settings(repository.root, environment=env, database=database)
+    path = database_path(settings.database)
+    store = await system.in_thread(lambda: SqliteStore(path))
+    try:
+        project_id = await system.in_thread(lambda: _know_project(store, repository.identity))
+        yield Project(
+            store=store,
+            system=system,
+            settings=settings,
+            project_id=project_id,
+            environment=env,
+            ask_person=ask_person,
+            lease_times=lease_times,
+        )
+    finally:
+        with anyio.CancelScope(shield=True):
+            await system.in_thread(store.close)
+
+
+class Wait:
+    """Runs one async call to its end and returns what it returns."""
+
+    def __init__(self, portal: anyio.from_thread.BlockingPortal) -> None:
+        self._portal = portal
+
+    def __call__(
+        self,
+        call: Callable[Parameters, Awaitable[Result]],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result:
+        async def awaited() -> Result:
+            return await call(*args, **kwargs)
+
+        return self._portal.call(awaited)
+
+
+@contextmanager
+def open_blocking(
+    directory: str | Path = ".", *, database: str | None = None
+) -> Generator[tuple[Project, Wait]]:
+    """Open a project for code that is not async: `wait(up.tell, "spec-42/planner", "…")`."""
+    with anyio.from_thread.start_blocking_portal() as portal:
+        opening = portal.wrap_async_context_manager(open_project(directory, database=database))
+        with opening as project:
+            yield project, Wait(portal)
+
+
+def database_path(database: str) -> Path:
+    """Return the file behind `--db` or UPTHREAD_DB; raises UsageError for another kind of store."""
+    if database.startswith(SQLITE_PREFIX):
+        return Path(database.removeprefix(SQLITE_PREFIX))
+    if "://" in database:
+        scheme = database.partition("://")[0]
+        raise UsageError(
+            f"{scheme} databases are not supported by this version",
+            hint="give a file path, or sqlite:///PATH",
+        )
+    return Path(database)
+
+
+def _know_project(store: Store, identity: ProjectIdentity) -> ProjectId:
+    """Return the project of an identity, and remember it under this identity too."""
+    known = [(known.project_id, known.identity) for known in store.projects(identity)]
+    project_id = match_project(identity, known) or project_id_for(identity)
+    if (project_id, identity) not in known:
+        store.commit((RecordProject(project_id=project_id, identity=identity),))
+    return project_id

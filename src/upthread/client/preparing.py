@@ -1,0 +1,197 @@
+"""Preparing a delegation: which role, which agent, under which settings.
+
+Turns what a person asked into a TellRequest. The agent is, in this order: the one named in the
+call, the role's, the one whose session the conversation holds, the project's, the only one
+installed. The rehearsal agent is never chosen by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from upthread.agents import registry
+from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.config import Settings
+from upthread.core import pipeline as pipelines
+from upthread.core.handshake import Continuity
+from upthread.core.names import Address
+from upthread.core.prompt import Task
+from upthread.core.roles import Role
+from upthread.core.types import ConversationId, ConversationKey, Durability, ProjectId
+from upthread.errors import UsageError
+from upthread.runtime.conversation import ClaimRequest, WhenBusy
+from upthread.runtime.live_turn import Listener, OpenOptions, TellRequest
+from upthread.runtime.permissions import PermissionPolicy
+from upthread.runtime.pipeline import StepRequest
+from upthread.store.base import Store
+
+CALLERS_VARIABLE = "UPTHREAD_CALLERS"
+STDERR_FOLDER = "agent-stderr"
+
+
+class Preparing:
+    """Knows roles and agents of one project. Reads the store, never writes."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        settings: Settings,
+        project_id: ProjectId,
+        environment: Mapping[str, str],
+        permissions: PermissionPolicy,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._project_id = project_id
+        self._environment = environment
+        self._permissions = permissions
+
+    @property
+    def callers(self) -> tuple[ConversationId, ...]:
+        """The conversations this process was started inside of, outermost first."""
+        told = self._environment.get(CALLERS_VARIABLE, "")
+        return tuple(ConversationId(piece) for piece in told.split(",") if piece)
+
+    def key(self, address: Address) -> ConversationKey:
+        """Return the key behind an address of this project."""
+        return ConversationKey(
+            project_id=self._project_id,
+            workstream=address.workstream,
+            role=address.role,
+            slot=address.slot,
+        )
+
+    def agent_for(self, address: Address, *, named: str | None) -> str:
+        """Return the agent's name. Blocking. Raises UsageError with the cure when none is clear."""
+        resolved = self._store.resolve(self.key(address))
+        held = resolved.link.agent if resolved and resolved.link else None
+        chosen = named or self._settings.role(address.role).agent or held or self._settings.agent
+        return chosen or self._only_installed()
+
+    def _only_installed(self) -> str:
+        names = registry.agents_on_path(self._environment.get("PATH"))
+        if len(names) == 1:
+            return names[0]
+        if not names:
+            raise UsageError(
+                "no agent is installed that upthread can drive",
+                hint="install Claude Code, OpenCode, Codex or Gemini CLI; "
+                "or try without a model: --agent rehearsal",
+            )
+        raise UsageError(
+            f"several agents are installed: {', '.join(names)}",
+            hint='name one with --agent, or write agent = "…" into upthread.toml',
+        )
+
+    def adapter(self, agent: str) -> AgentAdapter:
+        """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
+        configured = self._settings.agents.get(agent)
+        if configured is not None:
+            return registry.configured_adapter(agent, configured.command, configured.environment)
+        return registry.adapter_for(agent)
+
+    def tell(  # the one place where all that a delegation needs comes together
+        self,
+        address: Address,
+        task: Task,
+        *,
+        agent: str,
+        when_busy: WhenBusy,
+        is_fresh: bool,
+        listener: Listener,
+    ) -> TellRequest:
+        """Return the request for one delegation. Blocking."""
+        role = self._settings.role(address.role)
+        claim = ClaimRequest(
+            project_id=self._project_id,
+            address=address,
+            role=role,
+            agent=agent,
+            doing=f"tell {address.workstream}/{address.role}",
+            when_busy=when_busy,
+            callers=self.callers,
+            depth_max=self._settings.depth_max,
+            on_wait=listener.waiting,
+        )
+        is_strict = self._settings.durability == "strict"
+        return TellRequest(
+            claim=claim,
+            task=task,
+            adapter=self.adapter(agent),
+            open=self._open_options(agent),
+            permissions=self._permissions,
+            listener=listener,
+            is_fresh_asked=is_fresh,
+            durability=Durability.SYNCED if is_strict else Durability.PROCESS,
+            condition=self.condition(address.workstream, role),
+        )
+
+    def step(
+        self,
+        workstream: str,
+        step: StepRequest,
+        *,
+        agent: str,
+        listener: Listener,
+        continuity: Continuity | None,
+    ) -> TellRequest:
+        """Return the request for one step of a run. Blocking, reads a few rows."""
+        request = self.tell(
+            Address(workstream=workstream, role=step.role),
+            step.task,
+            agent=agent,
+            when_busy="wait",
+            is_fresh=False,
+            listener=listener,
+        )
+        role = request.claim.role
+        if continuity is not None:
+            role = replace(role, continuity=continuity, resume_if=None)
+        condition = step.condition_role(role.resume_if) if role.resume_if else None
+        return replace(
+            request,
+            claim=replace(request.claim, role=role),
+            fences=step.fences,
+            run_id=step.run_id,
+            goal=step.goal,
+            reports=step.reports,
+            condition=condition,
+            at_intent=step.at_intent,
+            at_end=step.at_end,
+        )
+
+    def condition(self, workstream: str, role: Role) -> str | None:
+        """Return the digest that `resume_if` compares, None for a role without the condition."""
+        if role.resume_if is None:
+            return None
+        runs = self._store.runs(self._project_id, workstream)
+        if not runs:
+            return None
+        report = pipelines.fold(self._store.run_events(runs[-1].run_id)).report(role.resume_if)
+        return report.digest if report else None
+
+    def open_request(self, agent: str) -> OpenRequest:
+        """Return how to start an agent outside a turn: nobody is there to allow anything."""
+        options = self._open_options(agent)
+        return OpenRequest(
+            working_directory=options.working_directory,
+            stderr_path=options.stderr_path,
+            environment=options.environment,
+            answer_permission=PermissionPolicy().answer,
+        )
+
+    def _open_options(self, agent: str) -> OpenOptions:
+        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in agent)[:40]
+        return OpenOptions(
+            working_directory=self._settings.working_directory,
+            stderr_path=f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
+            environment=_for_agents(self._environment),
+            prompt_timeout_s=self._settings.prompt_timeout_s,
+        )
+
+
+def _for_agents(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what an agent inherits beyond the adapter's own list: upthread's variables."""
+    return {name: value for name, value in environment.items() if name.startswith("UPTHREAD_")}

@@ -1,0 +1,426 @@
+"""An open project: everything upthread does, as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from upthread.agents.base import ListedSession
+from upthread.client.preparing import Preparing
+from upthread.config import Settings
+from upthread.core.commands import EndLink, OpenLink, Write
+from upthread.core.events import RunEvent
+from upthread.core.handshake import Continuity, HandshakeInputs, decide
+from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
+from upthread.core.pipeline import RunView
+from upthread.core.prompt import Task
+from upthread.core.types import (
+    Conversation,
+    ConversationKey,
+    Decision,
+    Fence,
+    JsonValue,
+    Link,
+    Message,
+    Outcome,
+    ProjectId,
+    UpstreamSessionId,
+)
+from upthread.errors import NotFoundError, UpstreamError, UsageError
+from upthread.runtime.conversation import Conversations, WhenBusy
+from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
+from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
+from upthread.runtime.overview import Overview, RoleView, WorkstreamView
+from upthread.runtime.permissions import AskPerson, PermissionPolicy
+from upthread.runtime.pipeline import RunRequest, Runs
+from upthread.runtime.system import System
+from upthread.runtime.turn import Turns
+from upthread.store.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellOptions:
+    """How to tell. `agent` None leaves the choice to client/preparing.py's order."""
+
+    agent: str | None = None
+    when_busy: WhenBusy = "refuse"
+    is_fresh: bool = False
+    listener: Listener = field(default_factory=Listener)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to run. `agents` overrides by role, `agent` for all others; so does `continuity`.
+
+    `steps_max` stops after so many steps; None runs to the end.
+    """
+
+    agent: str | None = None
+    agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    continuity: Continuity | None = None
+    steps_max: int | None = None
+    is_waiting: bool = False
+    listener: Listener = field(default_factory=Listener)
+    on_event: Callable[[RunEvent], None] = field(default=lambda _: None)
+    on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """The last decision and the one that would be taken now. `last` is None before the first."""
+
+    address: str
+    last: Decision | None
+    now: Decision
+
+
+class Project:
+    """An open project. Made by `open_project`; all calls are async."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        settings: Settings,
+        project_id: ProjectId,
+        environment: Mapping[str, str],
+        ask_person: AskPerson | None = None,
+        lease_times: LeaseTimes | None = None,
+    ) -> None:
+        self.store = store
+        self.settings = settings
+        self.project_id = project_id
+        self._system = system
+        self._leases = Leases(store, system, lease_times)
+        self._conversations = Conversations(store, system, self._leases)
+        self._turns = Turns(store, system, self._conversations)
+        self._runs = Runs(store, system, self._leases, self._turns)
+        self._overview = Overview(store, system.is_dead)
+        self._preparing = Preparing(
+            store=store,
+            settings=settings,
+            project_id=project_id,
+            environment=environment,
+            permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
+        )
+
+    # --- talking -------------------------------------------------------------------------------
+
+    async def tell(self, address: str, text: str, options: TellOptions | None = None) -> TurnResult:
+        """Send one prompt to one role; returns its reply with the decision that was taken.
+
+        An agent's failure is an outcome of the result. Raises RefusedError, LeaseHeldError,
+        NotFoundError for an unknown role, UsageError for an address that is none.
+        """
+        if not text.strip():
+            raise UsageError("there is nothing to tell", hint="give the prompt as text")
+        return await self._turns.tell(await self._request(address, text, options))
+
+    async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
+        """Go on with an interrupted or parked turn. Raises UsageError when there is none."""
+        return await self._turns.go_on(await self._request(address, "", options))
+
+    async def run(
+        self, workstream: str, specification: str | None = None, options: RunOptions | None = None
+    ) -> RunView:
+        """Take the pipeline over a workstream as far as it goes by itself.
+
+        Without a specification the newest run goes on. Raises as `runtime.pipeline.Runs.run` does.
+        """
+        chosen = options or RunOptions()
+        name = parse_workstream(workstream)
+        if specification is not None:
+            _check_text(specification, "the specification")
+        agents = await self._system.in_thread(lambda: self._agents_of_run(name, chosen))
+        request = RunRequest(
+            project_id=self.project_id,
+            workstream=name,
+            pipeline=self.settings.pipeline,
+            prepare_step=lambda step: self._preparing.step(
+                name,
+                step,
+                agent=agents[step.role],
+                listener=chosen.listener,
+                continuity=chosen.continuity,
+            ),
+            specification=specification,
+            steps_max=chosen.steps_max,
+            wait_s=None if chosen.is_waiting else 0.0,
+            on_wait=chosen.listener.waiting,
+            on_event=chosen.on_event,
+            on_result=chosen.on_result,
+        )
+        return await self._runs.run(request)
+
+    async def answer(
+        self, workstream: str, text: str, *, question_id: str | None = None
+    ) -> RunView:
+        """Answer an open question; without an id the only open one.
+
+        Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
+        """
+        _check_text(text, "the answer")
+        return await self._runs.answer(
+            project_id=self.project_id,
+            workstream=parse_workstream(workstream),
+            question_id=question_id,
+            text=text,
+        )
+
+    # --- looking -------------------------------------------------------------------------------
+
+    async def workstreams(self) -> tuple[WorkstreamView, ...]:
+        """Return all workstreams, oldest first."""
+        return await self._system.in_thread(lambda: self._overview.workstreams(self.project_id))
+
+    async def show(self, workstream: str) -> WorkstreamView:
+        """Return how a workstream stands. Raises NotFoundError."""
+        name = parse_workstream(workstream)
+        view = await self._system.in_thread(
+            lambda: self._overview.workstream(self.project_id, name)
+        )
+        if view is None:
+            raise NotFoundError(
+                f"there is no workstream {shown(name)} in this project",
+                hint="see `upthread ls`",
+                workstream=name,
+            )
+        return view
+
+    async def role(self, address: str) -> RoleView:
+        """Return how one conversation stands. Raises NotFoundError."""
+        parsed = await self.parse(address)
+
+        def read() -> RoleView:
+            run = self._runs.view(self.project_id, parsed.workstream)
+            return self._overview.role(self._resolve(parsed), run)
+
+        return await self._system.in_thread(read)
+
+    async def why(self, address: str, *, agent: str | None = None) -> Why:
+        """Return the last decision and what would be decided now. Changes nothing."""
+        parsed = await self.parse(address)
+        view = await self.role(address)
+        role = self.settings.role(parsed.role)
+        intended = view.last_turn.intended if view.last_turn else None
+        last = None
+        if intended is not None:
+            last = Decision(
+                decision=intended.decision,
+                reasons=intended.reasons,
+                inputs=cast("Mapping[str, JsonValue]", intended.inputs or {}),
+            )
+        condition = await self._system.in_thread(
+            lambda: self._preparing.condition(parsed.workstream, role)
+        )
+        current = view.link.agent if view.link else None
+        inputs = HandshakeInputs(
+            conversation_id=view.conversation.conversation_id,
+            agent=agent or role.agent or current or self.settings.agent or "",
+            continuity=role.continuity,
+            turns=view.turns,
+            current_agent=current,
+            holder=view.holder.in_words() if view.holder else None,
+            was_interrupted=view.state == "interrupted",
+            callers=self._preparing.callers,
+            depth_max=self.settings.depth_max,
+            condition_before=intended.condition if intended else None,
+            condition_now=condition,
+        )
+        return Why(address=view.conversation.key.address, last=last, now=decide(inputs))
+
+    async def conversation(self, address: str) -> tuple[Message, ...]:
+        """Return a conversation's messages, oldest first. Raises NotFoundError."""
+        parsed = await self.parse(address)
+        return await self._system.in_thread(
+            lambda: self.store.messages(self._resolve(parsed).conversation_id)
+        )
+
+    async def resume_command(self, address: str) -> tuple[str, ...] | None:
+        """Return the agent's own command that opens the session, None where there is none."""
+        link = (await self.role(address)).link
+        if link is None:
+            return None
+        return self._preparing.adapter(link.agent).resume_command(link.upstream_session_id)
+
+    async def parse(self, text: str) -> Address:
+        """Return the address a person meant: `spec-42/planner`, or an instance name."""
+        if "/" in text:
+            return parse_address(text)
+        return await self._system.in_thread(lambda: self._by_instance_name(text))
+
+    # --- changing ------------------------------------------------------------------------------
+
+    async def reset(self, address: str) -> Conversation:
+        """Close a conversation and mint a new one under the same key; old rows stay.
+
+        The only thing that ends a conversation. Raises LeaseHeldError while a turn is running.
+        """
+        parsed = await self.parse(address)
+        old = await self._system.in_thread(lambda: self._resolve(parsed))
+        async with self._leases.held(_lease_of(old.key, "reset")) as fence:
+            return await self._system.in_thread(
+                lambda: self._conversations.mint(
+                    old.key, fences=(fence,), generation=old.generation + 1
+                )
+            )
+
+    async def adopt(
+        self, address: str, upstream_session_id: str, *, agent: str | None = None
+    ) -> Link:
+        """Take an existing session in as the conversation's current one.
+
+        The agent is asked whether it has the session. Raises UpstreamError when it has not,
+        UsageError when another conversation holds it.
+        """
+        parsed = parse_address(address)
+        key = self._preparing.key(parsed)
+        upstream = UpstreamSessionId(upstream_session_id)
+        owner = await self._system.in_thread(lambda: self.store.link_owner(upstream))
+        if owner is not None and owner.key != key:
+            raise UsageError(
+                f"the session {shown(upstream)} belongs to {owner.key.address}",
+                hint="an upstream session has one conversation",
+                upstream_session_id=upstream,
+            )
+        name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
+        version = await self._confirm(name, upstream)
+        async with self._leases.held(_lease_of(key, "adopt")) as fence:
+            return await self._system.in_thread(
+                lambda: self._bank_adopted(key, fence, (name, version), upstream)
+            )
+
+    # --- below: how ----------------------------------------------------------------------------
+
+    async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
+        chosen = options or TellOptions()
+        parsed = await self.parse(address)
+        self.settings.role(parsed.role)
+
+        def prepare() -> TellRequest:
+            agent = self._preparing.agent_for(parsed, named=chosen.agent)
+            return self._preparing.tell(
+                parsed,
+                Task(text=text),
+                agent=agent,
+                when_busy=chosen.when_busy,
+                is_fresh=chosen.is_fresh,
+                listener=chosen.listener,
+            )
+
+        return await self._system.in_thread(prepare)
+
+    def _agents_of_run(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
+        """Choose every role's agent before the first one is started."""
+        run = self._runs.view(self.project_id, workstream)
+        steps = run.pipeline.steps if run and run.ended is None else self.settings.pipeline.steps
+        roles = {step.role for step in (*steps, *self.settings.pipeline.steps)}
+        for role in options.agents:
+            if role not in roles:
+                listed = ", ".join(sorted(roles))
+                raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
+        return {
+            role: self._preparing.agent_for(
+                Address(workstream=workstream, role=role),
+                named=options.agents.get(role, options.agent),
+            )
+            for role in sorted(roles)
+        }
+
+    def _resolve(self, address: Address) -> Conversation:
+        resolved = self.store.resolve(self._preparing.key(address))
+        if resolved is None:
+            name = f"{address.workstream}/{address.role}"
+            raise NotFoundError(
+                f"{shown(name)} has no conversation yet",
+                hint=f'start one: upthread tell {name} "…"',
+                address=name,
+            )
+        return resolved.conversation
+
+    def _by_instance_name(self, text: str) -> Address:
+        base_name, dash, role = text.partition("-")
+        matching = [
+            known
+            for known in self.store.workstreams(self.project_id)
+            if dash and known.base_name == base_name
+        ]
+        if not matching:
+            return parse_address(text)
+        return Address(workstream=matching[0].workstream, role=parse_role(role))
+
+    async def _confirm(self, agent: str, upstream: UpstreamSessionId) -> str:
+        """Ask the agent for the session; returns its version."""
+        request = self._preparing.open_request(agent)
+        async with self._preparing.adapter(agent).open(request) as connection:
+            capabilities = connection.capabilities
+            if capabilities.can_list and not _is_listed(await connection.list_sessions(), upstream):
+                raise UpstreamError(
+                    f"{agent} has no session {shown(upstream)}",
+                    outcome=Outcome.MISSING,
+                    hint="list the agent's sessions with its own command",
+                    upstream_session_id=upstream,
+                )
+            if capabilities.can_resume:
+                await connection.resume_session(upstream)
+            else:
+                await connection.load_session(upstream)
+            return capabilities.version
+
+    def _bank_adopted(
+        self,
+        key: ConversationKey,
+        fence: Fence,
+        agent: tuple[str, str],
+        upstream: UpstreamSessionId,
+    ) -> Link:
+        resolved = self.store.resolve(key)
+        now_ms = self._system.now_ms()
+        conversation = (
+            resolved.conversation if resolved else self._conversations.mint(key, fences=(fence,))
+        )
+        held = resolved.link if resolved else None
+        if held is not None and held.upstream_session_id == upstream:
+            return held
+        links = self.store.links(conversation.conversation_id)
+        link = Link(
+            conversation_id=conversation.conversation_id,
+            seq=len(links) + 1,
+            upstream_session_id=upstream,
+            agent=agent[0],
+            agent_version=agent[1],
+            working_directory=self.settings.working_directory,
+            opened_because="adopted",
+            opened_at_ms=now_ms,
+        )
+        writes: list[Write] = [OpenLink(link=link)]
+        if held is not None:
+            end = EndLink(
+                conversation_id=held.conversation_id,
+                seq=held.seq,
+                ended_because="adopted_another",
+                ended_at_ms=now_ms,
+            )
+            writes.insert(0, end)
+        self.store.commit(writes, fences=(fence,))
+        return link
+
+
+def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:
+    return LeaseRequest(
+        name=conversation_lease(key.project_id, key.address), doing=f"{doing} {key.address}"
+    )
+
+
+def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:
+    return any(session.upstream_session_id == upstream for session in sessions)
+
+
+def _check_text(text: str, what: str) -> None:
+    """Refuse what is no text for a person to read."""
+    if not text.strip():
+        raise UsageError(f"{what} is empty", hint="write down what is wanted")
+    if "\0" in text:
+        raise UsageError(f"{what} is binary, not text", hint="give a text file, UTF-8")

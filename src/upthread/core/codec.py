@@ -1,0 +1,323 @@
+"""Values to bytes and back: the stored form of a part's content and of an event's payload.
+
+Decides the stored form and nothing else; where the bytes go is a store's business. Text is UTF-8
+with `surrogatepass`, so that what an agent sent comes back identical, lone surrogates and NUL
+included. Structured values are JSON objects (RFC 8259) written by msgspec.
+
+msgspec refuses two things that Python strings and floats can hold: lone surrogates and numbers
+that are not finite. For these alone the standard library writes and reads the same JSON, with the
+surrogates as raw bytes: written as escapes, a high one next to a low one would come back as one
+other character.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast, get_args, get_type_hints
+
+import msgspec
+
+from upthread.core import events
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.types import (
+    ContextPart,
+    ErasedPart,
+    FilePart,
+    JsonValue,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from upthread.errors import StoreError, UsageError
+
+
+class StoredPart(NamedTuple):
+    """A part as columns. `content` is None for a part that was erased."""
+
+    kind: str
+    call_id: str | None
+    content: bytes | None
+
+
+# --- text and JSON -----------------------------------------------------------------------------
+
+
+def encode_text(text: str) -> bytes:
+    """Return text as bytes; any string Python can hold is accepted."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decode_text(content: bytes) -> str:
+    """Return the text behind the bytes. StoreError when they are none."""
+    try:
+        return content.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise StoreError(f"stored text is damaged: {error}", hint=_DAMAGED) from error
+
+
+def encode_json(value: object) -> bytes:
+    """Return JSON for a value, equal bytes for equal values in the same order.
+
+    Tuples become arrays and mappings objects. UsageError for a value nested too deeply to write.
+    """
+    try:
+        encoded = _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _encode_leniently(value)
+    except RecursionError as error:
+        raise UsageError(
+            "a value is nested too deeply to be stored", hint="flatten it or store it as text"
+        ) from error
+    # msgspec writes NaN and the infinities as null: the only way a value is lost.
+    if b"null" in encoded and _has_non_finite(value):
+        return _encode_leniently(value)
+    return encoded
+
+
+def decode_json(content: bytes) -> JsonValue:
+    """Return the value behind JSON bytes: lists, dicts and scalars, made anew at each call."""
+    return cast("JsonValue", _decode_as(_ANY, content, "JSON"))
+
+
+# --- parts -------------------------------------------------------------------------------------
+
+
+def encode_part(part: Part) -> StoredPart:
+    """Return a part as columns."""
+    return _PART_ENCODERS[type(part)](part)
+
+
+def decode_part(kind: str, call_id: str | None, content: bytes | None) -> Part:
+    """Return the part behind its columns.
+
+    A kind this version does not know becomes an UnknownPart; no content an ErasedPart. StoreError,
+    with the path of what is wrong, for content that is not what its kind says.
+    """
+    if content is None:
+        return ErasedPart(kind=kind)
+    decode = _CONTENT_DECODERS.get(kind)
+    if decode is not None:
+        return decode(content)
+    decode_call = _CALL_DECODERS.get(kind)
+    if decode_call is None:
+        return _decode_foreign_part(kind, content)
+    if call_id is None:
+        raise StoreError(f"stored {kind} has no call id", hint=_DAMAGED)
+    return decode_call(call_id, content)
+
+
+# --- events ------------------------------------------------------------------------------------
+
+
+def encode_event(event: TurnEvent | RunEvent) -> tuple[str, bytes]:
+    """Return an event's kind and payload."""
+    return _EVENT_KINDS[type(event)], encode_json(event)
+
+
+def decode_turn_event(kind: str, payload: bytes) -> TurnEvent:
+    """Return the turn event behind its columns. StoreError for a kind that is none."""
+    return cast("TurnEvent", _decode_event(_TURN_EVENTS, kind, payload))
+
+
+def decode_run_event(kind: str, payload: bytes) -> RunEvent:
+    """Return the run event behind its columns. StoreError for a kind that is none."""
+    return cast("RunEvent", _decode_event(_RUN_EVENTS, kind, payload))
+
+
+# --- below: how --------------------------------------------------------------------------------
+
+_DAMAGED: Final = "run `upthread doctor`; the database was changed by something else"
+
+
+def _plain(value: object) -> object:
+    """What msgspec does not know: read-only mappings and sequences."""
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, object]", value))
+    if isinstance(value, Sequence):
+        return list(cast("Sequence[object]", value))
+    raise UsageError(
+        f"a {type(value).__name__} cannot be stored", hint="pass JSON values: text, numbers, lists"
+    )
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
+
+
+def _has_non_finite(value: object) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(map(_has_non_finite, cast("Mapping[str, object]", value).values()))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return any(map(_has_non_finite, cast("Sequence[object]", value)))
+    if is_dataclass(value):
+        return any(_has_non_finite(getattr(value, each.name)) for each in fields(value))
+    return False
+
+
+def _encode_leniently(value: object) -> bytes:
+    plain = msgspec.to_builtins(value, enc_hook=_plain)
+    return encode_text(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
+
+
+class _Decoder(NamedTuple):
+    """A msgspec type and the decoder made for it."""
+
+    shape: Any
+    decode: Callable[[bytes], Any]
+
+
+def _decoder(shape: Any) -> _Decoder:
+    return _Decoder(shape, msgspec.json.Decoder(shape).decode)
+
+
+def _decode_as(decoder: _Decoder, content: bytes, what: str) -> Any:
+    try:
+        return decoder.decode(content)
+    except msgspec.ValidationError as error:
+        raise StoreError(f"stored {what} is not what it should be: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _decode_leniently(decoder.shape, content, what)
+
+
+def _decode_leniently(shape: Any, content: bytes, what: str) -> Any:
+    try:
+        return msgspec.convert(json.loads(decode_text(content)), shape)
+    except msgspec.ValidationError as error:
+        raise StoreError(f"stored {what} is not what it should be: {error}") from error
+    except ValueError as error:
+        raise StoreError(f"stored {what} is damaged: {error}", hint=_DAMAGED) from error
+
+
+def _shape_of(cls: type[Any], *, without: frozenset[str] = frozenset()) -> _Decoder:
+    """Return a decoder for a dataclass's fields.
+
+    A TypedDict stands in for the class because msgspec takes no recursive union such as JsonValue;
+    Any takes its place, since JSON read is a JsonValue already.
+    """
+    hints = get_type_hints(cls, localns={"JsonValue": Any})
+    shape: dict[str, Any] = {
+        each.name: NotRequired[hints[each.name]] if _has_default(each) else hints[each.name]
+        for each in fields(cls)
+        if each.name not in without
+    }
+    return _decoder(TypedDict(cls.__name__, shape))  # type: ignore[operator]  # fields known at run time
+
+
+def _has_default(each: Field[Any]) -> bool:
+    return each.default is not MISSING or each.default_factory is not MISSING
+
+
+_ANY: Final = _decoder(Any)
+_CALL_ID: Final = frozenset({"call_id"})
+_TOOL_CALL: Final = _shape_of(ToolCallPart, without=_CALL_ID)
+_TOOL_RESULT: Final = _shape_of(ToolResultPart, without=_CALL_ID)
+_FILE: Final = _shape_of(FilePart)
+_UNKNOWN: Final = _shape_of(UnknownPart)
+
+
+def _encode_tool_call(part: ToolCallPart) -> StoredPart:
+    content = encode_json(
+        {
+            "title": part.title,
+            "tool_kind": part.tool_kind,
+            "arguments": part.arguments,
+            "locations": part.locations,
+        }
+    )
+    return StoredPart("tool_call", part.call_id, content)
+
+
+def _encode_tool_result(part: ToolResultPart) -> StoredPart:
+    content: dict[str, JsonValue] = {"status": part.status, "text": part.text}
+    if part.child_conversation_id is not None:
+        content["child_conversation_id"] = part.child_conversation_id
+    return StoredPart("tool_result", part.call_id, encode_json(content))
+
+
+_PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = MappingProxyType(
+    {
+        TextPart: lambda part: StoredPart("text", None, encode_text(part.text)),
+        ContextPart: lambda part: StoredPart("context", None, encode_text(part.text)),
+        ReasoningPart: lambda part: StoredPart("reasoning", None, encode_text(part.text)),
+        ToolCallPart: _encode_tool_call,
+        ToolResultPart: _encode_tool_result,
+        FilePart: lambda part: StoredPart("file", None, encode_json(part)),
+        # Under a kind of its own: an agent's update called "text" must not come back as one.
+        UnknownPart: lambda part: StoredPart("unknown", None, encode_json(part)),
+        ErasedPart: lambda part: StoredPart(part.kind, None, None),
+    }
+)
+
+
+def _decode_tool_call(call_id: str, content: bytes) -> Part:
+    return ToolCallPart(call_id=call_id, **_decode_as(_TOOL_CALL, content, "tool_call"))
+
+
+def _decode_tool_result(call_id: str, content: bytes) -> Part:
+    return ToolResultPart(call_id=call_id, **_decode_as(_TOOL_RESULT, content, "tool_result"))
+
+
+def _decode_foreign_part(kind: str, content: bytes) -> Part:
+    """A kind of a later version: JSON if it is JSON, else text."""
+    try:
+        raw = decode_json(content)
+    except StoreError:
+        raw = decode_text(content)
+    return UnknownPart(kind=kind, raw=raw)
+
+
+_CONTENT_DECODERS: Final[Mapping[str, Callable[[bytes], Part]]] = MappingProxyType(
+    {
+        "text": lambda content: TextPart(text=decode_text(content)),
+        "context": lambda content: ContextPart(text=decode_text(content)),
+        "reasoning": lambda content: ReasoningPart(text=decode_text(content)),
+        "file": lambda content: FilePart(**_decode_as(_FILE, content, "file")),
+        "unknown": lambda content: UnknownPart(**_decode_as(_UNKNOWN, content, "unknown")),
+    }
+)
+_CALL_DECODERS: Final[Mapping[str, Callable[[str, bytes], Part]]] = MappingProxyType(
+    {"tool_call": _decode_tool_call, "tool_result": _decode_tool_result}
+)
+
+
+class _EventForm(NamedTuple):
+    """An event's class and the decoder of its payload."""
+
+    cls: type[Any]
+    decoder: _Decoder
+
+
+def _forms_of(alphabet: Any) -> Mapping[str, _EventForm]:
+    return MappingProxyType(
+        {_kind_of(cls): _EventForm(cls, _shape_of(cls)) for cls in get_args(alphabet)}
+    )
+
+
+def _kind_of(cls: type[Any]) -> str:
+    """`TurnIntended` is stored as `turn_intended`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+
+def _decode_event(forms: Mapping[str, _EventForm], kind: str, payload: bytes) -> Any:
+    form = forms.get(kind)
+    if form is None:
+        raise StoreError(
+            f"stored event is of a kind this version does not know: {kind!r}",
+            hint="a newer upthread wrote it; upgrade",
+        )
+    return form.cls(**_decode_as(form.decoder, payload, kind))
+
+
+_TURN_EVENTS: Final = _forms_of(events.TurnEvent)
+_RUN_EVENTS: Final = _forms_of(events.RunEvent)
+_EVENT_KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
+    {form.cls: kind for forms in (_TURN_EVENTS, _RUN_EVENTS) for kind, form in forms.items()}
+)

@@ -1,0 +1,53 @@
+"""Attaching: carries a decision out on a running agent, exactly as decided.
+
+A session that was to be resumed is resumed or loaded; a new one is only ever made when a new one
+was decided. What fails is raised, and the turn decides again with what is then known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upthread.agents.base import AgentConnection
+from upthread.core.events import AgentEvent
+from upthread.core.prompt import NEW_SESSION_DECISIONS
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """An attached session. `history` is what `load` replayed, empty after new or resume."""
+
+    upstream_session_id: UpstreamSessionId
+    how: str
+    history: tuple[AgentEvent, ...] = ()
+
+
+async def attach(
+    connection: AgentConnection, *, decision: str, current: UpstreamSessionId | None
+) -> Attached:
+    """Attach as decided; `resume` is preferred to `load`, which has to replay it all."""
+    if decision in NEW_SESSION_DECISIONS:
+        return Attached(upstream_session_id=await connection.new_session(), how="new")
+    assert current is not None
+    if connection.capabilities.can_resume:
+        await connection.resume_session(current)
+        return Attached(upstream_session_id=current, how="resumed")
+    return await attach_with_history(connection, current=current)
+
+
+async def attach_with_history(
+    connection: AgentConnection, *, current: UpstreamSessionId
+) -> Attached:
+    """Attach and read the history back, as recovery needs it."""
+    if not connection.capabilities.can_load:
+        agent = connection.capabilities.agent
+        raise UpstreamError(
+            f"{agent} cannot load the session {current}",
+            outcome=Outcome.UNKNOWN,
+            hint="this agent keeps no history that can be read back",
+            upstream_session_id=current,
+        )
+    history = await connection.load_session(current)
+    return Attached(upstream_session_id=current, how="loaded", history=history)

@@ -1,0 +1,228 @@
+"""Claiming a conversation: found or minted, leased, and looked at before a turn begins.
+
+One claim, one lease, one turn at a time. Two processes that ask for the same address at the same
+moment meet at the lease, so that exactly one mints the conversation and its upstream session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from upthread.core import turn as turns
+from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision
+from upthread.core.handshake import CALLER_DEPTH_MAX, REFUSE, HandshakeInputs, decide, in_words
+from upthread.core.names import Address, choose_base_name
+from upthread.core.roles import Role
+from upthread.core.turn import TurnView
+from upthread.core.types import (
+    MAIN_SLOT,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Decision,
+    Fence,
+    Lease,
+    Link,
+    ProjectId,
+    TurnId,
+)
+from upthread.errors import ConflictError, LeaseHeldError, RefusedError
+from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.system import System
+from upthread.store.base import Store
+
+WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
+
+SIBLINGS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """Whose turn it is to be. `callers` are the conversations this call is made inside of."""
+
+    project_id: ProjectId
+    address: Address
+    role: Role
+    agent: str
+    doing: str
+    when_busy: WhenBusy = "refuse"
+    callers: tuple[ConversationId, ...] = ()
+    depth_max: int = CALLER_DEPTH_MAX
+    on_wait: Callable[[Lease], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A leased conversation as it stands. `last` is its newest turn, None before the first."""
+
+    conversation: Conversation
+    link: Link | None
+    fence: Fence
+    turns: int
+    messages: int
+    last: tuple[TurnId, TurnView] | None
+
+    def inputs(self, request: ClaimRequest) -> HandshakeInputs:
+        """Return what the handshake decides on, as far as the claim knows it."""
+        view = self.last[1] if self.last else None
+        before = view.intended.condition if view and view.intended else None
+        return HandshakeInputs(
+            conversation_id=self.conversation.conversation_id,
+            agent=request.agent,
+            continuity=request.role.continuity,
+            turns=self.turns,
+            current_agent=self.link.agent if self.link else None,
+            was_interrupted=view is not None and not view.is_over,
+            callers=request.callers,
+            depth_max=request.depth_max,
+            condition_before=before,
+        )
+
+
+class Conversations:
+    """Finds, mints and claims conversations."""
+
+    def __init__(self, store: Store, system: System, leases: Leases) -> None:
+        self._store = store
+        self._system = system
+        self._leases = leases
+
+    @asynccontextmanager
+    async def claimed(self, request: ClaimRequest) -> AsyncGenerator[Claim]:
+        """Hold a conversation for a block.
+
+        Raises RefusedError for a call that must not be made, LeaseHeldError when it is busy and
+        the request neither waits nor opens a sibling.
+        """
+        await self._refuse(request, holder=None)
+        async with AsyncExitStack() as stack:
+            key, fence = await self._lease(request, stack)
+            yield await self._system.in_thread(lambda: self._open(key, fence))
+
+    async def _lease(
+        self, request: ClaimRequest, stack: AsyncExitStack
+    ) -> tuple[ConversationKey, Fence]:
+        slot = request.address.slot
+        while True:
+            key = _key(request, slot)
+            lease = LeaseRequest(
+                name=conversation_lease(key.project_id, key.address),
+                doing=request.doing,
+                wait_s=None if request.when_busy == "wait" else 0.0,
+                on_wait=request.on_wait,
+            )
+            try:
+                return key, await stack.enter_async_context(self._leases.held(lease))
+            except LeaseHeldError as error:
+                if request.when_busy == "sibling" and slot < SIBLINGS_MAX:
+                    slot += 1
+                    continue
+                await self._refuse(request, holder=error.holder)
+                raise
+
+    async def _refuse(self, request: ClaimRequest, *, holder: str | None) -> None:
+        """Raise if the handshake refuses; the refusal is kept where the conversation is known."""
+        key = _key(request, request.address.slot)
+        resolved = await self._system.in_thread(lambda: self._store.resolve(key))
+        known = resolved.conversation.conversation_id if resolved else None
+        inputs = HandshakeInputs(
+            conversation_id=known or ConversationId(""),
+            agent=request.agent,
+            continuity=request.role.continuity,
+            holder=holder,
+            callers=request.callers,
+            depth_max=request.depth_max,
+        )
+        decision = decide(inputs)
+        if decision.decision != REFUSE:
+            return
+        if known:
+            await self._keep_refusal(known, decision)
+        if decision.reasons[0] == "busy":
+            raise LeaseHeldError(
+                f"{key.address}: {in_words('busy')}, held by {holder}",
+                holder=holder or "",
+                hint=decision.hint,
+                address=key.address,
+            )
+        raise RefusedError(
+            f"{key.address} was refused: {in_words(decision.reasons[0])}",
+            reasons=decision.reasons,
+            hint=decision.hint,
+            address=key.address,
+        )
+
+    async def _keep_refusal(self, conversation_id: ConversationId, decision: Decision) -> None:
+        write = RecordDecision(
+            conversation_id=conversation_id,
+            decision=decision.decision,
+            reasons=decision.reasons,
+            inputs=decision.inputs,
+            decided_at_ms=self._system.now_ms(),
+        )
+        await self._system.in_thread(lambda: self._store.commit((write,)))
+
+    def _open(self, key: ConversationKey, fence: Fence) -> Claim:
+        resolved = self._store.resolve(key)
+        conversation = resolved.conversation if resolved else self.mint(key, fences=(fence,))
+        conversation_id = conversation.conversation_id
+        newest = self._store.turns(conversation_id, newest=1)
+        last = (
+            (newest[0].turn_id, turns.fold(self._store.turn_events(newest[0].turn_id)))
+            if newest
+            else None
+        )
+        return Claim(
+            conversation=conversation,
+            link=resolved.link if resolved else None,
+            fence=fence,
+            turns=self._store.turn_count(conversation_id),
+            messages=self._store.message_count(conversation_id),
+            last=last,
+        )
+
+    def mint(
+        self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1
+    ) -> Conversation:
+        """Open a conversation under a key, with its workstream's base name. Blocking."""
+        conversation = Conversation(
+            conversation_id=ConversationId(self._system.new_id("con")),
+            key=key,
+            generation=generation,
+            base_name=self._base_name(key.project_id, key.workstream),
+            opened_at_ms=self._system.now_ms(),
+        )
+        self._store.commit((OpenConversation(conversation=conversation),), fences=fences)
+        return conversation
+
+    def _base_name(self, project_id: ProjectId, workstream: str) -> str:
+        """Return the workstream's base name; two processes that choose at once do not collide."""
+        while True:
+            known = self._store.workstream(project_id, workstream)
+            if known is not None:
+                return known.base_name
+            taken = {other.base_name for other in self._store.workstreams(project_id)}
+            name = choose_base_name(workstream, taken)
+            write = OpenWorkstream(
+                project_id=project_id,
+                workstream=workstream,
+                base_name=name,
+                opened_at_ms=self._system.now_ms(),
+            )
+            try:
+                self._store.commit((write,))
+            except ConflictError:
+                continue  # another process named this workstream, or took this name: look again
+            return name
+
+
+def _key(request: ClaimRequest, slot: int) -> ConversationKey:
+    return ConversationKey(
+        project_id=request.project_id,
+        workstream=request.address.workstream,
+        role=request.address.role,
+        slot=max(slot, MAIN_SLOT),
+    )

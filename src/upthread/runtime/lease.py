@@ -1,0 +1,147 @@
+"""Leases: who may write to a conversation or a workstream, and taking over from the dead.
+
+On one host a holder that has died is seen at once, by pid, start time and boot. A holder that is
+stopped or far away is judged by its heartbeat alone, by the observer's own clock. Whoever is taken
+over learns it at the next heartbeat or commit, and stops its agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from upthread.core.types import Fence, Lease
+from upthread.errors import FencedError, LeaseHeldError
+from upthread.runtime.system import System, sole_error
+from upthread.store.base import Store
+
+HEARTBEAT_S = 2.0
+STALE_AFTER_S = 10.0
+WATCH_S = 0.25
+"""How often a waiting process looks at a lease it does not hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTimes:
+    """Times in seconds; the defaults are DESIGN's for one host."""
+
+    heartbeat_s: float = HEARTBEAT_S
+    stale_after_s: float = STALE_AFTER_S
+    watch_s: float = WATCH_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRequest:
+    """Which lease, what for, and how long to wait for a living holder; None is for ever."""
+
+    name: str
+    doing: str
+    wait_s: float | None = 0.0
+    on_wait: Callable[[Lease], None] | None = None
+
+
+class Leases:
+    """Acquires, keeps alive and gives back."""
+
+    def __init__(self, store: Store, system: System, times: LeaseTimes | None = None) -> None:
+        self._store = store
+        self._system = system
+        self._times = times or LeaseTimes()
+
+    @asynccontextmanager
+    async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
+        """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
+        fence = await self._acquire(request)
+        try:
+            with sole_error():
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._beat, fence)
+                    yield fence
+                    tasks.cancel_scope.cancel()
+        finally:
+            await self._release(fence)
+
+    async def _acquire(self, request: LeaseRequest) -> Fence:
+        started_s = self._system.monotonic_s()
+        seen: Lease | None = None
+        seen_at_s = started_s
+        told = False
+        while True:
+            lease, is_ours = await self._try(request, seen if self._is_stale(seen_at_s) else None)
+            if is_ours:
+                return Fence(name=lease.name, token=lease.token)
+            now_s = self._system.monotonic_s()
+            if seen is None or (lease.token, lease.heartbeat) != (seen.token, seen.heartbeat):
+                seen, seen_at_s = lease, now_s
+            if request.wait_s is not None and now_s - started_s >= request.wait_s:
+                raise _held(request, lease)
+            if request.on_wait and not told:
+                request.on_wait(lease)
+                told = True
+            await anyio.sleep(self._times.watch_s)
+
+    def _is_stale(self, seen_at_s: float) -> bool:
+        return self._system.monotonic_s() - seen_at_s >= self._times.stale_after_s
+
+    async def _try(self, request: LeaseRequest, stale: Lease | None) -> tuple[Lease, bool]:
+        """Return the lease and whether it is ours now."""
+        holder = self._system.this_process(request.doing)
+
+        def attempt() -> tuple[Lease, bool]:
+            while True:
+                current = self._store.lease(request.name)
+                may_take = current is not None and (
+                    current.holder is None
+                    or self._system.is_dead(current.holder)
+                    or (stale is not None and _same(stale, current))
+                )
+                if current is not None and not may_take:
+                    return current, False
+                seen = current if current is not None and current.holder is not None else None
+                ours = self._store.acquire_lease(request.name, holder, seen=seen)
+                if ours is not None:
+                    return ours, True
+
+        return await self._system.in_thread(attempt)
+
+    async def _beat(self, fence: Fence) -> None:
+        while True:
+            await anyio.sleep(self._times.heartbeat_s)
+            await self._system.in_thread(lambda: self._store.heartbeat(fence))  # may be fenced
+
+    async def _release(self, fence: Fence) -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._system.in_thread(lambda: self._store.release_lease(fence))
+            except FencedError:
+                return
+
+
+def _same(stale: Lease, current: Lease) -> bool:
+    return (stale.token, stale.heartbeat) == (current.token, current.heartbeat)
+
+
+def _held(request: LeaseRequest, lease: Lease) -> LeaseHeldError:
+    holder = lease.holder.in_words() if lease.holder else "nobody any more"
+    return LeaseHeldError(
+        f"{request.name} is held by {holder}",
+        holder=holder,
+        hint=(
+            "wait for it with --wait; a holder that has died is taken over at once, one that has "
+            f"stopped answering after {STALE_AFTER_S:.0f} s"
+        ),
+        lease=request.name,
+    )
+
+
+def conversation_lease(project_id: str, address: str) -> str:
+    """Return the name of the lease that a turn holds. A name is data, never a path."""
+    return f"conversation {project_id} {address}"
+
+
+def workstream_lease(project_id: str, workstream: str) -> str:
+    """Return the name of the lease that a run holds."""
+    return f"workstream {project_id} {workstream}"

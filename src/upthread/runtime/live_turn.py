@@ -1,0 +1,390 @@
+"""A turn in the hands of this process: its request, its view, and where its messages go next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from upthread.agents.base import (
+    AgentAdapter,
+    AgentConnection,
+    OpenRequest,
+    PermissionAnswer,
+    PermissionRequest,
+)
+from upthread.core import turn as turns
+from upthread.core.briefing import BriefingInputs, build_briefing
+from upthread.core.commands import RecordParts, RecordTurnEvent, Write
+from upthread.core.events import (
+    AgentEvent,
+    SessionAttached,
+    TurnEnded,
+    TurnEvent,
+    TurnIntended,
+    TurnParked,
+)
+from upthread.core.handshake import HandshakeInputs
+from upthread.core.prompt import NEW_SESSION_DECISIONS, Task
+from upthread.core.recorder import Recorder
+from upthread.core.reports import MalformedReportError, Report, read_report
+from upthread.core.types import (
+    Conversation,
+    Durability,
+    Fence,
+    JsonValue,
+    Lease,
+    Link,
+    Message,
+    Outcome,
+    Part,
+    RunId,
+    Speaker,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.errors import UpstreamError
+from upthread.runtime.attach import Attached
+from upthread.runtime.conversation import Claim, ClaimRequest
+from upthread.runtime.permissions import NOBODY, PermissionPolicy
+from upthread.runtime.recording import Recording
+from upthread.runtime.system import System
+from upthread.store.base import Store
+
+LAST_REPLY_MESSAGES_MAX = 64
+"""How far back a last reply is looked for, tool results counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted:
+    """What a person is told when a session is attached. `turn_number` counts from 1."""
+
+    conversation: Conversation
+    turn_id: TurnId
+    decision: str
+    reasons: tuple[str, ...]
+    agent: str
+    upstream_session_id: UpstreamSessionId
+    turn_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Where progress goes; called on the event loop, so it must not block."""
+
+    started: Callable[[TurnStarted], None] = lambda _: None
+    event: Callable[[AgentEvent], None] = lambda _: None
+    waiting: Callable[[Lease], None] = lambda _: None
+
+
+def _no_writes(_turn_id: TurnId) -> Sequence[Write]:
+    return ()
+
+
+def _no_follow_up(_turn_id: TurnId, _ended: TurnEnded, _reply: str) -> Sequence[Write]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOptions:
+    """How the agent is started; see agents.base.OpenRequest."""
+
+    working_directory: str
+    stderr_path: str
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    start_timeout_s: float = 60.0
+    prompt_timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellRequest:
+    """One delegation. `at_intent` and `at_end` add a run's writes to the turn's own commits.
+
+    `durability` is what a user message and a tool call are committed with.
+    `condition` is the digest of what `resume_if` looks at; `reports` are what a briefing may tell.
+    """
+
+    claim: ClaimRequest
+    task: Task
+    adapter: AgentAdapter
+    open: OpenOptions
+    permissions: PermissionPolicy
+    listener: Listener = field(default_factory=Listener)
+    fences: tuple[Fence, ...] = ()
+    run_id: RunId | None = None
+    is_fresh_asked: bool = False
+    condition: str | None = None
+    durability: Durability = Durability.PROCESS
+    goal: str = ""
+    reports: tuple[tuple[str, Report], ...] = ()
+    at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
+    at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """What became of a turn, also on failure. `report` is None when none could be read."""
+
+    conversation: Conversation
+    turn_id: TurnId
+    decision: str
+    reasons: tuple[str, ...]
+    upstream_session_id: UpstreamSessionId | None
+    outcome: Outcome
+    reply: str
+    report: Report | None
+    parked: TurnParked | None
+    detail: str
+    reset_at_ms: int | None
+    turn_number: int
+
+
+class LiveTurn:
+    """The mutable part of a turn. Every change that matters is committed before it counts."""
+
+    def __init__(self, *, request: TellRequest, claim: Claim, store: Store, system: System) -> None:
+        self.request = request
+        self.claim = claim
+        self.conversation = claim.conversation
+        self.link: Link | None = claim.link
+        self.turn_id = TurnId("")
+        self.view = turns.TurnView()
+        self.inputs: HandshakeInputs | None = None
+        self.next_seq = claim.messages + 1
+        self.turn_number = claim.turns
+        self.recorder: Recorder | None = None
+        self.recording: Recording | None = None
+        self.adopted_reply = ""
+        self.unanswered: PermissionRequest | None = None
+        self.error: UpstreamError | None = None
+        self.reset_at_ms: int | None = None
+        self._store = store
+        self._system = system
+
+    def begin(self, turn_id: TurnId) -> None:
+        """Start a new turn after the newest one."""
+        self.turn_id = turn_id
+        self.view = turns.TurnView()
+        self.turn_number = self.claim.turns + 1
+
+    @property
+    def fences(self) -> tuple[Fence, ...]:
+        """The leases without which nothing of this turn may be written."""
+        return (self.claim.fence, *self.request.fences)
+
+    @property
+    def reply(self) -> str:
+        """The reply so far."""
+        return self.adopted_reply or (self.recorder.reply if self.recorder else "")
+
+    def require_link(self) -> Link:
+        assert self.link is not None
+        return self.link
+
+    def require_intended(self) -> TurnIntended:
+        assert self.view.intended is not None
+        return self.view.intended
+
+    async def commit(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
+        """Append to the turn's life, with what belongs to the same moment, in one commit."""
+        now_ms = self._system.now_ms()
+        records = tuple(
+            RecordTurnEvent(
+                turn_id=self.turn_id,
+                seq=self.view.events + 1 + offset,
+                event=event,
+                recorded_at_ms=now_ms,
+                durability=_durability(event),
+            )
+            for offset, event in enumerate(events)
+        )
+        # A turn is opened before its first event; all else is older than the event it led to.
+        batch = (*writes, *records)
+        await self._system.in_thread(lambda: self._store.commit(batch, fences=self.fences))
+        for event in events:
+            self.view = turns.apply(self.view, event)
+
+    @property
+    def current_session(self) -> UpstreamSessionId | None:
+        """The upstream session the conversation holds, None before one is known."""
+        return self.link.upstream_session_id if self.link else None
+
+    def user_parts(
+        self,
+        seq: int,
+        first_ordinal: int,
+        parts: tuple[Part, ...],
+        *,
+        stamp: UpstreamSessionId | None,
+    ) -> RecordParts:
+        """Return the write that records parts of the user's message; one message has one stamp."""
+        return RecordParts(
+            conversation_id=self.conversation.conversation_id,
+            seq=seq,
+            first_ordinal=first_ordinal,
+            speaker=Speaker.USER,
+            turn_id=self.turn_id,
+            upstream_session_id=stamp,
+            recorded_at_ms=self._system.now_ms(),
+            parts=parts,
+            durability=self.request.durability,
+        )
+
+    def advance_past(self, writes: Sequence[Write]) -> None:
+        """Let the next message follow the ones that these writes record."""
+        own = self.conversation.conversation_id
+        for write in writes:
+            if isinstance(write, RecordParts) and write.conversation_id == own:
+                self.next_seq = max(self.next_seq, write.seq + 1)
+
+    async def message(self, seq: int) -> Message:
+        """Read one message back as it was recorded."""
+        conversation_id = self.conversation.conversation_id
+        found = await self._system.in_thread(lambda: self._store.message(conversation_id, seq))
+        assert found is not None, f"{conversation_id} has no message {seq}"
+        return found
+
+    async def messages_of_turn(self) -> tuple[Message, ...]:
+        """Read the messages of this turn after its prompt."""
+        after = self.require_intended().prompt_seq
+        conversation_id = self.conversation.conversation_id
+        found = await self._system.in_thread(
+            lambda: self._store.messages(conversation_id, after_seq=after)
+        )
+        return tuple(message for message in found if message.turn_id == self.turn_id)
+
+    async def next_link_seq(self) -> int:
+        """Return the number of the link that opens next."""
+        conversation_id = self.conversation.conversation_id
+        return len(await self._system.in_thread(lambda: self._store.links(conversation_id))) + 1
+
+    def prompts_before(self) -> int:
+        """Return how many prompts the upstream session is known to have answered."""
+        last = self.claim.last
+        if last is None or self.link is None:
+            return 0
+        view = last[1]
+        same = view.attached and view.attached.upstream_session_id == self.link.upstream_session_id
+        if not same or view.sent is None:
+            return 0
+        answered = view.ended is not None and view.ended.outcome is Outcome.OK
+        return view.sent.prompts_before + (1 if answered else 0)
+
+    async def briefing(self, decision: str) -> str:
+        """Return the briefing for a session that does not know what came before; else empty."""
+        if decision not in NEW_SESSION_DECISIONS or self.turn_number <= 1:
+            return ""
+        independent = self.request.claim.role.continuity == "fresh"
+        goal = self.request.goal or (await self.message(1)).text
+        return build_briefing(
+            BriefingInputs(
+                goal=goal,
+                reports=self.request.reports,
+                last_reply="" if independent else await self._last_reply(),
+            )
+        )
+
+    async def _last_reply(self) -> str:
+        """Return the newest reply among the last messages; children's are elsewhere."""
+        prompt_seq = self.require_intended().prompt_seq
+        conversation_id = self.conversation.conversation_id
+        earlier = await self._system.in_thread(
+            lambda: self._store.messages(conversation_id, newest=LAST_REPLY_MESSAGES_MAX)
+        )
+        replies = [
+            message.text
+            for message in earlier
+            if message.speaker is Speaker.ASSISTANT and message.seq < prompt_seq and message.text
+        ]
+        return replies[-1] if replies else ""
+
+    def attached_event(self, connection: AgentConnection, attached: Attached) -> SessionAttached:
+        """Return the event that names the session and the process that serves it."""
+        process = connection.process
+        return SessionAttached(
+            upstream_session_id=attached.upstream_session_id,
+            how=attached.how,
+            agent=self.request.claim.agent,
+            agent_pid=process.pid if process else None,
+            agent_started_at_ticks=process.started_at_ticks if process else None,
+            agent_host=self._system.this_process("").host,
+        )
+
+    def tell_started(self) -> None:
+        """Tell the listener what was decided, now that the session is known."""
+        intended = self.require_intended()
+        self.request.listener.started(
+            TurnStarted(
+                conversation=self.conversation,
+                turn_id=self.turn_id,
+                decision=intended.decision,
+                reasons=intended.reasons,
+                agent=self.request.claim.agent,
+                upstream_session_id=self.require_link().upstream_session_id,
+                turn_number=self.turn_number,
+            )
+        )
+
+    def open_request(self) -> OpenRequest:
+        """Return how to start the agent, with this turn answering for permissions."""
+        options = self.request.open
+        return OpenRequest(
+            working_directory=options.working_directory,
+            stderr_path=options.stderr_path,
+            answer_permission=self._answer_permission,
+            environment={**options.environment, **self._calling_environment()},
+            start_timeout_s=options.start_timeout_s,
+            prompt_timeout_s=options.prompt_timeout_s,
+        )
+
+    def _calling_environment(self) -> dict[str, str]:
+        """Let a delegation from inside this turn know which conversations wait for it."""
+        path = (*self.request.claim.callers, self.conversation.conversation_id)
+        return {"UPTHREAD_CALLERS": ",".join(path)}
+
+    async def _answer_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        answer = await self.request.permissions.answer(request)
+        if answer.answered_by == NOBODY:
+            self.unanswered = request
+        return answer
+
+    def report(self) -> Report | None:
+        """Return the reply's report, None when there is none that can be read."""
+        try:
+            return read_report(self.reply)
+        except MalformedReportError:
+            return None
+
+    def report_data(self) -> JsonValue:
+        """Return the report as plain data for the turn's last event."""
+        report = self.report()
+        data: JsonValue = msgspec.to_builtins(report) if report else None
+        return data
+
+    def result(self) -> TurnResult:
+        """Return what became of the turn."""
+        intended = self.require_intended()
+        ended, parked = self.view.ended, self.view.parked
+        outcome = ended.outcome if ended else Outcome.UNKNOWN
+        detail = ended.detail if ended else parked.detail if parked else ""
+        return TurnResult(
+            conversation=self.conversation,
+            turn_id=self.turn_id,
+            decision=intended.decision,
+            reasons=intended.reasons,
+            upstream_session_id=self.current_session,
+            outcome=outcome,
+            reply=self.reply,
+            report=self.report(),
+            parked=parked if ended is None else None,
+            detail=detail,
+            reset_at_ms=self.reset_at_ms,
+            turn_number=self.turn_number,
+        )
+
+
+def _durability(event: TurnEvent) -> Durability:
+    """The end of a turn is synced; it covers all that was committed before it."""
+    is_end = isinstance(event, TurnEnded | TurnParked)
+    return Durability.SYNCED if is_end else Durability.PROCESS

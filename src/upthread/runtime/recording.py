@@ -1,0 +1,83 @@
+"""Recording: what the agent says goes into the store in batches, while it is said.
+
+One commit a batch, one thread hop a commit. `take` is awaited by the adapter, so a store that is
+slow slows the agent down instead of filling memory. A commit that fails ends the turn: a lost write
+is a failure, never a log line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from upthread.core.commands import Write
+from upthread.core.events import AgentEvent
+from upthread.core.recorder import Recorder
+from upthread.core.types import Durability, Fence
+from upthread.runtime.system import System
+from upthread.store.base import Store
+
+BATCH_WRITES_MAX = 64
+FLUSH_EVERY_S = 0.5
+"""Text that is still running is recorded at least this often."""
+
+
+class Recording:
+    """Feeds one turn's events to its recorder and commits what is ready."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        recorder: Recorder,
+        fences: Sequence[Fence],
+        on_event: Callable[[AgentEvent], None],
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._recorder = recorder
+        self._fences = tuple(fences)
+        self._on_event = on_event
+        self._pending: list[Write] = []
+        self._is_dirty = False
+        self._lock = anyio.Lock()
+
+    async def take(self, event: AgentEvent) -> None:
+        """Record one event; commits when a batch is full or a write is to be synced."""
+        self._recorder.record(event, at_ms=self._system.now_ms())
+        self._is_dirty = True
+        self._on_event(event)
+        self._pending += self._recorder.drain()
+        is_urgent = any(write.durability is Durability.SYNCED for write in self._pending)
+        if is_urgent or len(self._pending) >= BATCH_WRITES_MAX:
+            await self._commit()
+
+    async def keep_flushing(self) -> None:
+        """Commit what is there, and the text still running, at every interval. Runs for ever."""
+        while True:
+            await anyio.sleep(FLUSH_EVERY_S)
+            if self._is_dirty:
+                self._pending += self._recorder.flush()
+                await self._commit()
+
+    def close(self) -> tuple[Write, ...]:
+        """Return the writes that are left, for the commit that ends the turn."""
+        self._pending += self._recorder.finish(at_ms=self._system.now_ms())
+        left = tuple(self._pending)
+        self._pending.clear()
+        return left
+
+    async def _commit(self) -> None:
+        # Shielded: a batch that is taken out of `_pending` is written or raises, never dropped.
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                await self._commit_batch()
+
+    async def _commit_batch(self) -> None:
+        batch = tuple(self._pending)
+        self._pending.clear()
+        self._is_dirty = False
+        if batch:
+            await self._system.in_thread(lambda: self._store.commit(batch, fences=self._fences))

@@ -1,0 +1,142 @@
+"""The system: clock, ids, host identity and the thread hop, in one value.
+
+The only place of the runtime that asks the machine for anything. Order never depends on the clock.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar, cast
+
+import anyio
+import anyio.to_thread
+
+from upthread.core.types import Holder
+
+Result = TypeVar("Result")
+
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id(prefix: str) -> str:
+    """Return a fresh id, `con_…`: 48 bits of time and 80 of chance, as a ULID has them."""
+    number = (time.time_ns() // 1_000_000 << 80) | secrets.randbits(80)
+    digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)]
+    return f"{prefix}_{''.join(digits)}"
+
+
+def now_ms() -> int:
+    """Return the wall clock in epoch milliseconds; for people, never for order."""
+    return time.time_ns() // 1_000_000
+
+
+def this_process(doing: str = "") -> Holder:
+    """Return this process as a lease holder."""
+    pid = os.getpid()
+    return Holder(
+        host=socket.gethostname(),
+        boot_id=_boot_id(),
+        pid=pid,
+        started_at_ticks=started_at_ticks(pid) or 0,
+        doing=doing,
+    )
+
+
+def is_dead(holder: Holder) -> bool:
+    """Return whether the holder is known to be dead: on this host, and gone or another process."""
+    if holder.host != socket.gethostname():
+        return False
+    if holder.boot_id != _boot_id():
+        return True
+    ticks = started_at_ticks(holder.pid)
+    return ticks is None or (holder.started_at_ticks not in {0, ticks})
+
+
+def started_at_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None if it is gone or a zombie.
+
+    0 where the machine does not tell (no /proc) but the process lives.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return _lives_without_proc(pid)
+    after_name = stat[stat.rindex(b")") + 2 :].split()
+    return None if after_name[0] in {b"Z", b"X"} else int(after_name[19])
+
+
+def _lives_without_proc(pid: int) -> int | None:
+    if Path("/proc/self/stat").exists():
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return 0
+    return 0
+
+
+@contextmanager
+def sole_error() -> Generator[None]:
+    """Raise the one error of a task group as itself, so that callers catch what they know."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        sole = _sole(group)
+        if sole is None:
+            raise
+        raise sole from sole.__cause__
+
+
+def _sole(error: BaseException) -> BaseException | None:
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _sole(group.exceptions[0]) if len(group.exceptions) == 1 else None
+
+
+@functools.cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
+    """Leave a dead holder's agent alone, where nobody said how to end it."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What the runtime asks of the machine. Tests pass clocks of their own.
+
+    `end_process_group` ends an agent that a dead holder left behind, if pid and start time match.
+    """
+
+    now_ms: Callable[[], int] = now_ms
+    monotonic_s: Callable[[], float] = time.monotonic
+    new_id: Callable[[str], str] = new_id
+    is_dead: Callable[[Holder], bool] = is_dead
+    this_process: Callable[[str], Holder] = this_process
+    end_process_group: Callable[[int, int], Awaitable[bool]] = _end_nothing
+    store_limiter: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(1), compare=False
+    )
+
+    async def in_thread(self, call: Callable[[], Result]) -> Result:
+        """Run a store call off the event loop. One hop a batch, never one an event.
+
+        A commit under way is not abandoned when the caller is cancelled.
+        """
+        return await anyio.to_thread.run_sync(call, limiter=self.store_limiter)

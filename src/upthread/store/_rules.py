@@ -1,0 +1,107 @@
+"""The rules every store applies, written once: numbering, sameness, existence, the hash chain.
+
+Pure: values in, values or errors out. What a backend looks up and how is its own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final, NamedTuple, TypeVar
+
+from upthread.core.codec import encode_json
+from upthread.errors import ConflictError, FencedError, NotFoundError
+
+Found = TypeVar("Found")
+
+FIRST_CHAIN: Final = bytes(32)
+"""What the first part of a conversation is chained to."""
+
+_READ_AGAIN: Final = "read again: another writer may have been there first"
+
+
+def must_exist(found: Found | None, *, what: str, name: str) -> Found:
+    """Return what was found. NotFoundError for a write that names what was never opened (S21)."""
+    if found is None:
+        raise NotFoundError(
+            f"no {what} {name!r} was ever opened", hint=f"open the {what} first", name=name
+        )
+    return found
+
+
+def must_equal(stored: object, given: object, *, what: str) -> None:
+    """Accept the same again (S2); ConflictError for other content under the same key (S3)."""
+    if stored != given:
+        raise ConflictError(f"{what} was already written, with other content", hint=_READ_AGAIN)
+
+
+def is_next(seq: int, *, last: int, what: str, owner: str) -> bool:
+    """Return whether `seq` is the next number; False: it is taken, compare. A gap is a conflict."""
+    if not 1 <= seq <= last + 1:
+        raise ConflictError(
+            f"{what} {seq} of {owner} would leave a gap: the last one is {last}", hint=_READ_AGAIN
+        )
+    return seq > last
+
+
+def lost_lease(name: str, token: int) -> FencedError:
+    """Return the error of a writer whose lease is no longer held under its token (S4, S14)."""
+    return FencedError(
+        f"the lease {name!r} is no longer held under token {token}; nothing was written",
+        hint="another process took it over: stop the agent",
+        name=name,
+    )
+
+
+class PartHeader(NamedTuple):
+    """What the chain covers beside the content."""
+
+    conversation_id: str
+    seq: int
+    ordinal: int
+    speaker: str
+    turn_id: str | None
+    upstream_session_id: str | None
+    recorded_at_ms: int
+    kind: str
+    call_id: str | None
+
+
+def digest_of(content: bytes | None) -> bytes:
+    """Return the SHA-256 of a part's content."""
+    return sha256(content or b"").digest()
+
+
+def chained(previous: bytes, digest: bytes, header: PartHeader) -> bytes:
+    """Return SHA-256(previous chain, digest of the content, header as a JSON array)."""
+    return sha256(previous + digest + encode_json(header)).digest()
+
+
+class ChainedPart(NamedTuple):
+    """A part as stored, for verification. `digest` is None unless the content was erased."""
+
+    header: PartHeader
+    chain: object
+    digest: object
+    content: object
+
+
+def first_damaged(parts: Iterable[ChainedPart]) -> int | None:
+    """Return the `seq` of the first message that does not verify (S9), None when all do.
+
+    Where a message is missing, that is the one. Rows missing after the last one that is left cannot
+    be noticed.
+    """
+    place, previous = (0, 0), FIRST_CHAIN
+    for header, chain, digest, content in parts:
+        seq, ordinal = place
+        place = (header.seq, header.ordinal)
+        if place not in {(seq, ordinal + 1), (seq + 1, 0)} or place[0] < 1:
+            return max(1, min(header.seq, seq + 1))
+        computed = digest_of(content) if isinstance(content, bytes) else digest
+        if (
+            not isinstance(computed, bytes)
+            or (previous := chained(previous, computed, header)) != chain
+        ):
+            return header.seq
+    return None

@@ -1,0 +1,357 @@
+"""What the store in memory holds, and what each write does to it.
+
+Plain dicts in the order of commits. Content is kept encoded, so that nothing a caller holds can
+change what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
+
+from upthread.core.codec import (
+    encode_event,
+    encode_json,
+    encode_part,
+)
+from upthread.core.commands import (
+    EndLink,
+    EnqueueTransition,
+    OpenConversation,
+    OpenLink,
+    OpenRun,
+    OpenTurn,
+    OpenWorkstream,
+    RecordDecision,
+    RecordParts,
+    RecordProject,
+    RecordQuarantine,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
+from upthread.core.types import (
+    MAIN_SLOT,
+    Conversation,
+    ConversationId,
+    Lease,
+    Link,
+    RunId,
+    TurnId,
+)
+from upthread.errors import ConflictError
+from upthread.store._rules import (
+    FIRST_CHAIN,
+    ChainedPart,
+    PartHeader,
+    chained,
+    digest_of,
+    is_next,
+    must_equal,
+    must_exist,
+)
+from upthread.store.base import KnownProject, Run, Turn, Workstream
+
+
+class StoredEvent(NamedTuple):
+    """A turn's or a run's event."""
+
+    kind: str
+    payload: bytes
+    recorded_at_ms: int
+
+
+class StoredQuarantine(NamedTuple):
+    """An event without an owner."""
+
+    reason: str
+    raw: bytes
+    recorded_at_ms: int
+
+
+class StoredRefusal(NamedTuple):
+    """A decision that led to no turn."""
+
+    conversation_id: ConversationId
+    decision: str
+    reasons: tuple[str, ...]
+    inputs: bytes
+    decided_at_ms: int
+
+
+@dataclass(slots=True)
+class Tables:
+    """All there is, by key, in the order of commits. Values are immutable."""
+
+    projects: dict[KnownProject, None] = field(default_factory=dict[KnownProject, None])
+    workstreams: dict[tuple[str, str], Workstream] = field(
+        default_factory=dict[tuple[str, str], Workstream]
+    )
+    conversations: dict[str, Conversation] = field(default_factory=dict[str, Conversation])
+    links: dict[tuple[str, int], Link] = field(default_factory=dict[tuple[str, int], Link])
+    turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
+    turn_events: dict[str, tuple[StoredEvent, ...]] = field(
+        default_factory=dict[str, tuple[StoredEvent, ...]]
+    )
+    runs: dict[str, Run] = field(default_factory=dict[str, Run])
+    run_events: dict[str, tuple[StoredEvent, ...]] = field(
+        default_factory=dict[str, tuple[StoredEvent, ...]]
+    )
+    transitions: dict[tuple[RunId, int], int] = field(default_factory=dict[tuple[RunId, int], int])
+    parts: dict[str, tuple[ChainedPart, ...]] = field(
+        default_factory=dict[str, tuple[ChainedPart, ...]]
+    )
+    quarantine: dict[tuple[str, int], StoredQuarantine] = field(
+        default_factory=dict[tuple[str, int], StoredQuarantine]
+    )
+    refusals: dict[StoredRefusal, None] = field(default_factory=dict[StoredRefusal, None])
+    leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
+
+    def copy(self) -> Tables:
+        """Return tables that can change without these."""
+        return Tables(*(getattr(self, each.name).copy() for each in fields(self)))
+
+    def links_of(self, conversation_id: str) -> list[Link]:
+        """Return a conversation's links, oldest first."""
+        return [link for (owner, _), link in self.links.items() if owner == conversation_id]
+
+
+def apply(tables: Tables, write: Write) -> None:
+    """Do one write. ConflictError or NotFoundError leave the tables half done: drop them."""
+    _APPLY[type(write)](tables, write)
+
+
+def _record_project(tables: Tables, write: RecordProject) -> None:
+    known = KnownProject(project_id=write.project_id, identity=write.identity)
+    tables.projects.setdefault(known)
+
+
+def _open_workstream(tables: Tables, write: OpenWorkstream) -> None:
+    new = Workstream(
+        project_id=write.project_id,
+        workstream=write.workstream,
+        base_name=write.base_name,
+        opened_at_ms=write.opened_at_ms,
+    )
+    key = (write.project_id, write.workstream)
+    must_equal(tables.workstreams.get(key, new), new, what=f"workstream {write.workstream!r}")
+    for (project_id, workstream), other in tables.workstreams.items():
+        if project_id == key[0] and workstream != key[1] and other.base_name == write.base_name:
+            raise ConflictError(
+                f"the base name {write.base_name!r} belongs to workstream {workstream!r}",
+                hint="take another base name",
+            )
+    tables.workstreams[key] = new
+
+
+def _open_conversation(tables: Tables, write: OpenConversation) -> None:
+    new = write.conversation
+    key = new.key
+    stored = tables.conversations.get(new.conversation_id)
+    if stored is not None:
+        return must_equal(stored, new, what=f"conversation {new.conversation_id}")
+    for other in tables.conversations.values():
+        if key.slot >= MAIN_SLOT and (other.key, other.generation) == (key, new.generation):
+            raise ConflictError(
+                f"{key.address} generation {new.generation} is conversation"
+                f" {other.conversation_id}",
+                hint="use that one: resolve again",
+            )
+    home = must_exist(
+        tables.workstreams.get((key.project_id, key.workstream)),
+        what="workstream",
+        name=key.workstream,
+    )
+    must_equal(home.base_name, new.base_name, what=f"the base name of {key.workstream!r}")
+    if new.parent_conversation_id is not None:
+        _conversation(tables, new.parent_conversation_id)
+    tables.conversations[new.conversation_id] = new
+    return None
+
+
+def _conversation(tables: Tables, conversation_id: ConversationId) -> Conversation:
+    found = tables.conversations.get(conversation_id)
+    return must_exist(found, what="conversation", name=conversation_id)
+
+
+def _open_link(tables: Tables, write: OpenLink) -> None:
+    link = write.link
+    _conversation(tables, link.conversation_id)
+    last = len(tables.links_of(link.conversation_id))
+    as_opened = replace(link, ended_because=None, ended_at_ms=None)
+    if is_next(link.seq, last=last, what="link", owner=link.conversation_id):
+        tables.links[link.conversation_id, link.seq] = as_opened
+    stored = tables.links[link.conversation_id, link.seq]
+    must_equal(
+        replace(stored, ended_because=None, ended_at_ms=None),
+        as_opened,
+        what=f"link {link.seq} of {link.conversation_id}",
+    )
+    if link.ended_because is not None:
+        _end(tables, link.conversation_id, link.seq, (link.ended_because, link.ended_at_ms or 0))
+
+
+def _end_link(tables: Tables, write: EndLink) -> None:
+    _conversation(tables, write.conversation_id)
+    _end(tables, write.conversation_id, write.seq, (write.ended_because, write.ended_at_ms))
+
+
+def _end(tables: Tables, conversation_id: ConversationId, seq: int, cause: tuple[str, int]) -> None:
+    link = must_exist(tables.links.get((conversation_id, seq)), what="link", name=str(seq))
+    if link.ended_because is None:
+        because, at_ms = cause
+        ended = replace(link, ended_because=because, ended_at_ms=at_ms)
+        tables.links[conversation_id, seq] = ended
+
+
+def _open_turn(tables: Tables, write: OpenTurn) -> None:
+    new = Turn(
+        turn_id=write.turn_id,
+        conversation_id=write.conversation_id,
+        opened_at_ms=write.opened_at_ms,
+        run_id=write.run_id,
+    )
+    must_equal(tables.turns.get(write.turn_id, new), new, what=f"turn {write.turn_id}")
+    _conversation(tables, write.conversation_id)
+    if write.run_id is not None:
+        _run(tables, write.run_id)
+    tables.turns.setdefault(write.turn_id, new)
+
+
+def _turn(tables: Tables, turn_id: TurnId) -> Turn:
+    return must_exist(tables.turns.get(turn_id), what="turn", name=turn_id)
+
+
+def _open_run(tables: Tables, write: OpenRun) -> None:
+    new = Run(
+        run_id=write.run_id,
+        project_id=write.project_id,
+        workstream=write.workstream,
+        opened_at_ms=write.opened_at_ms,
+    )
+    must_equal(tables.runs.get(write.run_id, new), new, what=f"run {write.run_id}")
+    home = tables.workstreams.get((write.project_id, write.workstream))
+    must_exist(home, what="workstream", name=write.workstream)
+    tables.runs.setdefault(write.run_id, new)
+
+
+def _run(tables: Tables, run_id: RunId) -> Run:
+    return must_exist(tables.runs.get(run_id), what="run", name=run_id)
+
+
+def _record_turn_event(tables: Tables, write: RecordTurnEvent) -> None:
+    _turn(tables, write.turn_id)
+    _append_event(tables.turn_events, write.turn_id, write)
+
+
+def _record_run_event(tables: Tables, write: RecordRunEvent) -> None:
+    _run(tables, write.run_id)
+    _append_event(tables.run_events, write.run_id, write)
+
+
+def _append_event(
+    table: dict[str, tuple[StoredEvent, ...]],
+    owner: str,
+    write: RecordTurnEvent | RecordRunEvent,
+) -> None:
+    stored = table.get(owner, ())
+    new = StoredEvent(*encode_event(write.event), write.recorded_at_ms)
+    if is_next(write.seq, last=len(stored), what="event", owner=owner):
+        table[owner] = (*stored, new)
+    must_equal(table[owner][write.seq - 1], new, what=f"event {write.seq} of {owner}")
+
+
+def _enqueue_transition(tables: Tables, write: EnqueueTransition) -> None:
+    _run(tables, write.run_id)
+    last = len(tables.run_events.get(write.run_id, ()))
+    is_next(write.run_seq + 1, last=last, what="a transition to event", owner=write.run_id)
+    due = tables.transitions.setdefault((write.run_id, write.run_seq), write.due_at_ms)
+    what = f"the transition after event {write.run_seq} of run {write.run_id}"
+    must_equal(due, write.due_at_ms, what=what)
+
+
+def _record_quarantine(tables: Tables, write: RecordQuarantine) -> None:
+    _turn(tables, write.turn_id)
+    new = StoredQuarantine(write.reason, encode_json(write.raw), write.recorded_at_ms)
+    stored = tables.quarantine.setdefault((write.turn_id, write.ordinal), new)
+    must_equal(stored, new, what=f"quarantined event {write.ordinal} of turn {write.turn_id}")
+
+
+def _record_decision(tables: Tables, write: RecordDecision) -> None:
+    _conversation(tables, write.conversation_id)
+    new = StoredRefusal(
+        write.conversation_id,
+        write.decision,
+        write.reasons,
+        encode_json(write.inputs),
+        write.decided_at_ms,
+    )
+    tables.refusals.setdefault(new)
+
+
+def _record_parts(tables: Tables, write: RecordParts) -> None:
+    _conversation(tables, write.conversation_id)
+    _turn(tables, write.turn_id)
+    for ordinal, part in enumerate(write.parts, write.first_ordinal):
+        kind, call_id, content = encode_part(part)
+        header = PartHeader(
+            conversation_id=write.conversation_id,
+            seq=write.seq,
+            ordinal=ordinal,
+            speaker=write.speaker.value,
+            turn_id=write.turn_id,
+            upstream_session_id=write.upstream_session_id,
+            recorded_at_ms=write.recorded_at_ms,
+            kind=kind,
+            call_id=call_id,
+        )
+        _place(tables, header, content)
+
+
+def _place(tables: Tables, header: PartHeader, content: bytes | None) -> None:
+    stored = tables.parts.get(header.conversation_id, ())
+    what = f"part {header.ordinal} of message {header.seq} of {header.conversation_id}"
+    digest = digest_of(content)
+    for part in stored:
+        if part.header[1:3] == header[1:3]:
+            return must_equal((part.header, _digest(part)), (header, digest), what=what)
+    last = stored[-1].header if stored else None
+    last_seq, last_ordinal = (last.seq, last.ordinal) if last else (0, -1)
+    owner = header.conversation_id
+    if is_next(header.seq, last=last_seq, what="message", owner=owner):
+        last_ordinal = -1
+    elif last and header.seq == last.seq:
+        must_equal(last[3:6], header[3:6], what=f"message {header.seq} of {owner}")
+    else:
+        raise ConflictError(f"{what} would come after a later message", hint="read again")
+    is_next(header.ordinal + 1, last=last_ordinal + 1, what=what, owner=owner)
+    previous = cast("bytes", stored[-1].chain) if stored else FIRST_CHAIN
+    kept_digest = digest if content is None else None
+    new = ChainedPart(header, chained(previous, digest, header), kept_digest, content)
+    tables.parts[owner] = (*stored, new)
+    return None
+
+
+def _digest(part: ChainedPart) -> object:
+    return part.digest if part.content is None else digest_of(cast("bytes", part.content))
+
+
+_APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyType(
+    {
+        RecordProject: _record_project,
+        OpenWorkstream: _open_workstream,
+        OpenConversation: _open_conversation,
+        OpenLink: _open_link,
+        EndLink: _end_link,
+        OpenTurn: _open_turn,
+        RecordParts: _record_parts,
+        RecordTurnEvent: _record_turn_event,
+        OpenRun: _open_run,
+        RecordRunEvent: _record_run_event,
+        EnqueueTransition: _enqueue_transition,
+        RecordQuarantine: _record_quarantine,
+        RecordDecision: _record_decision,
+    }
+)

@@ -1,0 +1,285 @@
+-- Each query: a line `-- name: what it returns or does`, then one statement.
+
+-- resolve: the newest generation of a key and its newest open link
+SELECT
+    c.conversation_id, c.generation, c.base_name, c.opened_at_ms, c.parent_conversation_id,
+    c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
+    l.working_directory, l.opened_because, l.opened_at_ms
+FROM conversation AS c
+LEFT JOIN link AS l ON l.conversation = c.id AND l.id NOT IN (SELECT e.link FROM link_end AS e WHERE e.link = l.id)
+WHERE c.project_id = ? AND c.workstream = ? AND c.role = ? AND c.slot = ? AND c.slot > 0
+ORDER BY c.generation DESC, l.seq DESC LIMIT 1;
+
+-- conversation: one by its id
+SELECT
+    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
+    parent_conversation_id, parent_call_id
+FROM conversation WHERE conversation_id = ?;
+
+-- conversation_of_key: the id of one generation of a key
+SELECT conversation_id FROM conversation
+WHERE project_id = ? AND workstream = ? AND role = ? AND slot = ? AND generation = ? AND slot > 0;
+
+-- conversations: all of a workstream, in the order they were committed
+SELECT
+    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
+    parent_conversation_id, parent_call_id
+FROM conversation WHERE project_id = ? AND workstream = ? ORDER BY id;
+
+-- conversation_row: the row of an id
+SELECT id FROM conversation WHERE conversation_id = ?;
+
+-- open_conversation: mint one
+INSERT INTO conversation (
+    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
+    parent_conversation_id, parent_call_id
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id;
+
+-- workstream: one by its name
+SELECT project_id, workstream, base_name, opened_at_ms FROM workstream
+WHERE project_id = ? AND workstream = ?;
+
+-- workstream_of_base_name: who has a base name
+SELECT workstream FROM workstream WHERE project_id = ? AND base_name = ?;
+
+-- workstreams: all of a project, oldest first
+SELECT project_id, workstream, base_name, opened_at_ms FROM workstream
+WHERE project_id = ? ORDER BY id;
+
+-- open_workstream: give one its base name
+INSERT INTO workstream (project_id, workstream, base_name, opened_at_ms) VALUES (?, ?, ?, ?);
+
+-- projects: identities that share the path or the root commit
+SELECT project_id, path, root_commit, remote FROM project_identity
+WHERE path = ? OR (root_commit IS NOT NULL AND root_commit = ?) ORDER BY id;
+
+-- record_project: know a project under one more identity
+INSERT INTO project_identity (project_id, path, root_commit, remote)
+SELECT ?1, ?2, ?3, ?4
+WHERE NOT EXISTS (
+    SELECT 1 FROM project_identity
+    WHERE path = ?2 AND project_id = ?1 AND root_commit IS ?3 AND remote IS ?4
+);
+
+-- links: all of a conversation, oldest first
+SELECT
+    l.seq, l.upstream_session_id, l.agent, l.agent_version, l.working_directory,
+    l.opened_because, l.opened_at_ms, e.ended_because, e.ended_at_ms
+FROM conversation AS c
+JOIN link AS l ON l.conversation = c.id
+LEFT JOIN link_end AS e ON e.link = l.id
+WHERE c.conversation_id = ? ORDER BY l.seq;
+
+-- link: one, as it was opened
+SELECT
+    seq, upstream_session_id, agent, agent_version, working_directory, opened_because, opened_at_ms
+FROM link WHERE conversation = ? AND seq = ?;
+
+-- last_link: the last link's seq, NULL without one
+SELECT max(seq) FROM link WHERE conversation = ?;
+
+-- link_row: the row of a link
+SELECT id FROM link WHERE conversation = ? AND seq = ?;
+
+-- open_link: bank an upstream id
+INSERT INTO link (
+    conversation, seq, upstream_session_id, agent, agent_version, working_directory,
+    opened_because, opened_at_ms
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- end_link: the first cause stands
+INSERT OR IGNORE INTO link_end (link, ended_because, ended_at_ms) VALUES (?, ?, ?);
+
+-- link_owner: whose newest link holds an upstream session
+SELECT
+    c.conversation_id, c.project_id, c.workstream, c.role, c.slot, c.generation, c.base_name,
+    c.opened_at_ms, c.parent_conversation_id, c.parent_call_id
+FROM link AS l JOIN conversation AS c ON c.id = l.conversation
+WHERE
+    l.upstream_session_id = ?
+    AND l.seq = (SELECT max(n.seq) FROM link AS n WHERE n.conversation = l.conversation)
+ORDER BY l.id DESC LIMIT 1;
+
+-- messages: parts after a message, oldest first
+SELECT
+    message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
+FROM part WHERE conversation = ? AND message_seq > ? ORDER BY message_seq, ordinal;
+
+-- newest_messages: parts after a message, of the last so many messages only, oldest first
+SELECT
+    message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
+FROM part
+WHERE
+    conversation = ?1
+    AND message_seq > max(
+        ?2, (SELECT coalesce(max(n.message_seq), 0) FROM part AS n WHERE n.conversation = ?1) - ?3
+    )
+ORDER BY message_seq, ordinal;
+
+-- message: parts of one message
+SELECT
+    message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
+FROM part WHERE conversation = ? AND message_seq = ? ORDER BY ordinal;
+
+-- message_count: the last message's seq, NULL without one
+SELECT max(message_seq) FROM part WHERE conversation = ?;
+
+-- last_part: where the next part goes, and what it is chained to
+SELECT message_seq, ordinal, speaker, turn, upstream, chain FROM part
+WHERE conversation = ? ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
+
+-- part: one, to compare with
+SELECT p.speaker, t.turn_id, u.upstream_session_id, p.recorded_at_ms, p.kind, p.call_id, p.digest, p.content
+FROM part AS p JOIN turn AS t ON t.id = p.turn LEFT JOIN upstream AS u ON u.id = p.upstream
+WHERE p.conversation = ? AND p.message_seq = ? AND p.ordinal = ?;
+
+-- record_part: append one
+INSERT INTO part (
+    conversation, message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id,
+    chain, digest, content
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- chained_parts: all of a conversation with what their chain covers
+SELECT
+    p.message_seq, p.ordinal, p.speaker, t.turn_id, u.upstream_session_id, p.recorded_at_ms,
+    p.kind, p.call_id, p.chain, p.digest, p.content
+FROM part AS p
+LEFT JOIN turn AS t ON t.id = p.turn
+LEFT JOIN upstream AS u ON u.id = p.upstream
+WHERE p.conversation = ? ORDER BY p.message_seq, p.ordinal;
+
+-- upstream_row: the row of an upstream id
+SELECT id FROM upstream WHERE upstream_session_id = ?;
+
+-- record_upstream: write an upstream id down once
+INSERT INTO upstream (upstream_session_id) VALUES (?) RETURNING id;
+
+-- upstream_names: the upstream ids of rows
+SELECT id, upstream_session_id FROM upstream WHERE id IN (SELECT value FROM json_each(?));
+
+-- turn_names: the turn ids of rows
+SELECT id, turn_id FROM turn WHERE id IN (SELECT value FROM json_each(?));
+
+-- turn_row: the row of a turn
+SELECT id FROM turn WHERE turn_id = ?;
+
+-- turn: one, to compare with
+SELECT c.conversation_id, r.run_id, t.opened_at_ms
+FROM turn AS t JOIN conversation AS c ON c.id = t.conversation LEFT JOIN run AS r ON r.id = t.run
+WHERE t.turn_id = ?;
+
+-- open_turn: mint one
+INSERT INTO turn (turn_id, conversation, run, opened_at_ms) VALUES (?, ?, ?, ?) RETURNING id;
+
+-- turns: the last so many of a conversation, newest first
+SELECT t.turn_id, t.opened_at_ms, r.run_id
+FROM conversation AS c
+JOIN turn AS t ON t.conversation = c.id
+LEFT JOIN run AS r ON r.id = t.run
+WHERE c.conversation_id = ? ORDER BY t.id DESC LIMIT ?;
+
+-- turn_count: how many a conversation has
+SELECT count(*) FROM turn
+WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?);
+
+-- last_turn_event: the last event's seq, NULL without one
+SELECT max(seq) FROM turn_event WHERE turn = ?;
+
+-- turn_event: one, to compare with
+SELECT kind, payload, recorded_at_ms FROM turn_event WHERE turn = ? AND seq = ?;
+
+-- record_turn_event: append one
+INSERT INTO turn_event (turn, seq, kind, payload, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+
+-- turn_events: all of a turn, in order
+SELECT e.seq, e.kind, e.payload FROM turn AS t JOIN turn_event AS e ON e.turn = t.id
+WHERE t.turn_id = ? ORDER BY e.seq;
+
+-- run_row: the row of a run
+SELECT id FROM run WHERE run_id = ?;
+
+-- run: one, to compare with
+SELECT project_id, workstream, opened_at_ms FROM run WHERE run_id = ?;
+
+-- open_run: mint one
+INSERT INTO run (run_id, project_id, workstream, opened_at_ms) VALUES (?, ?, ?, ?) RETURNING id;
+
+-- runs: all of a workstream, oldest first
+SELECT run_id, project_id, workstream, opened_at_ms FROM run
+WHERE project_id = ? AND workstream = ? ORDER BY id;
+
+-- last_run_event: the last event's seq, NULL without one
+SELECT max(seq) FROM run_event WHERE run = ?;
+
+-- run_event: one, to compare with
+SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
+
+-- record_run_event: append one
+INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+
+-- run_events: all of a run, in order
+SELECT e.seq, e.kind, e.payload FROM run AS r JOIN run_event AS e ON e.run = r.id
+WHERE r.run_id = ? ORDER BY e.seq;
+
+-- transition: when one is due, to compare with
+SELECT due_at_ms FROM transition WHERE run = ? AND run_seq = ?;
+
+-- enqueue_transition: put one into the outbox
+INSERT INTO transition (run, run_seq, due_at_ms) VALUES (?, ?, ?);
+
+-- pending_transitions: runs with one due and no later event, oldest first
+SELECT r.run_id FROM transition AS t JOIN run AS r ON r.id = t.run
+WHERE
+    t.due_at_ms <= ?
+    AND NOT EXISTS (SELECT 1 FROM run_event AS e WHERE e.run = t.run AND e.seq > t.run_seq)
+ORDER BY t.id;
+
+-- refusals: decisions that led to no turn, oldest first
+SELECT f.decision, f.reasons, f.inputs, f.decided_at_ms
+FROM conversation AS c JOIN refusal AS f ON f.conversation = c.id
+WHERE c.conversation_id = ? ORDER BY f.id;
+
+-- record_refusal: keep one, once
+INSERT INTO refusal (conversation, decision, reasons, inputs, decided_at_ms)
+SELECT ?1, ?2, ?3, ?4, ?5
+WHERE NOT EXISTS (
+    SELECT 1 FROM refusal
+    WHERE conversation = ?1 AND decided_at_ms = ?5 AND decision = ?2 AND reasons = ?3 AND inputs = ?4
+);
+
+-- quarantined: one turn's, in order
+SELECT q.ordinal, q.reason, q.raw FROM turn AS t JOIN quarantine AS q ON q.turn = t.id
+WHERE t.turn_id = ? ORDER BY q.ordinal;
+
+-- quarantine: one, to compare with
+SELECT reason, raw, recorded_at_ms FROM quarantine WHERE turn = ? AND ordinal = ?;
+
+-- record_quarantine: keep an event whose owner is unknown
+INSERT INTO quarantine (turn, ordinal, reason, raw, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+
+-- lease: as it stands
+SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing FROM lease WHERE name = ?;
+
+-- is_held: whether a lease is still held under a token
+SELECT 1 FROM lease WHERE name = ? AND token = ? AND host IS NOT NULL;
+
+-- take_lease: give it to a holder under the next token
+INSERT INTO lease (
+    name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing
+) VALUES (?, 1, 1, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET
+    token = token + 1, heartbeat = heartbeat + 1, host = excluded.host,
+    boot_id = excluded.boot_id, pid = excluded.pid,
+    started_at_ticks = excluded.started_at_ticks, doing = excluded.doing
+RETURNING token, heartbeat;
+
+-- heartbeat: show life under a token
+UPDATE lease SET heartbeat = heartbeat + 1 WHERE name = ? AND token = ? AND host IS NOT NULL;
+
+-- release_lease: give it back under a token
+UPDATE lease SET
+    host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL
+WHERE name = ? AND token = ?;
+
+-- touch_sync_mark: give a synced commit something to sync
+UPDATE sync_mark SET touched = touched + 1 WHERE id = 1;

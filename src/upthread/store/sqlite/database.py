@@ -1,0 +1,259 @@
+"""One connection: how it is opened, brought up to date, and how its errors are worded.
+
+Theory of operation. Write-ahead log, one writer at a time, `BEGIN IMMEDIATE` so that a transaction
+never has to upgrade. A commit reaches the page cache (`synchronous=NORMAL`) or the disk (`FULL`);
+one FULL commit syncs the log, and with it all commits before it. The schema is made and moved on
+inside one immediate transaction, so any number of processes may open a new file at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+import apsw
+
+from upthread.core.codec import decode_text, encode_text
+from upthread.errors import StoreError
+from upthread.store.sqlite.files import prepare_file
+from upthread.store.sqlite.queries import Migration, read_migrations
+
+Row: TypeAlias = tuple[Any, ...]
+"""What SQLite returns: column types are the schema's, not the type checker's."""
+
+
+class Cursor(Protocol):
+    """What we use of apsw.Cursor, typed: apsw's own stubs need a newer Python for their buffers."""
+
+    def fetchone(self) -> Row | None: ...
+    def fetchall(self) -> list[Row]: ...
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class Connection(Protocol):
+    """What we use of apsw.Connection, typed."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statements: str, bindings: Row | None = None, /) -> Cursor: ...
+    def pragma(self, name: str, value: str | None = None, /) -> Any: ...
+    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
+    def changes(self) -> int: ...
+    def total_changes(self) -> int: ...
+    def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
+
+
+ENGINE_MIN: Final = (3, 51, 3)
+"""Older engines can corrupt a database with several writers: sqlite.org/wal.html#walresetbug."""
+
+APPLICATION_ID: Final = 0x75707468  # "upth"
+
+_JOURNAL_BYTES_MAX: Final = 16 * 1024 * 1024
+_CACHE_KIB: Final = 8 * 1024
+_WAL_RETRY_S: Final = 0.01
+
+# Opening checks, makes and closes files: two threads must not do that to one path at once.
+_OPENING: Final = threading.Lock()
+
+_CURES: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
+    {
+        apsw.FullError: "free some space on the disk, then do it again",
+        apsw.IOError: "check the disk and its mount, then do it again",
+        apsw.ReadOnlyError: "make the file and its directory writable for you",
+        apsw.CantOpenError: "make its directory exist and writable for you",
+        apsw.PermissionsError: "make the file and its directory writable for you",
+        apsw.AuthError: "make the file and its directory writable for you",
+        apsw.CorruptError: "keep a copy of the file, then run `upthread doctor`",
+        apsw.NotADBError: "the file is no database: name another, or move it away",
+        apsw.BusyError: "another process holds the database: let it finish or end it",
+        apsw.LockedError: "another process holds the database: let it finish or end it",
+        apsw.TooBigError: "one value is over SQLite's limit of 1 GB: split it",
+        apsw.ConnectionClosedError: "the store was closed: open it again",
+        apsw.ThreadingViolationError: "one call at a time: open a store for each thread",
+    }
+)
+
+
+def to_column(text: str) -> str | bytes:
+    """Return text as SQLite takes it: as it is, or as bytes when it is not valid Unicode."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return encode_text(text)
+    return text
+
+
+def to_optional_column(text: str | None) -> str | bytes | None:
+    """Return text as SQLite takes it; None is NULL."""
+    return None if text is None else to_column(text)
+
+
+def from_columns(row: Row) -> Row:
+    """Return a row with its text as text. Not for rows that hold content, which is bytes."""
+    if bytes not in map(type, row):
+        return row
+    return tuple(decode_text(each) if type(each) is bytes else each for each in row)
+
+
+def check_engine(version: str) -> None:
+    """Raise StoreError for a SQLite that can corrupt what it writes."""
+    if tuple(map(int, version.split(".")[:3])) < ENGINE_MIN:
+        wanted = ".".join(map(str, ENGINE_MIN))
+        raise StoreError(
+            f"SQLite {version} is too old: below {wanted} several writers can corrupt a database",
+            hint="install a newer apsw, which brings its own SQLite",
+        )
+
+
+class Database:
+    """A connection that is open, up to date and ours. Any thread, one call at a time."""
+
+    def __init__(self, path: Path, *, busy_timeout_s: float, vfs: str | None = None) -> None:
+        check_engine(apsw.sqlite_lib_version())
+        self.path = path
+        self._is_synced: bool | None = None
+        with _OPENING:
+            place = prepare_file(path)
+            with self.worded("open"):
+                self.connection = _connect(place, vfs)
+        try:
+            with self.worded("open"):
+                self._prepare(busy_timeout_s)
+        except BaseException:
+            self.connection.close(True)
+            raise
+
+    def rows(self, statement: str, bindings: Row = ()) -> list[Row]:
+        """Return all rows of one statement."""
+        with self.worded("read"):
+            return self.connection.execute(statement, bindings).fetchall()
+
+    def row(self, statement: str, bindings: Row = ()) -> Row | None:
+        """Return the first row of one statement, None without one."""
+        with self.worded("read"):
+            return self.connection.execute(statement, bindings).fetchone()
+
+    @contextmanager
+    def transaction(self, *, is_synced: bool) -> Generator[Connection]:
+        """Run the block in one transaction, committed at its end, rolled back if it raises."""
+        connection = self.connection
+        with self.worded("write"):
+            self._set_synced(is_synced)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # SQLite has already rolled back after some errors (full disk, I/O).
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def worded(self, doing: str) -> Generator[None]:
+        """Turn the engine's errors into ours."""
+        try:
+            yield
+        except apsw.Error as error:
+            raise self.store_error(error, doing) from error
+
+    def store_error(self, error: apsw.Error, doing: str) -> StoreError:
+        """Return the engine's error in our words, with the path and the cure."""
+        cure = next((cure for kind, cure in _CURES.items() if isinstance(error, kind)), "")
+        return StoreError(f"could not {doing} the database {self.path}: {error}", hint=cure)
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        with self.worded("close"):
+            self.connection.close()
+
+    def _set_synced(self, is_synced: bool) -> None:  # noqa: FBT001  # a setting, not a choice
+        if self._is_synced is not is_synced:
+            self.connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
+
+    def _prepare(self, busy_timeout_s: float) -> None:
+        connection = self.connection
+        connection.set_busy_timeout(int(busy_timeout_s * 1000))
+        migrations = read_migrations()
+        self._refuse_unknown(migrations)
+        self._switch_to_wal(time.monotonic() + busy_timeout_s)
+        connection.execute(
+            f"PRAGMA journal_size_limit={_JOURNAL_BYTES_MAX}; PRAGMA cache_size=-{_CACHE_KIB};"
+            "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
+        )
+        if self._schema_version() < len(migrations):
+            with self.transaction(is_synced=True):
+                self._migrate(migrations)
+        self._check_migrations(migrations)
+
+    def _schema_version(self) -> int:
+        return int(self.connection.pragma("user_version"))
+
+    def _refuse_unknown(self, migrations: tuple[Migration, ...]) -> None:
+        """Refuse a newer or foreign database before anything of it is touched."""
+        version = self._schema_version()
+        is_foreign = self.connection.pragma("application_id") != APPLICATION_ID and (
+            version != 0 or self.connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        )
+        # Asked again: another process may have made the schema between the two questions.
+        if is_foreign and self.connection.pragma("application_id") != APPLICATION_ID:
+            raise StoreError(
+                f"{self.path} is a database of another program", hint="name another file"
+            )
+        if version > len(migrations):
+            raise StoreError(
+                f"{self.path} was written by a newer upthread"
+                f" (schema {version}, this version knows {len(migrations)})",
+                hint="upgrade upthread; the file was left as it is",
+            )
+
+    def _switch_to_wal(self, deadline_s: float) -> None:
+        """Switch once and for all. SQLite does not wait for its lock here, so we do."""
+        while True:
+            try:
+                mode = self.connection.pragma("journal_mode", "wal")
+            except apsw.BusyError:
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(_WAL_RETRY_S)
+                continue
+            if mode != "wal":
+                raise StoreError(
+                    f"{self.path} cannot have a write-ahead log here (mode {mode})",
+                    hint="name a place on a local disk",
+                )
+            return
+
+    def _migrate(self, migrations: tuple[Migration, ...]) -> None:
+        """Make the missing steps. Read again under the lock: another process may have been here."""
+        for step in migrations[self._schema_version() :]:
+            self.connection.execute(step.script)
+            self.connection.execute(
+                "INSERT INTO schema_migration (version, name, checksum) VALUES (?, ?, ?)",
+                (step.version, step.name, step.checksum),
+            )
+            self.connection.execute(f"PRAGMA user_version={step.version}")
+            self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+
+    def _check_migrations(self, migrations: tuple[Migration, ...]) -> None:
+        made = self.connection.execute(
+            "SELECT version, checksum FROM schema_migration ORDER BY version"
+        ).fetchall()
+        if made != [(step.version, step.checksum) for step in migrations]:
+            raise StoreError(
+                f"the schema of {self.path} was made by other migrations than this version's",
+                hint="a development version wrote it: export it there, or name another file",
+            )
+
+
+def _connect(place: Path, vfs: str | None) -> Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    return cast("Connection", apsw.Connection(str(place), flags=flags, vfs=vfs))

@@ -1,0 +1,152 @@
+"""Rows to values. Every read is one statement, or two where names are looked up for many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, cast
+
+from upthread.core.codec import decode_part, decode_text, encode_json
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Link,
+    Message,
+    Part,
+    Speaker,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.errors import StoreError
+from upthread.store._rules import ChainedPart, PartHeader
+from upthread.store.sqlite.database import Database, Row, from_columns
+from upthread.store.sqlite.queries import QUERIES
+
+NAMES_MAX: Final = 4096
+"""How many turn ids and upstream ids a store remembers the names of."""
+
+_SPEAKERS: Final[Mapping[str, Speaker]] = MappingProxyType({each.value: each for each in Speaker})
+
+
+def conversation_of(row: Row) -> Conversation:
+    """Return a conversation from the columns of `-- conversation`."""
+    conversation_id, project, workstream, role, slot, generation, base, at_ms, parent, call = (
+        from_columns(row)
+    )
+    return Conversation(
+        conversation_id=conversation_id,
+        key=ConversationKey(project_id=project, workstream=workstream, role=role, slot=slot),
+        generation=generation,
+        base_name=base,
+        opened_at_ms=at_ms,
+        parent_conversation_id=parent,
+        parent_call_id=call,
+    )
+
+
+def link_of(conversation_id: ConversationId, row: Row) -> Link:
+    """Return a link from its seven columns, and the two of its end where they follow."""
+    seq, upstream, agent, version, directory, because, at_ms, *end = row
+    return Link(
+        conversation_id=conversation_id,
+        seq=seq,
+        upstream_session_id=upstream,
+        agent=agent,
+        agent_version=version,
+        working_directory=directory,
+        opened_because=because,
+        opened_at_ms=at_ms,
+        ended_because=end[0] if end else None,
+        ended_at_ms=end[1] if end else None,
+    )
+
+
+class Names:
+    """The ids behind rows, looked up for many rows at once and remembered."""
+
+    def __init__(self, database: Database, query: str) -> None:
+        self._database = database
+        self._query = QUERIES[query]
+        self._names: dict[int | None, str | None] = {None: None}
+
+    def of(self, rows: set[int | None]) -> Mapping[int | None, str | None]:
+        """Return a mapping that holds at least these rows."""
+        missing = rows - self._names.keys()
+        if missing:
+            if len(self._names) > NAMES_MAX:
+                self._names = {None: None}
+                missing = rows - self._names.keys()
+            found = self._database.rows(
+                self._query, (encode_json(sorted(filter(None, missing))).decode(),)
+            )
+            self._names.update(map(from_columns, found))
+        return self._names
+
+
+def messages_of(
+    conversation_id: ConversationId,
+    rows: list[Row],
+    *,
+    after_seq: int,
+    turns: Names,
+    upstreams: Names,
+) -> tuple[Message, ...]:
+    """Return messages from the columns of `-- messages`, the first of them right after `after_seq`.
+
+    StoreError names the message that is missing or damaged: none is ever skipped.
+    """
+    turn_ids = turns.of({row[3] for row in rows})
+    upstream_ids = upstreams.of({row[4] for row in rows})
+    found: list[tuple[Row, list[Part]]] = []
+    parts: list[Part] = []
+    last_seq = after_seq
+    try:
+        for row in rows:
+            seq, ordinal, _, _, _, _, kind, call_id, content = row
+            if ordinal == 0:
+                _must_follow(seq, last_seq + 1)
+                parts = []
+                found.append((row, parts))
+            else:
+                _must_follow((seq, ordinal), (last_seq, len(parts)))
+            last_seq = seq
+            parts.append(decode_part(_text(kind), _optional_text(call_id), content))
+        return tuple(
+            Message(
+                conversation_id=conversation_id,
+                seq=seq,
+                speaker=_SPEAKERS[speaker],
+                turn_id=cast("TurnId", turn_ids[turn]),
+                upstream_session_id=cast("UpstreamSessionId | None", upstream_ids[upstream]),
+                recorded_at_ms=at_ms,
+                parts=tuple(parts),
+            )
+            for (seq, _, speaker, turn, upstream, at_ms, _, _, _), parts in found
+        )
+    except (StoreError, KeyError) as error:
+        raise StoreError(
+            f"message {last_seq} of {conversation_id} is damaged: {error}",
+            hint="run `upthread doctor`",
+            conversation_id=conversation_id,
+        ) from error
+
+
+def _must_follow(place: object, expected: object) -> None:
+    if place != expected:
+        raise StoreError(f"{expected} should follow, and {place} does")
+
+
+def _text(column: str | bytes) -> str:
+    return column if isinstance(column, str) else decode_text(column)
+
+
+def _optional_text(column: str | bytes | None) -> str | None:
+    return decode_text(column) if isinstance(column, bytes) else column
+
+
+def chained_parts(conversation_id: ConversationId, rows: Iterable[Row]) -> Iterator[ChainedPart]:
+    """Return parts with what their chain covers, from the columns of `-- chained_parts`."""
+    for row in rows:
+        columns = from_columns(row[:8])
+        yield ChainedPart(PartHeader(conversation_id, *columns), *row[8:])
