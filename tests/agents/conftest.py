@@ -16,6 +16,7 @@ from upthread.agents._process_group import MARK_VARIABLE, marked_processes
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import OpenRequest, PermissionAnswer, PermissionRequest
 from upthread.core.events import AgentEvent, TextReceived
+from upthread.testing.agent_conformance import matrix
 
 SCRIPTED = Path(__file__).parent / "scripted_agent.py"
 NOW_MS = 1_700_000_000_000
@@ -82,3 +83,16 @@ class Recorded(list[AgentEvent]):
 @pytest.fixture
 def recorded() -> Recorded:
     return Recorded()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print which agent keeps which promise of the port, the ones it cannot show included."""
+    verdicts: dict[tuple[str, str], str] = {}
+    for outcome in ("passed", "failed", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "agent promise":
+                    verdicts[value[0], value[1]] = value[2]
+    if verdicts:
+        terminalreporter.section("promises of the agent port")
+        terminalreporter.write_line(matrix(verdicts))
