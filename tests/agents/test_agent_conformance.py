@@ -66,8 +66,11 @@ REHEARSAL = AgentUnderTest(
 @pytest.mark.parametrize("agent", [REHEARSAL], ids=lambda agent: agent.name)
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
 async def test_agent_keeps_promise(promise, agent, tmp_path: Path, record_property):
-    verdict = await promise.run(agent, tmp_path)
-    record_property("agent promise", (promise.name, agent.name, verdict.value))
+    verdict = "BROKEN"
+    try:
+        verdict = await promise.run(agent, tmp_path)
+    finally:
+        record_property("agent promise", (promise.name, agent.name, str(verdict)))
     if verdict is Verdict.ABSENT:
         pytest.skip(f"{agent.name} cannot be brought to show it: no {promise.needs}")
 

@@ -44,7 +44,7 @@ async def test_a2_an_agent_that_does_not_start_says_why(
 
 async def test_a2_a_command_that_does_not_exist_starts_nothing(request_for, tmp_path):
     adapter = AcpAdapter(agent="ghost", command=["no-such-agent-anywhere"])
-    with pytest.raises(ConfigError, match="'no-such-agent-anywhere' was not found on PATH"):
+    with pytest.raises(ConfigError, match=r"'no-such-agent-anywhere' was not found on PATH"):
         async with adapter.open(request_for()):
             pass
     assert not (tmp_path / "log").exists()
@@ -55,7 +55,7 @@ async def test_a2_a_file_that_is_no_program_says_so(request_for, tmp_path):
     broken.write_bytes(b"\x7fELF nonsense")
     broken.chmod(0o755)
     adapter = AcpAdapter(agent="broken", command=[str(broken)])
-    with pytest.raises((ConfigError, UpstreamError), match="cannot be started|exited with"):
+    with pytest.raises((ConfigError, UpstreamError), match=r"cannot be started|exited with"):
         async with adapter.open(request_for()):
             pass
 

@@ -87,12 +87,16 @@ async def test_a8_words_of_a_cancelled_turn_never_join_the_next_reply(
         assert connection.late_events == 2
 
 
+async def talking(recorded):
+    while not recorded.text:  # noqa: ASYNC110  # the list is the subject, not an event
+        await anyio.sleep(0.005)
+
+
 async def cancelled(connection, recorded, prompt="[[hang]]"):
     async with anyio.create_task_group() as tasks:
 
         async def cancel_when_it_talks():
-            while not recorded.text:
-                await anyio.sleep(0.005)
+            await talking(recorded)
             await connection.cancel(SESSION)
 
         tasks.start_soon(cancel_when_it_talks)
@@ -173,8 +177,7 @@ async def test_a_second_prompt_at_once_is_refused(scripted, request_for, recorde
     ):
 
         async def second():
-            while not recorded.text:
-                await anyio.sleep(0.005)
+            await talking(recorded)
             with pytest.raises(UpstreamError, match="a prompt is running") as caught:
                 await connection.prompt(SESSION, "me too", on_event=recorded)
             assert caught.value.outcome == "busy"
@@ -307,7 +310,7 @@ async def test_a13_an_answer_that_was_not_offered_is_an_error_of_the_caller(
         return PermissionAnswer(option_id="always", answered_by="test")
 
     async with scripted().open(request_for(answer_permission=invent)) as connection:
-        with pytest.raises(UsageError, match="'always', which .* did not offer"):
+        with pytest.raises(UsageError, match=r"'always', which .* did not offer"):
             await connection.prompt(SESSION, "[[permission]]", on_event=recorded)
 
 

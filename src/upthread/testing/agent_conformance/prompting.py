@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import anyio
 
@@ -24,9 +25,9 @@ from upthread.testing.agent_conformance.trial import (
     said_by_user,
 )
 
-LATE_S = 0.5
-CANCEL_AFTER_S = 0.3
-DEADLINE_S = 0.5
+LATE_S: Final = 0.5
+CANCEL_AFTER_S: Final = 0.3
+DEADLINE_S: Final = 0.5
 
 
 async def _prompted(trial: Trial, prompt: str | None) -> tuple[PromptResult, Recorded]:
@@ -129,9 +130,12 @@ async def _cancelled(connection: AgentConnection, prompt: str) -> PromptResult:
         await anyio.sleep(CANCEL_AFTER_S)
         await connection.cancel(session)
 
+    result: PromptResult | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(cancel)
-        return await connection.prompt(session, prompt, on_event=Recorded())
+        result = await connection.prompt(session, prompt, on_event=Recorded())
+    assert result is not None
+    return result
 
 
 async def cancel_ends_the_turn(trial: Trial) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import anyio
 
-from upthread.agents.base import AgentConnection, AgentProcess
+from upthread.agents.base import AgentAdapter, AgentConnection, AgentProcess, OpenRequest
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 from upthread.testing.agent_conformance.trial import (
@@ -65,13 +65,13 @@ async def leaving_ends_the_whole_group(trial: Trial) -> None:
 
 
 async def an_error_of_the_caller_ends_it_and_comes_through(trial: Trial) -> None:
-    async with trial.opened() as connection:
-        process = _process_of(connection)
+    process: AgentProcess | None = None
     try:
         async with trial.opened() as connection:
             process = _process_of(connection)
             raise _OwnError
     except _OwnError:
+        assert process is not None
         await _is_over(process)
         return
     raise AssertionError("the caller's error was swallowed")
@@ -98,17 +98,17 @@ async def leaving_in_the_middle_of_a_turn_ends_it(trial: Trial) -> None:
     await _is_over(process)
 
 
+async def _start(adapter: AgentAdapter, request: OpenRequest) -> None:
+    async with adapter.open(request):
+        pass
+
+
 async def a_bad_start_is_an_error_in_time(trial: Trial) -> None:
+    request = replace(trial.request, start_timeout_s=BAD_START_TIMEOUT_S)
     for what, adapter in trial.agent.bad_starts.items():
-        request = replace(trial.request, start_timeout_s=BAD_START_TIMEOUT_S)
-
-        async def start(adapter=adapter, request=request) -> None:  # type: ignore[no-untyped-def]
-            async with adapter.open(request):
-                pass
-
         error: UpstreamError | None = None
         with anyio.move_on_after(BAD_START_TIMEOUT_S + ENDING_S):
-            error = await refusal_of(start())
+            error = await refusal_of(_start(adapter, request))
         assert error is not None, f"an agent that {what} was waited for too long"
         assert error.outcome != Outcome.OK
         assert error.message, what
