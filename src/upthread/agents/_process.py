@@ -27,7 +27,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import IO, NoReturn, Self
+from typing import IO, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -48,8 +48,8 @@ READ_BYTES = 2**16
 OUTBOX_FRAMES_MAX = 1024
 STDERR_TAIL_BYTES = 1000
 
-EOF_PATIENCE_S = 2.0
-TERM_PATIENCE_S = 3.0
+EOF_PATIENCE_S = 1.0
+TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 POLL_INTERVAL_S = 0.02
 
@@ -289,17 +289,17 @@ async def task_group() -> AsyncGenerator[TaskGroup]:
         async with anyio.create_task_group() as tasks:
             yield tasks
     except BaseExceptionGroup as group:
-        _raise_sole_member(group)
+        error = _sole_member(group)
+        raise error from error.__cause__
 
 
-def _raise_sole_member(group: BaseExceptionGroup[BaseException]) -> NoReturn:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        first, *others = error.exceptions
-        if others:
-            break
-        error = first
-    raise error from error.__cause__
+def _sole_member(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first, *others = group.exceptions
+    if others:
+        return group
+    if isinstance(first, BaseExceptionGroup):
+        return _sole_member(first)  # pyright: ignore[reportUnknownArgumentType]  # narrowed too far
+    return first
 
 
 def _spawn(start: ChildStart) -> ChildProcess:

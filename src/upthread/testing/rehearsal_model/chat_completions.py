@@ -1,6 +1,6 @@
 """OpenAI Chat Completions: bodies in, objects and server-sent events out.
 
-After https://platform.openai.com/docs/api-reference/chat (read 2026-11). `reasoning_content` is
+After https://platform.openai.com/docs/api-reference/chat. `reasoning_content` is
 the field that OpenAI-compatible servers use for reasoning; the AI SDK reads it.
 """
 

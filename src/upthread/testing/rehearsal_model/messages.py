@@ -1,6 +1,6 @@
 """Anthropic Messages: bodies in, objects and server-sent events out.
 
-After https://docs.anthropic.com/en/api/messages and its streaming page (read 2026-11).
+After https://docs.anthropic.com/en/api/messages and its streaming page.
 """
 
 from __future__ import annotations
