@@ -83,13 +83,18 @@ class ChildStart:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
-    """Return the whole environment of a child: the inherited few, the given, and its mark."""
-    inherited = {
+def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the few variables of an environment that a child inherits."""
+    return {
         name: value
-        for name, value in os.environ.items()
+        for name, value in environment.items()
         if name in ENVIRONMENT_INHERITED or name.startswith(ENVIRONMENT_INHERITED_PREFIXES)
     }
+
+
+def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
+    """Return the whole environment of a child: the inherited few, the given, and its mark."""
+    inherited = inherited_environment(os.environ)
     return {**inherited, **given, MARK_VARIABLE: mark_for(os.environ, mark)}
 
 

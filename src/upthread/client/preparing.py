@@ -193,5 +193,6 @@ class Preparing:
 
 
 def _for_agents(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what an agent inherits beyond the adapter's own list: upthread's variables."""
-    return {name: value for name, value in environment.items() if name.startswith("UPTHREAD_")}
+    """Return what an agent inherits of a project's environment, and upthread's own variables."""
+    mine = {name: value for name, value in environment.items() if name.startswith("UPTHREAD_")}
+    return {**registry.inherited_environment(environment), **mine}

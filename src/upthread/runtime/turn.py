@@ -365,7 +365,7 @@ class Turns:
         )
         known = PromptRecognised(recognition=found.recognition)
         await live.commit(live.attached_event(connection, attached))
-        live.tell_started()
+        live.tell_started(recognition=found.recognition)
         if found.recognition is Recognition.UNDECIDABLE or (
             found.recognition is not Recognition.COMPLETE and live.view.sends >= turns.SENDS_MAX
         ):
