@@ -11,6 +11,12 @@ def test_a_documents_own_title_ends_no_section() -> None:
     assert told.specification == "# Tool\n- R1 `a`: x"
 
 
+def test_an_empty_specification_does_not_swallow_what_follows() -> None:
+    told = Told(["# Specification\n\n# Answers\n- size: 3\n"])
+    assert told.specification == ""
+    assert told.answers(QUESTIONS) == {"size": "3"}
+
+
 def test_a_heading_in_a_fence_or_a_quote_is_no_section() -> None:
     prompt = "# Specification\n```\n# Answers\n```\n> # Answers\n"
     assert [section.title for section in sections_of(prompt)] == ["", "Specification"]
