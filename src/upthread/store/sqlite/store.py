@@ -12,7 +12,6 @@ from upthread.core.codec import decode_json, decode_run_event, decode_turn_event
 from upthread.core.commands import RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
-    CHILD_SLOT,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -46,6 +45,7 @@ from upthread.store.sqlite.reading import (
     conversation_of,
     link_of,
     messages_of,
+    resolved_of,
 )
 from upthread.store.sqlite.writing import prepared
 
@@ -92,30 +92,17 @@ class SqliteStore:
             raise
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
-        bindings = (
-            to_column(key.project_id),
-            to_column(key.workstream),
-            to_column(key.role),
-            key.slot,
-        )
+        # The hot read: no helper that can be spared, and no conversion for text that needs none.
         try:
-            row = self._database.connection.execute(_RESOLVE, bindings).fetchone()
+            row = self._database.connection.execute(
+                _RESOLVE, (key.project_id, key.workstream, key.role, key.slot)
+            ).fetchone()
         except apsw.Error as error:
             raise self._database.store_error(error, "read") from error
-        if row is None or key.slot == CHILD_SLOT:
-            return None
-        row = from_columns(row)
-        conversation = Conversation(
-            conversation_id=row[0],
-            key=key,
-            generation=row[1],
-            base_name=row[2],
-            opened_at_ms=row[3],
-            parent_conversation_id=row[4],
-            parent_call_id=row[5],
-        )
-        link = None if row[6] is None else link_of(row[0], row[6:])
-        return Resolved(conversation=conversation, link=link)
+        except UnicodeEncodeError:
+            names = map(to_column, (key.project_id, key.workstream, key.role))
+            row = self._row("resolve", *names, key.slot)
+        return None if row is None else resolved_of(key, from_columns(row))
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
         row = self._row("conversation", to_column(conversation_id))
@@ -138,7 +125,7 @@ class SqliteStore:
 
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         rows = self._read("links", to_column(conversation_id))
-        return tuple(link_of(conversation_id, from_columns(row)) for row in rows)
+        return tuple(link_of(conversation_id, *from_columns(row)) for row in rows)
 
     def link_owner(self, upstream_session_id: str) -> Conversation | None:
         row = self._row("link_owner", to_column(upstream_session_id))
