@@ -16,13 +16,9 @@ from upthread.core import codec, events
 from upthread.core.events import (
     PromptSent,
     Question,
-    QuestionsAsked,
     RunEnded,
     RunStarted,
-    SessionAttached,
-    StepEnded,
     TurnEnded,
-    TurnIntended,
 )
 from upthread.core.types import (
     ContextPart,

@@ -17,15 +17,27 @@ _NUMBERS: Final = count(1)
 
 
 class FaultyFileSystem(apsw.VFS):
-    """The default file system, counted. `failing` is what raises an I/O error: write, sync."""
+    """The default file system, counted.
+
+    `failing` names what raises an I/O error, of "write" and "sync"; with `operations_left`, only
+    after so many of those have gone well.
+    """
 
     def __init__(self) -> None:
         self.name = f"upthread-faulty-{next(_NUMBERS)}"
         self.failing: frozenset[str] = frozenset()
+        self.operations_left = 0
         self.log_syncs = 0
         """How often a write-ahead log was brought to the disk."""
         self.written_bytes = 0
         super().__init__(self.name, "")
+
+    def do(self, operation: str) -> None:
+        """Fail if this operation is to fail."""
+        if operation in self.failing:
+            self.operations_left -= 1
+            if self.operations_left < 0:
+                raise apsw.IOError(f"injected: {operation} failed")
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802  # SQLite's name
         """Open a file that reports here."""
@@ -39,14 +51,12 @@ class _FaultyFile(apsw.VFSFile):
         super().__init__("", name, flags)
 
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802  # SQLite's name
-        if "write" in self._owner.failing:
-            raise apsw.IOError("injected: write failed")
+        self._owner.do("write")
         self._owner.written_bytes += len(data)
         super().xWrite(data, offset)
 
     def xSync(self, flags: int) -> None:  # noqa: N802  # SQLite's name
-        if "sync" in self._owner.failing:
-            raise apsw.IOError("injected: sync failed")
+        self._owner.do("sync")
         self._owner.log_syncs += self._is_log
         super().xSync(flags)
 
