@@ -41,6 +41,7 @@ from upthread.agents._process_group import (
 )
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError
+from upthread.tasks import task_group
 
 FRAME_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**16
