@@ -6,11 +6,13 @@ that cannot be told from another is undecidable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from upthread.core.events import (
     AgentEvent,
+    PlanChanged,
+    ReasoningReceived,
     TextReceived,
     ToolCallAnnounced,
     ToolCallUpdated,
@@ -18,7 +20,13 @@ from upthread.core.events import (
 )
 from upthread.core.reports import MalformedReportError, read_report
 from upthread.core.turn import Recognition
-from upthread.core.types import Message, ToolCallPart, ToolResultPart
+from upthread.core.types import (
+    Message,
+    ReasoningPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +39,19 @@ class Recognised:
     tail: tuple[AgentEvent, ...] = ()
 
 
-def recognise(history: Sequence[AgentEvent], *, sent_text: str, prompts_before: int) -> Recognised:
+def recognise(
+    history: Sequence[AgentEvent],
+    *,
+    sent_text: str,
+    prompts_before: int,
+    earlier_texts: Collection[str] = (),
+) -> Recognised:
     """Judge from an agent's history whether a prompt arrived and was answered.
 
     The prompt is looked for among the user messages after the `prompts_before` known ones, by its
-    text with white space folded; an agent may add to it. A reply counts as complete only when that
-    can be known: no call is open and a report closes it.
+    text with white space folded; an agent may add to it. `earlier_texts` are prompts of ours that
+    failed or were cut off: they may be there too, and are nobody else's. A reply counts as complete
+    only when that can be known: no call is open and a report closes it.
     """
     prompts = _user_messages(history)
     ours = [
@@ -45,13 +60,19 @@ def recognise(history: Sequence[AgentEvent], *, sent_text: str, prompts_before: 
         if _folded(sent_text) in _folded(text) and index >= prompts_before
     ]
     if not ours:
-        known = len(prompts) <= prompts_before
+        after = [text for _, text in prompts[prompts_before:]]
+        known = all(_is_one_of(text, earlier_texts) for text in after)
         return Recognised(recognition=Recognition.ABSENT if known else Recognition.UNDECIDABLE)
     index, end = ours[-1]
     if index != len(prompts) - 1:
         return Recognised(recognition=Recognition.UNDECIDABLE)
     tail = tuple(history[end:])
     return replace(_judge_reply(tail), tail=tail)
+
+
+def _is_one_of(text: str, ours: Collection[str]) -> bool:
+    folded = _folded(text)
+    return any(_folded(own) in folded for own in ours)
 
 
 def _judge_reply(tail: Sequence[AgentEvent]) -> Recognised:
@@ -107,22 +128,25 @@ def _folded(text: str) -> str:
 def unrecorded(tail: Iterable[AgentEvent], recorded: Iterable[Message]) -> tuple[AgentEvent, ...]:
     """Return the events of a replayed tail that are not in the store yet.
 
-    Calls are known by their id; of the text, what begins like the recorded text is left out.
+    Calls are known by their id; of text and reasoning, what begins like the recorded one is left
+    out. What children said was recorded in their own conversations.
     """
     messages = tuple(recorded)
     parts = [part for message in messages for part in message.parts]
     answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
     announced = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
-    text_known = "".join(message.text for message in messages)
+    plans = sum(isinstance(part, UnknownPart) and part.kind == "plan" for part in parts)
+    text = _Known("".join(message.text for message in messages))
+    reasoning = _Known("".join(p.text for p in parts if isinstance(p, ReasoningPart)))
     left: list[AgentEvent] = []
     for event in tail:
         match event:
-            case TextReceived(text=text):
-                common = _common_prefix(text, text_known)
-                text_known = text_known[common:]
-                if common < len(text):
-                    text_known = ""
-                    left.append(replace(event, text=text[common:]))
+            case TextReceived():
+                left += text.rest_of(event)
+            case ReasoningReceived():
+                left += reasoning.rest_of(event)
+            case PlanChanged() if plans > 0:
+                plans -= 1
             case ToolCallAnnounced(call_id=call_id) if call_id in announced:
                 pass
             case ToolCallUpdated(call_id=call_id) if call_id in answered:
@@ -130,6 +154,19 @@ def unrecorded(tail: Iterable[AgentEvent], recorded: Iterable[Message]) -> tuple
             case _:
                 left.append(event)
     return tuple(left)
+
+
+class _Known:
+    """Recorded text, used up by the events that repeat it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def rest_of(self, event: TextReceived | ReasoningReceived) -> tuple[AgentEvent, ...]:
+        """Return the event without what is recorded of it; nothing when all is."""
+        common = _common_prefix(event.text, self._text)
+        self._text = self._text[common:] if common == len(event.text) else ""
+        return (replace(event, text=event.text[common:]),) if common < len(event.text) else ()
 
 
 def _common_prefix(text: str, known: str) -> int:

@@ -123,6 +123,18 @@ class Recorder:
         self.tokens_used: int | None = None
         self.title = ""
 
+    def know_open_call(self, part: ToolCallPart) -> None:
+        """Expect the result of a call that was recorded before."""
+        self._own.calls[part.call_id] = _OpenCall(part=part, is_recorded=True)
+
+    def know_child(
+        self, upstream_session_id: UpstreamSessionId, child: ConversationId, *, next_seq: int
+    ) -> None:
+        """Know a child that was recorded before, so that it is not opened again."""
+        self._streams[upstream_session_id] = _Stream(
+            conversation_id=child, upstream_session_id=upstream_session_id, seq=next_seq
+        )
+
     @property
     def reply(self) -> str:
         """The text of the turn's own session so far, children's left out."""
@@ -198,8 +210,14 @@ class Recorder:
 
     def _start_child(self, parent: _Stream, event: ChildStarted) -> None:
         child_id = event.child_upstream_session_id
-        if child_id in self._streams or len(self._streams) > CHILDREN_MAX:
-            return
+        if child_id not in self._streams and len(self._streams) <= CHILDREN_MAX:
+            self._open_child(parent, event)
+        call = parent.calls.get(event.call_id or "")
+        if call is not None and child_id in self._streams:
+            call.child = self._streams[child_id].conversation_id
+
+    def _open_child(self, parent: _Stream, event: ChildStarted) -> None:
+        child_id = event.child_upstream_session_id
         child = child_conversation(
             self._parent,
             parent_conversation_id=parent.conversation_id,
@@ -213,9 +231,6 @@ class Recorder:
             OpenConversation(conversation=child),
             OpenLink(link=self._child_link(child, child_id)),
         ]
-        call = parent.calls.get(event.call_id or "")
-        if call is not None:
-            call.child = child.conversation_id
 
     def _child_link(self, child: Conversation, upstream: UpstreamSessionId) -> Link:
         return Link(
