@@ -7,7 +7,7 @@ left out. The recorded text is always the beginning of the replayed one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from upthread.core.codec import encode_json
@@ -20,6 +20,7 @@ from upthread.core.events import (
     ToolCallUpdated,
     UnknownReceived,
 )
+from upthread.core.recognition import children_of
 from upthread.core.types import (
     JsonValue,
     Message,
@@ -30,23 +31,18 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     UnknownPart,
-    UpstreamSessionId,
 )
 
 
-def unrecorded(
-    tail: Iterable[AgentEvent],
-    recorded: Iterable[Message],
-    *,
-    children: Collection[UpstreamSessionId] = frozenset(),
-) -> tuple[AgentEvent, ...]:
+def unrecorded(tail: Sequence[AgentEvent], recorded: Iterable[Message]) -> tuple[AgentEvent, ...]:
     """Return the events of a replayed tail that are not in the store yet.
 
     `recorded` are the turn's messages after its prompt. The tail follows the last prompt of the
-    turn, so only what was recorded after that counts. Events of `children`, which have
-    conversations of their own already, are left out.
+    turn, so only what was recorded after that counts. What children said is left out: it was
+    recorded in their own conversations while they spoke.
     """
     known = _Known(_parts_after_last_prompt(recorded))
+    children = children_of(tail)
     events = (event for event in tail if event.upstream_session_id not in children)
     return tuple(left for event in events if (left := known.without(event)) is not None)
 
@@ -88,16 +84,21 @@ class _Known:
             case ReasoningReceived(text=text):
                 new, self._reasoning = _beyond(text, self._reasoning)
                 return replace(event, text=new) if new else None
-            case ToolCallAnnounced(call_id=call_id):
-                return None if call_id in self._announced else event
-            case ToolCallUpdated(call_id=call_id):
-                return None if call_id in self._answered else event
-            case PlanChanged(entries=entries):
-                return None if self._meet(_note("plan", entries)) else event
-            case UnknownReceived(kind=kind, raw=raw):
-                return None if self._meet(_note(kind, raw)) else event
             case _:
-                return event
+                return None if self._is_stored(event) else event
+
+    def _is_stored(self, event: AgentEvent) -> bool:
+        match event:
+            case ToolCallAnnounced(call_id=call_id):
+                return call_id in self._announced
+            case ToolCallUpdated(call_id=call_id):
+                return call_id in self._answered
+            case PlanChanged(entries=entries):
+                return self._meet(_note("plan", entries))
+            case UnknownReceived(kind=kind, raw=raw):
+                return self._meet(_note(kind, raw))
+            case _:
+                return False
 
     def _meet(self, note: bytes) -> bool:
         if note not in self._notes:

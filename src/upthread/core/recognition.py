@@ -1,12 +1,12 @@
 """Recognition: what an agent's own history says of a prompt that may have been sent.
 
 Read after a crash. It never guesses: a reply is complete only when that can be known, and a history
-that cannot be told from another is undecidable. What is in the store already is core/catching_up.py.
+that cannot be told from another is undecidable. See core/catching_up.py for what is stored already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -41,28 +41,32 @@ def recognise(
     *,
     sent_text: str,
     prompts_before: int,
-    prompts_uncertain: int = 0,
+    earlier_texts: Collection[str] = (),
 ) -> Recognised:
     """Judge from an agent's history whether a prompt arrived and was answered.
 
-    `prompts_before` user messages are known to be in the session before this one, and
-    `prompts_uncertain` more may or may not be: prompts that were never answered. The prompt is
-    looked for after those, by its text with white space folded; an agent may add lines to it. A
-    history with fewer messages than are known is a part of one and tells nothing. A reply counts
-    as complete only when that can be known: no call is open and a report is the last thing in it.
+    `prompts_before` user messages are known to be in the session before this one. `earlier_texts`
+    are prompts of ours that failed or were cut off, each as often as it was sent: they may be there
+    too, and are nobody else's. The prompt is looked for after the known ones, by its text with
+    white space folded; an agent may add lines to it. A history with fewer messages than are known
+    is a part of one and tells nothing. A reply counts as complete only when that can be known: no
+    call is open and a report is the last thing in it.
     """
-    own = _own_events(history)
-    prompts = _user_messages(own)
+    prompts = _user_messages(_own_events(history))
     ours = [
         index
         for index, prompt in enumerate(prompts)
         if index >= prompts_before and _is_ours(sent_text, prompt.text)
     ]
+    after = [prompt.text for prompt in prompts[prompts_before:]]
     if not ours:
-        is_absent = _is_absent(prompts, sent_text, prompts_before, prompts_uncertain)
+        is_known = all(any(_is_ours(own, text) for own in earlier_texts) for text in after)
+        is_whole = len(prompts) >= prompts_before
+        is_absent = is_known and is_whole and not _ends_like(prompts, sent_text)
         return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
-    # Followed by another prompt, or perhaps the unanswered prompt of an earlier turn.
-    if ours[-1] != len(prompts) - 1 or ours[-1] < prompts_before + prompts_uncertain:
+    earlier_alike = sum(_folded(text) == _folded(sent_text) for text in earlier_texts)
+    # Followed by another prompt; or perhaps nothing but the same prompt of a turn that failed.
+    if ours[-1] != len(prompts) - 1 or len(ours) <= earlier_alike:
         return Recognised(recognition=Recognition.UNDECIDABLE)
     tail = tuple(history[prompts[-1].end :])
     return replace(_judge_reply(_own_events(tail, among=history)), tail=tail)
@@ -75,13 +79,9 @@ class _Prompt(NamedTuple):
     text: str
 
 
-def _is_absent(
-    prompts: Sequence[_Prompt], sent_text: str, prompts_before: int, prompts_uncertain: int
-) -> bool:
-    """Only a history that is whole, and does not end in our words, says that a prompt is absent."""
-    is_whole = prompts_before <= len(prompts) <= prompts_before + prompts_uncertain
-    ends_like_ours = bool(prompts) and _squeezed(sent_text) in _squeezed(prompts[-1].text)
-    return is_whole and not ends_like_ours
+def _ends_like(prompts: Sequence[_Prompt], sent_text: str) -> bool:
+    """Whether the last message holds our words, however they are put together."""
+    return bool(prompts) and "".join(sent_text.split()) in "".join(prompts[-1].text.split())
 
 
 def _is_ours(sent_text: str, text: str) -> bool:
@@ -89,18 +89,18 @@ def _is_ours(sent_text: str, text: str) -> bool:
     sent, lines = _folded_lines(sent_text), _folded_lines(text)
     if not sent:
         return False
-    if " ".join(sent) == " ".join(lines):
+    if _folded(sent_text) == _folded(text):
         return True
     starts = range(len(lines) - len(sent) + 1)
     return any(lines[start : start + len(sent)] == sent for start in starts)
 
 
+def _folded(text: str) -> str:
+    return " ".join(_folded_lines(text))
+
+
 def _folded_lines(text: str) -> list[str]:
     return [folded for line in text.splitlines() if (folded := one_line(line))]
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
 
 
 def _own_events(

@@ -11,8 +11,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import asdict
+from typing import NamedTuple
 
 from upthread.core.commands import (
     OpenConversation,
@@ -54,32 +54,19 @@ from upthread.core.types import (
 CHILDREN_MAX = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownChild:
-    """A child session that has a conversation already; `next_seq` is its next message."""
+class _KnownChild(NamedTuple):
+    """A child that has a conversation already; `next_seq` is its next message."""
 
-    upstream_session_id: UpstreamSessionId
     conversation_id: ConversationId
     next_seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
-    """What is stored already: calls of this turn that are open, children, quarantined events."""
-
-    open_calls: tuple[ToolCallPart, ...] = ()
-    children: tuple[KnownChild, ...] = ()
-    quarantined: int = 0
-
-
-NOTHING_BEFORE: Final = Before()
 
 
 class Recorder:
     """Records one turn. Feed it with `record`, take the writes with `drain`, end with `finish`.
 
     `next_seq` is the message the reply starts at. `guarantees_owner` says that an event without an
-    id can only be the turn's own session's. `before` is what earlier recorders left in the store.
+    id can only be the turn's own session's. Recording that goes on after a crash is told what is
+    stored already: `quarantined` events of the turn, open calls, children.
     """
 
     def __init__(
@@ -91,7 +78,7 @@ class Recorder:
         next_seq: int,
         guarantees_owner: bool = False,
         call_durability: Durability = Durability.PROCESS,
-        before: Before = NOTHING_BEFORE,
+        quarantined: int = 0,
     ) -> None:
         self._parent = conversation
         self._link = link
@@ -102,12 +89,21 @@ class Recorder:
             conversation_id=conversation.conversation_id,
             upstream_session_id=link.upstream_session_id,
             next_seq=next_seq,
-            open_calls=before.open_calls,
         )
-        self._known = {child.upstream_session_id: child for child in before.children}
+        self._known: dict[UpstreamSessionId, _KnownChild] = {}
         self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self._own}
         self._running: dict[UpstreamSessionId, None] = {}
-        self._quarantined = before.quarantined
+        self._quarantined = quarantined
+
+    def know_open_call(self, part: ToolCallPart) -> None:
+        """Expect the result of a call that was recorded before."""
+        self._own.expect(part)
+
+    def know_child(
+        self, upstream_session_id: UpstreamSessionId, child: ConversationId, *, next_seq: int
+    ) -> None:
+        """Know a child that was recorded before, so that its start does not open it again."""
+        self._known[upstream_session_id] = _KnownChild(conversation_id=child, next_seq=next_seq)
 
     @property
     def reply(self) -> str:

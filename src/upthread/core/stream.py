@@ -6,7 +6,6 @@ stream an event belongs to is the recorder's question (core/recorder.py), not th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,8 +57,7 @@ class OpenCall:
 class Stream:
     """One conversation's part of a turn. `next_seq` is the message it starts at.
 
-    `parent` is the stream of the call it came from, None for the turn's own; `open_calls` are
-    recorded already and wait for their results.
+    `parent` is the stream of the call it came from, None for the turn's own.
     """
 
     def __init__(
@@ -70,7 +68,6 @@ class Stream:
         upstream_session_id: UpstreamSessionId,
         next_seq: int,
         parent: Stream | None = None,
-        open_calls: Iterable[ToolCallPart] = (),
     ) -> None:
         self.conversation_id = conversation_id
         self.parent = parent
@@ -84,7 +81,7 @@ class Stream:
         self._text: list[str] = []
         self._text_is_reasoning = False
         self._text_characters = 0
-        self._calls = {part.call_id: OpenCall(part=part, is_recorded=True) for part in open_calls}
+        self._calls: dict[str, OpenCall] = {}
         self._closed: set[str] = set()
         self._reply: list[str] = []
         self._message_id: str | None = None
@@ -148,6 +145,10 @@ class Stream:
             self.close_text()
 
     # --- calls ---------------------------------------------------------------------------------
+
+    def expect(self, part: ToolCallPart) -> None:
+        """Wait for the result of a call that is recorded already."""
+        self._calls[part.call_id] = OpenCall(part=part, is_recorded=True)
 
     def announce(self, event: ToolCallAnnounced) -> None:
         """Open a call; it is recorded once its arguments are known, or it runs."""
