@@ -1,7 +1,7 @@
 """Hold the source to its size: `python tools/size_budget.py DIRECTORY`.
 
 Fails when a function's body (its docstring left out) or a file is longer than the budget. Prints
-the median, the ninetieth percentile and the longest of both, so that growth is seen before it hurts.
+median, ninetieth percentile and the longest of both, so that growth is seen before it hurts.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def _body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     if not body:
         return 0
-    # Decorators of a nested first function are part of the body, its `def` line is not the start.
-    first = min([body[0].lineno, *(d.lineno for d in getattr(body[0], "decorator_list", ()))])
+    # A function that begins the body begins with its decorators.
+    decorators: list[ast.expr] = getattr(body[0], "decorator_list", [])
+    first = min([body[0].lineno, *(decorator.lineno for decorator in decorators)])
     return (node.end_lineno or node.lineno) - first + 1
 
 

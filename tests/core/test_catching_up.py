@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,7 +158,7 @@ def test_nothing_is_stored_twice_and_nothing_lost_wherever_the_crash_and_the_chu
     said: str, crash: int, cuts: list[int]
 ):
     edges = sorted({0, len(said), *(min(cut, len(said)) for cut in cuts)})
-    chunks = [said[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    chunks = [said[a:b] for a, b in pairwise(edges)]
     recorded = said[:crash]
     assert recorded + "".join(new_text(chunks, recorded)) == said
 
