@@ -182,15 +182,23 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     @initialize()
     def open_something(self):
         """Begin with what most writes need, so that most of them succeed."""
-        key = ConversationKey(project_id="prj_a", workstream="spec-42", role="planner")
-        new = Conversation(
-            conversation_id="con_0", key=key, generation=1, base_name="Kael", opened_at_ms=0
-        )
+        opened = [
+            Conversation(
+                conversation_id=name,
+                key=ConversationKey(
+                    project_id="prj_a", workstream="spec-42", role="planner", slot=slot
+                ),
+                generation=generation,
+                base_name="Kael",
+                opened_at_ms=0,
+            )
+            for name, slot, generation in (("con_0", 1, 2), ("con_1", 1, 1), ("con_2", 2, 1))
+        ]
         home = [
             OpenWorkstream(
                 project_id="prj_a", workstream="spec-42", base_name="Kael", opened_at_ms=0
             ),
-            OpenConversation(conversation=new),
+            *(OpenConversation(conversation=each) for each in opened),
             OpenTurn(turn_id="trn_0", conversation_id="con_0", opened_at_ms=0),
             OpenRun(run_id="run_0", project_id="prj_a", workstream="spec-42", opened_at_ms=0),
         ]
