@@ -96,7 +96,13 @@ class Project:
         self._leases = Leases(store, system, lease_times)
         self._conversations = Conversations(store, system, self._leases)
         self._turns = Turns(store, system, self._conversations)
-        self._runs = Runs(store, system, self._leases, self._turns)
+        self._runs = Runs(
+            store=store,
+            system=system,
+            leases=self._leases,
+            conversations=self._conversations,
+            turns=self._turns,
+        )
         self._overview = Overview(store, system.is_dead)
         self._preparing = Preparing(
             store=store,

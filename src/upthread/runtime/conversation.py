@@ -192,14 +192,17 @@ class Conversations:
             conversation_id=ConversationId(self._system.new_id("con")),
             key=key,
             generation=generation,
-            base_name=self._base_name(key.project_id, key.workstream),
+            base_name=self.name_workstream(key.project_id, key.workstream),
             opened_at_ms=self._system.now_ms(),
         )
         self._store.commit((OpenConversation(conversation=conversation),), fences=fences)
         return conversation
 
-    def _base_name(self, project_id: ProjectId, workstream: str) -> str:
-        """Return the workstream's base name; two processes that choose at once do not collide."""
+    def name_workstream(self, project_id: ProjectId, workstream: str) -> str:
+        """Return the workstream's base name, given on first use. Blocking.
+
+        Two processes that choose at the same moment do not collide.
+        """
         while True:
             known = self._store.workstream(project_id, workstream)
             if known is not None:

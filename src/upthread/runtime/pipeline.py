@@ -51,6 +51,7 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import ConflictError, NotFoundError, UsageError
+from upthread.runtime.conversation import Conversations
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
 from upthread.runtime.live_turn import TellRequest, TurnResult
 from upthread.runtime.system import System
@@ -110,10 +111,19 @@ class LiveRun:
 class Runs:
     """Starts runs and takes them on."""
 
-    def __init__(self, store: Store, system: System, leases: Leases, turns: Turns) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        leases: Leases,
+        conversations: Conversations,
+        turns: Turns,
+    ) -> None:
         self._store = store
         self._system = system
         self._leases = leases
+        self._conversations = conversations
         self._turns = turns
 
     async def run(self, request: RunRequest) -> RunView:
@@ -199,6 +209,7 @@ class Runs:
 
     def _start(self, request: RunRequest, fence: Fence, last: RunView | None) -> LiveRun:
         assert request.specification is not None
+        self._conversations.name_workstream(request.project_id, request.workstream)
         run_id = RunId(self._system.new_id("run"))
         started = RunStarted(
             specification=request.specification,

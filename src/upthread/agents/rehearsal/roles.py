@@ -179,7 +179,8 @@ def _build(desk: Desk, one: Requirement) -> str | None:
         old_text = read_file(desk.turn, one.path) or ""
     if desk.specification.is_held(block, old_text, desk.answers):
         return "has it already"
-    before = f"{old_text.rstrip()}\n\n\n" if old_text.strip() else ""
+    gap = "\n\n\n" if one.path.endswith(".py") else "\n\n"
+    before = f"{old_text.rstrip()}{gap}" if old_text.strip() else ""
     if not write_file(desk.turn, one.path, f"{before}{block}\n"):
         return None
     return "written"

@@ -44,6 +44,7 @@ class Agent(NamedTuple):
     store: SessionStore
     connection: Connection
     log: EventLog
+    pace_s: float = 0.0
 
 
 class Turn:
@@ -110,21 +111,19 @@ class Turn:
     def begin_call(
         self, title: str, *, kind: str, raw_input: Json, path: Path | None = None
     ) -> ToolCall:
-        """Announce a tool call, pending."""
-        call = ToolCall(self, call_id=_new_id("call"), title=title, kind=kind, raw_input=raw_input)
-        locations = [] if path is None else [{"path": str(path)}]
-        self.tell(
-            {
-                "sessionUpdate": "tool_call",
-                "toolCallId": call.call_id,
-                "title": title,
-                "kind": kind,
-                "status": "pending",
-                "locations": locations,
-                "rawInput": raw_input,
-            }
-        )
-        return call
+        """Announce a tool call, pending, after the pace that was asked for."""
+        if self.agent.pace_s:
+            self.wait(self.agent.pace_s)
+        announced: Json = {
+            "toolCallId": _new_id("call"),
+            "title": title,
+            "kind": kind,
+            "status": "pending",
+            "locations": [] if path is None else [{"path": str(path)}],
+            "rawInput": raw_input,
+        }
+        self.tell({"sessionUpdate": "tool_call", **announced})
+        return ToolCall(self, announced)
 
     def end(self, **how: object) -> None:
         """Write how the turn ended. A session that was deleted meanwhile has no end."""
@@ -138,12 +137,9 @@ class Turn:
 class ToolCall:
     """A tool call that was announced: `begin` or `ask_and_begin` it, then `end` it."""
 
-    def __init__(self, turn: Turn, *, call_id: str, title: str, kind: str, raw_input: Json) -> None:
-        self.call_id = call_id
+    def __init__(self, turn: Turn, announced: Json) -> None:
         self._turn = turn
-        self._title = title
-        self._kind = kind
-        self._raw_input = raw_input
+        self._announced = announced
 
     def begin(self) -> None:
         """Say that the call runs now."""
@@ -156,7 +152,7 @@ class ToolCall:
         except TurnCancelledError:
             self.end("failed", text="cancelled while permission was asked")
             raise
-        self._turn.log("permission", title=self._title, answer=answer)
+        self._turn.log("permission", title=self._announced["title"], answer=answer)
         if answer == "allow_once":
             self.begin()
             return True
@@ -172,19 +168,14 @@ class ToolCall:
         self._turn.keep(self._update(status=status, content=content, rawOutput=raw_output))
 
     def _update(self, **fields: object) -> Json:
-        return {"sessionUpdate": "tool_call_update", "toolCallId": self.call_id, **fields}
+        call_id = self._announced["toolCallId"]
+        return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, **fields}
 
     def _answer(self) -> str:
         turn = self._turn
         request: Json = {
             "sessionId": turn.session_id,
-            "toolCall": {
-                "toolCallId": self.call_id,
-                "title": self._title,
-                "kind": self._kind,
-                "status": "pending",
-                "rawInput": self._raw_input,
-            },
+            "toolCall": self._announced,
             "options": list(_PERMISSION_OPTIONS),
         }
         try:
