@@ -20,6 +20,7 @@ from upthread.core.types import (
 )
 from upthread.errors import StoreError
 from upthread.store._rules import ChainedPart, PartHeader
+from upthread.store.base import Resolved
 from upthread.store.sqlite.database import Database, Row, from_columns
 from upthread.store.sqlite.queries import QUERIES
 
@@ -45,20 +46,47 @@ def conversation_of(row: Row) -> Conversation:
     )
 
 
-def link_of(conversation_id: ConversationId, row: Row) -> Link:
-    """Return a link from its seven columns, and the two of its end where they follow."""
-    seq, upstream, agent, version, directory, because, at_ms, *end = row
+def resolved_of(key: ConversationKey, row: Row) -> Resolved:
+    """Return an address as it stands from the columns of `-- resolve`."""
+    conversation_id, generation, base, at_ms, parent, call, seq, *link = row
+    return Resolved(
+        conversation=Conversation(
+            conversation_id=conversation_id,
+            key=key,
+            generation=generation,
+            base_name=base,
+            opened_at_ms=at_ms,
+            parent_conversation_id=parent,
+            parent_call_id=call,
+        ),
+        link=None if seq is None else link_of(conversation_id, seq, *link),
+    )
+
+
+def link_of(  # noqa: PLR0917  # the columns of `-- links`
+    conversation_id: ConversationId,
+    seq: int,
+    upstream: str,
+    agent: str,
+    version: str,
+    directory: str,
+    because: str,
+    at_ms: int,
+    ended_because: str | None = None,
+    ended_at_ms: int | None = None,
+) -> Link:
+    """Return a link from its columns, in their order."""
     return Link(
         conversation_id=conversation_id,
         seq=seq,
-        upstream_session_id=upstream,
+        upstream_session_id=UpstreamSessionId(upstream),
         agent=agent,
         agent_version=version,
         working_directory=directory,
         opened_because=because,
         opened_at_ms=at_ms,
-        ended_because=end[0] if end else None,
-        ended_at_ms=end[1] if end else None,
+        ended_because=ended_because,
+        ended_at_ms=ended_at_ms,
     )
 
 
