@@ -30,7 +30,6 @@ from functools import lru_cache
 from typing import IO, Self
 
 import anyio
-from anyio.abc import TaskGroup
 
 from upthread.agents._files import open_private_append
 from upthread.agents._process_group import (
@@ -42,6 +41,7 @@ from upthread.agents._process_group import (
 )
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError
+from upthread.tasks import task_group
 
 FRAME_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**16
@@ -280,26 +280,6 @@ async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
     """
     async with _spawn(start).running() as child:
         yield child
-
-
-@asynccontextmanager
-async def task_group() -> AsyncGenerator[TaskGroup]:
-    """Open a task group that lets a single error through as itself, not as a group of one."""
-    try:
-        async with anyio.create_task_group() as tasks:
-            yield tasks
-    except BaseExceptionGroup as group:
-        error = _sole_member(group)
-        raise error from error.__cause__
-
-
-def _sole_member(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first, *others = group.exceptions
-    if others:
-        return group
-    if isinstance(first, BaseExceptionGroup):
-        return _sole_member(first)  # pyright: ignore[reportUnknownArgumentType]  # narrowed too far
-    return first
 
 
 def _spawn(start: ChildStart) -> ChildProcess:

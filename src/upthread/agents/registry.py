@@ -17,7 +17,7 @@ from typing import Final
 
 import anyio
 
-from upthread.agents._process import ChildStart, inherited_environment, started_child
+from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import AgentAdapter
@@ -31,7 +31,6 @@ __all__ = [
     "agents_on_path",
     "configured_adapter",
     "end_process_group",
-    "inherited_environment",
     "installed_agents",
 ]
 
