@@ -220,7 +220,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         at_ms=times,
         durability=durabilities,
     )
-    def speak(  # noqa: PLR0917  # Hypothesis calls it by name
+    def speak(  # Hypothesis calls it by name
         self, owner, offset, turn, said, speaker, upstream, at_ms, durability
     ):
         first = self.model.message_count(owner) + 1 + offset
