@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -115,8 +116,7 @@ def test_after_sigkill_of_agent_and_upthread_the_next_turn_holds_the_earlier_his
         part = json.loads(line)
         if part.get("type") == "part" and part.get("kind") == "tool_call":
             break
-    kill_tree(running.pid)
-    running.wait()
+    kill_tree(running)
     lines = shell.lines("tell", "spec-42/planner", "What was it?")
     assert only(lines, "turn_started")["upstream_session_id"] == session
     assert "interrupted" in only(lines, "turn_started")["reasons"]
@@ -130,8 +130,7 @@ def test_an_interrupted_turn_goes_on_in_the_same_session(shell, model):
     deadline = time.monotonic() + 60
     while not model.model_requests and time.monotonic() < deadline:
         time.sleep(0.1)
-    kill_tree(running.pid)
-    running.wait()
+    kill_tree(running)
     lines = shell.lines("tell", "spec-42/planner", "--continue")
     assert only(lines, "turn_ended")["outcome"] == "ok"
     told = model.model_requests[-1].body["messages"]
@@ -156,19 +155,19 @@ def test_the_pipeline_runs_to_approved_in_new_processes(shell, model, project):
     } == sessions_seen
 
 
-def kill_tree(pid: int) -> None:
+def kill_tree(process: subprocess.Popen[str]) -> None:
     """SIGKILL a process and all below it at once: nothing of them can tidy up."""
+    assert process.stdout is not None
     below = subprocess.run(
         ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
     ).stdout.split()
-    parents = {
-        int(child): int(parent) for child, parent in zip(below[::2], below[1::2], strict=True)
-    }
-    tree = {pid}
+    pairs = zip(below[::2], below[1::2], strict=True)
+    parents = {int(child): int(parent) for child, parent in pairs}
+    tree = {process.pid}
     while more := {child for child, parent in parents.items() if parent in tree} - tree:
         tree |= more
     for member in tree:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    process.stdout.close()
+    process.wait()
