@@ -30,7 +30,7 @@ class Shell:
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "upthread", *words]
 
-    def lines(self, *words: str, exit_code: int = 0) -> list[dict]:
+    def lines(self, *words: str, exit_code: int | None = 0) -> list[dict]:
         done = subprocess.run(
             [*self.command(*words), "--json"],
             cwd=self.project,
@@ -40,7 +40,8 @@ class Shell:
             timeout=240,
             check=False,
         )
-        assert done.returncode == exit_code, (done.returncode, done.stdout, done.stderr)
+        ended = (done.returncode, done.stdout, done.stderr)
+        assert exit_code in {None, done.returncode}, ended
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -171,3 +172,28 @@ def kill_tree(process: subprocess.Popen[str]) -> None:
             os.kill(member, signal.SIGKILL)
     process.stdout.close()
     process.wait()
+
+
+@pytest.mark.timeout(900)
+def test_seven_iterations_keep_one_session_for_each_of_five_resuming_roles(shell, model, project):
+    for iteration in range(1, 8):
+        (project / "spec.md").write_text(f"# Export\n\n- R{iteration}: write `export.txt`\n")
+        lines = shell.lines(
+            "run", "spec-42", "--spec", "spec.md", "--continuity", "resume", exit_code=None
+        )
+        for question in [
+            q for line in lines if line.get("type") == "waiting" for q in line["questions"]
+        ]:
+            shell.lines("answer", "spec-42", question["id"], "Yes.", exit_code=None)
+            lines = shell.lines("run", "spec-42", "--continuity", "resume")
+        assert only(lines, "result")["status"] == "approved", iteration
+    audit = shell.lines("audit", "spec-42", "--format", "json")[0]
+    chains = {
+        c["role"]: [link["upstream_session_id"] for link in c["chain"]]
+        for c in audit["conversations"]
+    }
+    assert {role: len(chain) for role, chain in chains.items()} == dict.fromkeys(
+        ("clarifier", "planner", "auditor", "constructor", "validator"), 1
+    )
+    sessions = {request.session_id for request in model.model_requests}
+    assert sessions == {chain[0] for chain in chains.values()}
