@@ -7,7 +7,6 @@ where somebody asked for it, never implicitly.
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -18,7 +17,7 @@ from typing import Final
 
 import anyio
 
-from upthread.agents._process import ChildStart, inherited_environment, started_child
+from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
 from upthread.errors import UpthreadError, UsageError
@@ -31,7 +30,6 @@ __all__ = [
     "agents_on_path",
     "configured_adapter",
     "end_process_group",
-    "inherited_environment",
     "installed_agents",
 ]
 
@@ -172,7 +170,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 async def _version_of(path: str) -> str:
     start = ChildStart(
         command=(path, "--version"),
-        working_directory=os.path.realpath(tempfile.gettempdir()),
+        working_directory=tempfile.gettempdir(),
         stderr_path=None,
     )
     line: bytes | None = None

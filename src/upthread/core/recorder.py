@@ -260,9 +260,8 @@ class Recorder:
             arguments=event.arguments,
             locations=event.locations,
         )
-        stream.calls[event.call_id] = call = _OpenCall(part=part)
-        if event.arguments:
-            self._record_call(stream, call)
+        # Not recorded yet: some agents announce a call before they know its arguments.
+        stream.calls[event.call_id] = _OpenCall(part=part)
 
     def _update(self, stream: _Stream, event: ToolCallUpdated) -> None:
         call = stream.calls.get(event.call_id)
@@ -276,7 +275,7 @@ class Recorder:
             self._start_child(stream, _as_child_started(event, call.part))
         if event.status in {"completed", "failed"}:
             self._close_call(stream, event.call_id, status=event.status, text=call.text)
-        elif event.status == "in_progress" or event.arguments:
+        elif event.status == "in_progress":
             self._record_call(stream, call)
 
     def _record_call(self, stream: _Stream, call: _OpenCall) -> None:

@@ -6,7 +6,8 @@ commit the event it led to. So whoever finds a turn after a crash does exactly w
 holder would have done next, with one exception: a prompt may have left (SENT). Then the agent's
 own history decides (core/recognition.py): reply complete → adopt it; prompt there, reply
 incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
-A prompt leaves at most SENDS_MAX times in all.
+A prompt leaves at most SENDS_MAX times in all. Only a turn whose prompt may have left is ever
+parked: before that, it ends with its outcome and nothing has happened.
 """
 
 from __future__ import annotations
@@ -63,13 +64,11 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
         SessionAttached: TurnState.ATTACHED,
         RecoveryStarted: TurnState.INTENDED,
         TurnEnded: TurnState.ENDED,
-        TurnParked: TurnState.PARKED,
     },
     TurnState.ATTACHED: {
         PromptSent: TurnState.SENT,
         RecoveryStarted: TurnState.INTENDED,
         TurnEnded: TurnState.ENDED,
-        TurnParked: TurnState.PARKED,
     },
     TurnState.SENT: {
         RecoveryStarted: TurnState.UNCERTAIN,
@@ -110,7 +109,10 @@ class Recognition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
-    """A turn as its events tell it. `sends` counts how often a prompt left."""
+    """A turn as its events tell it.
+
+    `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
+    """
 
     state: TurnState = TurnState.NEW
     events: int = 0
@@ -142,7 +144,10 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
     view = replace(view, state=following, events=view.events + 1)
     if isinstance(event, PromptSent):
+        assert view.sends < SENDS_MAX, f"a prompt left {SENDS_MAX} times already"
         return replace(view, sent=event, sends=view.sends + 1)
+    if isinstance(event, RecoveryStarted):
+        return replace(view, parked=None)
     if isinstance(event, PromptRecognised):
         return replace(view, recognised=Recognition(event.recognition))
     kept = _KEPT.get(type(event))

@@ -43,6 +43,7 @@ class Connection(Protocol):
     def execute(self, statements: str, bindings: Row | None = None, /) -> Cursor: ...
     def pragma(self, name: str, value: str | None = None, /) -> Any: ...
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
+    def config(self, option: int, value: int, /) -> int: ...
     def changes(self) -> int: ...
     def total_changes(self) -> int: ...
     def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
@@ -182,13 +183,16 @@ class Database:
     def _prepare(self, busy_timeout_s: float) -> None:
         connection = self.connection
         connection.set_busy_timeout(int(busy_timeout_s * 1000))
+        # Else a statement that can use a partial index is compiled anew each time it is bound:
+        # resolve took 22 us in place of 6.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         migrations = read_migrations()
         self._refuse_unknown(migrations)
         self._switch_to_wal(time.monotonic() + busy_timeout_s)
         connection.execute(
             f"PRAGMA journal_size_limit={_JOURNAL_BYTES_MAX}; PRAGMA cache_size=-{_CACHE_KIB};"
             "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
-        )
+        ).fetchall()  # apsw stops at the first row, and the first of these returns one
         if self._schema_version() < len(migrations):
             with self.transaction(is_synced=True):
                 self._migrate(migrations)

@@ -12,7 +12,6 @@ from upthread.core.codec import decode_json, decode_run_event, decode_turn_event
 from upthread.core.commands import RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
-    CHILD_SLOT,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -46,6 +45,7 @@ from upthread.store.sqlite.reading import (
     conversation_of,
     link_of,
     messages_of,
+    resolved_of,
 )
 from upthread.store.sqlite.writing import prepared
 
@@ -66,10 +66,10 @@ class SqliteStore:
     def __init__(
         self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S, vfs: str | None = None
     ) -> None:
-        self._database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs)
+        self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs)
         self._rows = Rows()
-        self._turns = Names(self._database, "turn_names")
-        self._upstreams = Names(self._database, "upstream_names")
+        self._turns = Names(self.database, "turn_names")
+        self._upstreams = Names(self.database, "upstream_names")
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if not writes and not fences:
@@ -77,7 +77,7 @@ class SqliteStore:
         applies = [prepared(write) for write in writes]
         is_synced = any(write.durability >= Durability.SYNCED for write in writes)
         try:
-            with self._database.transaction(is_synced=is_synced) as connection:
+            with self.database.transaction(is_synced=is_synced) as connection:
                 _check_fences(connection, fences)
                 changes_before = connection.total_changes()
                 batch = Batch(connection, self._rows)
@@ -92,30 +92,17 @@ class SqliteStore:
             raise
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
-        bindings = (
-            to_column(key.project_id),
-            to_column(key.workstream),
-            to_column(key.role),
-            key.slot,
-        )
+        # The hot read: no helper that can be spared, and no conversion for text that needs none.
         try:
-            row = self._database.connection.execute(_RESOLVE, bindings).fetchone()
+            row = self.database.connection.execute(
+                _RESOLVE, (key.project_id, key.workstream, key.role, key.slot)
+            ).fetchone()
         except apsw.Error as error:
-            raise self._database.store_error(error, "read") from error
-        if row is None or key.slot == CHILD_SLOT:
-            return None
-        row = from_columns(row)
-        conversation = Conversation(
-            conversation_id=row[0],
-            key=key,
-            generation=row[1],
-            base_name=row[2],
-            opened_at_ms=row[3],
-            parent_conversation_id=row[4],
-            parent_call_id=row[5],
-        )
-        link = None if row[6] is None else link_of(row[0], row[6:])
-        return Resolved(conversation=conversation, link=link)
+            raise self.database.store_error(error, "read") from error
+        except UnicodeEncodeError:
+            names = map(to_column, (key.project_id, key.workstream, key.role))
+            row = self._row("resolve", *names, key.slot)
+        return None if row is None else resolved_of(key, from_columns(row))
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
         row = self._row("conversation", to_column(conversation_id))
@@ -138,7 +125,7 @@ class SqliteStore:
 
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         rows = self._read("links", to_column(conversation_id))
-        return tuple(link_of(conversation_id, from_columns(row)) for row in rows)
+        return tuple(link_of(conversation_id, *from_columns(row)) for row in rows)
 
     def link_owner(self, upstream_session_id: str) -> Conversation | None:
         row = self._row("link_owner", to_column(upstream_session_id))
@@ -224,15 +211,15 @@ class SqliteStore:
 
     def verify(self, conversation_id: ConversationId) -> int | None:
         conversation = self._conversation_row(conversation_id)
-        with self._database.worded("verify"):
+        with self.database.worded("verify"):
             # Streamed: a conversation may be larger than memory should hold.
-            rows = self._database.connection.execute(QUERIES["chained_parts"], (conversation,))
+            rows = self.database.connection.execute(QUERIES["chained_parts"], (conversation,))
             return first_damaged(chained_parts(conversation_id, rows))
 
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None
     ) -> Lease | None:
-        with self._database.transaction(is_synced=False) as connection:
+        with self.database.transaction(is_synced=False) as connection:
             return leases.acquire(connection, name, holder, seen=seen)
 
     def heartbeat(self, fence: Fence) -> None:
@@ -246,13 +233,13 @@ class SqliteStore:
         return None if row is None else leases.lease_of(name, row)
 
     def close(self) -> None:
-        self._database.close()
+        self.database.close()
 
     def _read(self, query: str, *bindings: object) -> list[Row]:
-        return self._database.rows(QUERIES[query], bindings)
+        return self.database.rows(QUERIES[query], bindings)
 
     def _row(self, query: str, *bindings: object) -> Row | None:
-        return self._database.row(QUERIES[query], bindings)
+        return self.database.row(QUERIES[query], bindings)
 
     def _conversation_row(self, conversation_id: ConversationId) -> int | None:
         row = self._rows.get("conversation", conversation_id)
@@ -264,7 +251,7 @@ class SqliteStore:
         return row
 
     def _move_lease(self, query: str, fence: Fence) -> None:
-        with self._database.transaction(is_synced=False) as connection:
+        with self.database.transaction(is_synced=False) as connection:
             connection.execute(QUERIES[query], (to_column(fence.name), fence.token))
             if connection.changes() == 0:
                 raise lost_lease(fence.name, fence.token)

@@ -6,9 +6,13 @@ SELECT
     c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
     l.working_directory, l.opened_because, l.opened_at_ms
 FROM conversation AS c
-LEFT JOIN link AS l ON l.conversation = c.id AND l.id NOT IN (SELECT e.link FROM link_end AS e WHERE e.link = l.id)
+LEFT JOIN link AS l ON l.id = (
+    SELECT o.id FROM link AS o
+    WHERE o.conversation = c.id AND NOT EXISTS (SELECT 1 FROM link_end AS e WHERE e.link = o.id)
+    ORDER BY o.seq DESC LIMIT 1
+)
 WHERE c.project_id = ? AND c.workstream = ? AND c.role = ? AND c.slot = ? AND c.slot > 0
-ORDER BY c.generation DESC, l.seq DESC LIMIT 1;
+ORDER BY c.generation DESC LIMIT 1;
 
 -- conversation: one by its id
 SELECT
@@ -129,7 +133,9 @@ SELECT message_seq, ordinal, speaker, turn, upstream, chain FROM part
 WHERE conversation = ? ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
 
 -- part: one, to compare with
-SELECT p.speaker, t.turn_id, u.upstream_session_id, p.recorded_at_ms, p.kind, p.call_id, p.digest, p.content
+SELECT
+    p.speaker, t.turn_id, u.upstream_session_id, p.recorded_at_ms, p.kind, p.call_id, p.digest,
+    p.content
 FROM part AS p JOIN turn AS t ON t.id = p.turn LEFT JOIN upstream AS u ON u.id = p.upstream
 WHERE p.conversation = ? AND p.message_seq = ? AND p.ordinal = ?;
 

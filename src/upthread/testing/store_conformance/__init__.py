@@ -1,0 +1,36 @@
+"""The store port's promises as tests, for every backend there is or will be.
+
+A backend says what it is, and pytest (or any loop) runs each promise on it::
+
+    BACKEND = StoreBackend(name="mine", make=MyStore, is_durable=True, is_shared=True)
+
+    @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
+    def test_store_keeps(promise, tmp_path):
+        assert promise.run(BACKEND, tmp_path / "store") is not Verdict.ABSENT
+
+A broken promise raises AssertionError. A promise that needs what the backend declares not to have
+is `ABSENT`, never passed over in silence: print `matrix` at the end. Plain functions and `assert`:
+nothing here imports pytest.
+"""
+
+from upthread.testing.store_conformance.backend import (
+    Promise,
+    StoreBackend,
+    Trial,
+    Verdict,
+    matrix,
+)
+from upthread.testing.store_conformance.leases import LEASE_PROMISES
+from upthread.testing.store_conformance.processes import PROCESS_PROMISES
+from upthread.testing.store_conformance.reading import READING_PROMISES
+from upthread.testing.store_conformance.writing import WRITING_PROMISES
+
+PROMISES: tuple[Promise, ...] = (
+    *WRITING_PROMISES,
+    *READING_PROMISES,
+    *LEASE_PROMISES,
+    *PROCESS_PROMISES,
+)
+"""All promises of `upthread.store.base`, some of them in several sides."""
+
+__all__ = ["PROMISES", "Promise", "StoreBackend", "Trial", "Verdict", "matrix"]

@@ -1,0 +1,119 @@
+"""What a backend declares, how a promise is run on it, and how the outcome is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from upthread.errors import UpthreadError
+from upthread.store.base import Store
+
+
+class Verdict(StrEnum):
+    """What running a promise on a backend showed; a broken one raises."""
+
+    KEPT = "kept"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreBackend:
+    """A backend under test.
+
+    `make` opens the store at a place, making it when there is none; the place is a path nobody
+    uses yet, below a directory that exists, for a backend to take as a file or as a name.
+    `is_durable`: after `close`, `make` finds what was committed. `is_shared`: several stores, in
+    several processes, may have one place open; `make` must then be picklable. `mark_newer` changes
+    a closed store so that it looks as if a later version had written it. `failing` makes the writes
+    of a store fail while its context lasts. None: the backend cannot show that promise.
+    """
+
+    name: str
+    make: Callable[[Path], Store]
+    is_durable: bool
+    is_shared: bool
+    mark_newer: Callable[[Path], None] | None = None
+    failing: Callable[[Store], AbstractContextManager[None]] | None = None
+
+
+class Trial:
+    """One promise on trial: a store of its own, closed at the end."""
+
+    def __init__(self, backend: StoreBackend, place: Path) -> None:
+        self.backend = backend
+        self.place = place
+        self.store = backend.make(place)
+
+    def reopen(self) -> None:
+        """Close the store and open it again, where that finds anything; else go on with it."""
+        if self.backend.is_durable:
+            self.store.close()
+            self.store = self.backend.make(self.place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One side of a numbered promise. `needs` names the capability it takes, "" for none."""
+
+    number: str
+    check: Callable[[Trial], None]
+    needs: str = ""
+
+    @property
+    def name(self) -> str:
+        """`S6_a_gap_between_messages_is_a_conflict`."""
+        return f"{self.number}_{self.check.__name__}"
+
+    def run(self, backend: StoreBackend, place: Path) -> Verdict:
+        """Run it at a place nobody uses. AssertionError: the promise is broken."""
+        if self.needs and not getattr(backend, self.needs):
+            return Verdict.ABSENT
+        trial = Trial(backend, place)
+        try:
+            self.check(trial)
+        finally:
+            trial.store.close()
+        return Verdict.KEPT
+
+
+def promises(
+    table: Mapping[str, Iterable[Callable[[Trial], None]]], *, needs: str = ""
+) -> tuple[Promise, ...]:
+    """Return promises from their numbers and checks."""
+    return tuple(
+        Promise(number=number, check=check, needs=needs)
+        for number, checks in table.items()
+        for check in checks
+    )
+
+
+@contextmanager
+def refused(error: type[UpthreadError]) -> Generator[None]:
+    """Assert that the block raises this kind of error."""
+    try:
+        yield
+    except error:
+        return
+    raise AssertionError(f"{error.__name__} was not raised")
+
+
+def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
+    """Return a table, promise by backend, of (promise name, backend name) → verdict."""
+    backends = sorted({backend for _, backend in verdicts})
+    names = sorted({promise for promise, _ in verdicts}, key=_by_number)
+    width = max(map(len, names), default=0)
+    head = " ".join([" " * width, *(f"{backend:>8}" for backend in backends)])
+    rows = (
+        " ".join(
+            [f"{name:<{width}}", *(f"{verdicts.get((name, each), '-'):>8}" for each in backends)]
+        )
+        for name in names
+    )
+    return "\n".join([head, *rows])
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    return int(name[1:].partition("_")[0]), name

@@ -1,0 +1,153 @@
+"""Values to write: small, named, the same in every promise."""
+
+from __future__ import annotations
+
+from upthread.core.commands import (
+    OpenConversation,
+    OpenLink,
+    OpenRun,
+    OpenTurn,
+    OpenWorkstream,
+    RecordParts,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
+from upthread.core.events import PromptSent, RunEvent, RunStarted, TurnEvent
+from upthread.core.types import (
+    MAIN_SLOT,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Durability,
+    Fence,
+    Holder,
+    Lease,
+    Link,
+    Part,
+    ProjectId,
+    RunId,
+    Speaker,
+    TextPart,
+    TurnId,
+    UpstreamSessionId,
+)
+
+PROJECT = ProjectId("prj_one")
+WORKSTREAM = "spec-42"
+CONVERSATION = ConversationId("con_one")
+TURN = TurnId("trn_one")
+RUN = RunId("run_one")
+KEY = ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role="planner")
+HOLDER = Holder(host="build-3", boot_id="boot", pid=4711, started_at_ticks=99, doing="run spec-42")
+OTHER_HOLDER = Holder(host="build-4", boot_id="boot", pid=12, started_at_ticks=7)
+
+
+def workstream(
+    name: str = WORKSTREAM, *, base_name: str = "Kael", project_id: ProjectId = PROJECT
+) -> OpenWorkstream:
+    """Open a workstream."""
+    return OpenWorkstream(
+        project_id=project_id, workstream=name, base_name=base_name, opened_at_ms=1_000
+    )
+
+
+def conversation(
+    conversation_id: ConversationId = CONVERSATION,
+    *,
+    key: ConversationKey = KEY,
+    generation: int = 1,
+    base_name: str = "Kael",
+    parent: ConversationId | None = None,
+) -> Conversation:
+    """Return a conversation, the planner's unless said otherwise."""
+    return Conversation(
+        conversation_id=conversation_id,
+        key=key,
+        generation=generation,
+        base_name=base_name,
+        opened_at_ms=2_000,
+        parent_conversation_id=parent,
+        parent_call_id=None if parent is None else "call_1",
+    )
+
+
+def sibling_key(slot: int = MAIN_SLOT, role: str = "planner") -> ConversationKey:
+    """Return another key of the same workstream."""
+    return ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role=role, slot=slot)
+
+
+def link(seq: int = 1, upstream: str = "ses_a", *, owner: ConversationId = CONVERSATION) -> Link:
+    """Return a link that is open."""
+    return Link(
+        conversation_id=owner,
+        seq=seq,
+        upstream_session_id=UpstreamSessionId(upstream),
+        agent="rehearsal",
+        agent_version="1.0",
+        working_directory="/srv/project",
+        opened_because="first",
+        opened_at_ms=3_000,
+    )
+
+
+def turn(turn_id: TurnId = TURN, *, owner: ConversationId = CONVERSATION) -> OpenTurn:
+    """Open a turn."""
+    return OpenTurn(turn_id=turn_id, conversation_id=owner, opened_at_ms=4_000)
+
+
+def home() -> list[Write]:
+    """Open a workstream, a conversation, a link and a turn: what messages need."""
+    return [
+        workstream(),
+        OpenConversation(conversation=conversation()),
+        OpenLink(link=link()),
+        turn(),
+    ]
+
+
+def said(
+    seq: int,
+    *parts: Part,
+    first_ordinal: int = 0,
+    speaker: Speaker = Speaker.USER,
+    owner: ConversationId = CONVERSATION,
+    turn_id: TurnId = TURN,
+    durability: Durability = Durability.PROCESS,
+) -> RecordParts:
+    """Record parts of a message, the words "message <seq>" unless given."""
+    return RecordParts(
+        conversation_id=owner,
+        seq=seq,
+        first_ordinal=first_ordinal,
+        speaker=speaker,
+        turn_id=turn_id,
+        upstream_session_id=UpstreamSessionId("ses_a"),
+        recorded_at_ms=5_000,
+        parts=parts or (TextPart(text=f"message {seq}"),),
+        durability=durability,
+    )
+
+
+def happened(
+    seq: int, event: TurnEvent | None = None, *, turn_id: TurnId = TURN
+) -> RecordTurnEvent:
+    """Record a turn event."""
+    event = event or PromptSent(prompt_seq=seq, prompts_before=0)
+    return RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=6_000)
+
+
+def run(run_id: RunId = RUN) -> OpenRun:
+    """Open a run."""
+    return OpenRun(run_id=run_id, project_id=PROJECT, workstream=WORKSTREAM, opened_at_ms=7_000)
+
+
+def moved(seq: int, event: RunEvent | None = None, *, run_id: RunId = RUN) -> RecordRunEvent:
+    """Record a run event."""
+    event = event or RunStarted(specification=f"specification {seq}", pipeline={"steps": ["plan"]})
+    return RecordRunEvent(run_id=run_id, seq=seq, event=event, recorded_at_ms=8_000)
+
+
+def fence(lease: Lease) -> Fence:
+    """Return the right to commit under a lease."""
+    return Fence(name=lease.name, token=lease.token)

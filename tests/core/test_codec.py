@@ -1,0 +1,231 @@
+"""The stored form of parts and events: every value comes back, and damage is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from types import MappingProxyType
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core import codec, events
+from upthread.core.events import (
+    PromptSent,
+    Question,
+    RunEnded,
+    RunStarted,
+    TurnEnded,
+)
+from upthread.core.types import (
+    ContextPart,
+    ErasedPart,
+    FilePart,
+    Outcome,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from upthread.errors import StoreError, UsageError
+
+# Any string Python can hold: NUL, lone surrogates, and pairs of them that are not one character.
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_from(
+    ["\ud83d\ude00", "a\0b", "\udfff\ud800"]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+PARTS = st.one_of(
+    st.builds(TextPart, text=TEXT),
+    st.builds(ContextPart, text=TEXT),
+    st.builds(ReasoningPart, text=TEXT),
+    st.builds(
+        ToolCallPart,
+        call_id=TEXT,
+        title=TEXT,
+        tool_kind=TEXT,
+        arguments=JSON,
+        locations=st.lists(TEXT, max_size=3).map(tuple),
+    ),
+    st.builds(
+        ToolResultPart,
+        call_id=TEXT,
+        status=TEXT,
+        text=TEXT,
+        child_conversation_id=st.none() | TEXT,
+    ),
+    st.builds(FilePart, uri=TEXT, mime_type=TEXT),
+    st.builds(UnknownPart, kind=TEXT, raw=JSON),
+    st.builds(ErasedPart, kind=TEXT),
+)
+
+
+def _events_of(alphabet):
+    """A strategy for every event of an alphabet, from its fields' types."""
+    shapes = {
+        "str": TEXT,
+        "str | None": st.none() | TEXT,
+        "UpstreamSessionId": TEXT,
+        "UpstreamSessionId | None": st.none() | TEXT,
+        "int": st.integers(),
+        "int | None": st.none() | st.integers(),
+        "bool": st.booleans(),
+        "JsonValue": JSON,
+        "Outcome": st.sampled_from(Outcome),
+        "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
+        "Mapping[str, tuple[str, ...]]": st.dictionaries(
+            TEXT, st.lists(TEXT, max_size=2).map(tuple), max_size=2
+        ),
+        "tuple[Question, ...]": st.lists(
+            st.builds(Question, question_id=TEXT, role=TEXT, text=TEXT), max_size=2
+        ).map(tuple),
+    }
+    return st.one_of(
+        [
+            st.builds(
+                cls, **{each.name: shapes[str(each.type)] for each in dataclasses.fields(cls)}
+            )
+            for cls in get_args(alphabet)
+        ]
+    )
+
+
+@given(PARTS)
+def test_every_part_comes_back_identical(part):
+    stored = codec.encode_part(part)
+    assert codec.decode_part(*stored) == part
+    assert codec.encode_part(codec.decode_part(*stored)) == stored
+
+
+def test_every_kind_of_part_is_covered():
+    assert set(get_args(Part)) == set(codec._PART_ENCODERS)
+
+
+@given(_events_of(events.TurnEvent))
+def test_every_turn_event_comes_back_identical(event):
+    kind, payload = codec.encode_event(event)
+    assert codec.decode_turn_event(kind, payload) == event
+
+
+@given(_events_of(events.RunEvent))
+def test_every_run_event_comes_back_identical(event):
+    kind, payload = codec.encode_event(event)
+    assert codec.decode_run_event(kind, payload) == event
+
+
+@given(JSON)
+def test_every_json_value_comes_back_identical(value):
+    assert codec.decode_json(codec.encode_json(value)) == value
+
+
+@given(TEXT)
+def test_text_is_kept_byte_for_byte(text):
+    assert codec.decode_text(codec.encode_text(text)) == text
+
+
+@given(JSON)
+def test_valid_values_are_stored_as_json_anybody_can_read(value):
+    encoded = codec.encode_json(value)
+    try:
+        encoded.decode()
+    except UnicodeDecodeError:
+        return  # a lone surrogate is not Unicode: nobody else can read it
+    assert json.loads(encoded) == value
+
+
+def test_events_are_stored_under_their_name():
+    kind, payload = codec.encode_event(PromptSent(prompt_seq=1, prompts_before=0))
+    assert (kind, payload) == ("prompt_sent", b'{"prompt_seq":1,"prompts_before":0}')
+
+
+def test_not_a_number_comes_back_as_such():
+    event = TurnEnded(outcome=Outcome.OK, report={"score": [math.nan, math.inf]})
+    kind, payload = codec.encode_event(event)
+    report = codec.decode_turn_event(kind, payload).report
+    assert math.isnan(report["score"][0])
+    assert report["score"][1] == math.inf
+
+
+def test_frozen_values_are_stored_as_what_they_hold():
+    frozen = MappingProxyType({"a": (1, MappingProxyType({"b": range(2)}))})
+    assert codec.decode_json(codec.encode_json(frozen)) == {"a": [1, {"b": [0, 1]}]}
+    surrogate = MappingProxyType({"\ud800": (math.nan, None, math.inf)})
+    assert list(codec.decode_json(codec.encode_json(surrogate))) == ["\ud800"]
+
+
+def test_a_value_that_is_not_json_is_refused():
+    with pytest.raises(UsageError, match="object cannot be stored"):
+        codec.encode_json({"a": object()})
+
+
+def test_a_value_nested_too_deeply_is_refused_in_words():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(UsageError, match="nested too deeply"):
+        codec.encode_json(deep)
+
+
+def test_a_part_of_a_later_version_is_unknown_and_kept():
+    assert codec.decode_part("hologram", None, b'{"x":1}') == UnknownPart(
+        kind="hologram", raw={"x": 1}
+    )
+    assert codec.decode_part("hologram", None, b"not json") == UnknownPart(
+        kind="hologram", raw="not json"
+    )
+
+
+def test_an_unknown_part_never_comes_back_as_a_known_one():
+    part = UnknownPart(kind="text", raw={"text": "spoofed"})
+    assert codec.decode_part(*codec.encode_part(part)) == part
+
+
+def test_no_content_is_an_erased_part():
+    assert codec.decode_part("tool_call", "c", None) == ErasedPart(kind="tool_call")
+
+
+@pytest.mark.parametrize("decode", [codec.decode_turn_event, codec.decode_run_event])
+def test_an_event_of_a_later_version_is_an_error_with_the_cure(decode):
+    with pytest.raises(StoreError, match=r"'hologram_shown'.*upgrade"):
+        decode("hologram_shown", b"{}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "call_id", "content", "message"),
+    [
+        ("tool_call", "c", b'{"title":3}', r"\$\.title"),
+        ("tool_call", "c", b'{"title":"\xed\xa0\x80","tool_kind":3}', r"\$\.tool_kind"),
+        ("tool_result", "c", b'{"status":"ok"}', "text"),
+        ("tool_result", "c", b'{"status":"ok","te', "damaged"),
+        ("tool_call", None, b'{"title":"t","tool_kind":"x"}', "no call id"),
+        ("text", None, b"\xff", "damaged"),
+        ("file", None, b"\xff", "damaged"),
+    ],
+)
+def test_damaged_content_is_an_error_that_says_where(kind, call_id, content, message):
+    with pytest.raises(StoreError, match=message):
+        codec.decode_part(kind, call_id, content)
+
+
+def test_a_field_of_a_later_version_is_passed_over():
+    payload = b'{"prompt_seq":1,"prompts_before":2,"later":true}'
+    assert codec.decode_turn_event("prompt_sent", payload) == PromptSent(
+        prompt_seq=1, prompts_before=2
+    )
+
+
+def test_a_field_that_an_earlier_version_did_not_write_has_its_default():
+    assert codec.decode_run_event("run_ended", b'{"status":"approved"}') == RunEnded(
+        status="approved"
+    )
+    assert codec.decode_run_event(
+        "run_started", b'{"specification":"s","pipeline":[]}'
+    ) == RunStarted(specification="s", pipeline=[])

@@ -1,0 +1,245 @@
+"""One connection: opening, versions, and what is left when writing fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import apsw
+import pytest
+
+from upthread.core.types import Durability
+from upthread.errors import StoreError
+from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.database import check_engine
+from upthread.testing.shipped_stores import disk_full
+from upthread.testing.sqlite_faults import faulty_file_system
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION
+
+BIG = samples.TextPart(text="x" * 20_000)
+
+
+def raw(path):
+    return apsw.Connection(str(path))
+
+
+@pytest.mark.parametrize("version", ["3.40.1", "3.51.2", "3.7.17"])
+def test_an_engine_that_can_corrupt_is_refused(version):
+    with pytest.raises(StoreError, match=f"SQLite {version} is too old"):
+        check_engine(version)
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.54.1", "4.0.0"])
+def test_an_engine_without_the_bug_is_accepted(version):
+    check_engine(version)
+
+
+def test_the_file_is_a_wal_database_of_four_kilobyte_pages(tmp_path):
+    SqliteStore(tmp_path / "store.db").close()
+    connection = raw(tmp_path / "store.db")
+    found = {name: connection.pragma(name) for name in ("journal_mode", "page_size")}
+    assert found == {"journal_mode": "wal", "page_size": 4096}
+    connection.close()
+
+
+def test_every_setting_is_in_force(tmp_path):
+    store = SqliteStore(tmp_path / "store.db")
+    names = ("journal_mode", "journal_size_limit", "cache_size", "temp_store", "trusted_schema")
+    found = {name: store.database.connection.pragma(name) for name in (*names, "busy_timeout")}
+    assert found == {
+        "journal_mode": "wal",
+        "journal_size_limit": 16 * 1024 * 1024,
+        "cache_size": -8 * 1024,
+        "temp_store": 2,
+        "trusted_schema": 0,
+        "busy_timeout": 30_000,
+    }
+    store.close()
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 500, b"SQLite format 3\0" * 300])
+def test_a_garbage_file_is_refused_and_left_alone(tmp_path, content):
+    path = tmp_path / "store.db"
+    path.write_bytes(content)
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.95])
+def test_a_truncated_file_is_an_error_and_never_an_empty_store(tmp_path, share):
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    store.commit(samples.home())
+    store.commit([samples.said(seq, BIG) for seq in range(1, 20)])
+    store.close()
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(StoreError), closing(SqliteStore(path)) as damaged:
+        damaged.messages(CONVERSATION)
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "store.db"
+    connection = raw(path)
+    connection.execute("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_schema_is_refused_by_both_numbers(tmp_path):
+    path = tmp_path / "store.db"
+    SqliteStore(path).close()
+    connection = raw(path)
+    connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(StoreError, match="schema 7, this version knows 1") as caught:
+        SqliteStore(path)
+    assert "upgrade" in caught.value.hint
+
+
+def test_a_schema_made_by_other_migrations_is_refused(tmp_path):
+    path = tmp_path / "store.db"
+    SqliteStore(path).close()
+    connection = raw(path)
+    connection.execute("UPDATE schema_migration SET checksum = 'other'")
+    connection.close()
+    with pytest.raises(StoreError, match="other migrations"):
+        SqliteStore(path)
+
+
+def test_a_full_disk_is_an_error_that_says_so(tmp_path):
+    store = SqliteStore(tmp_path / "store.db")
+    store.commit([*samples.home(), samples.said(1)])
+    with disk_full(store), pytest.raises(StoreError, match="full") as caught:
+        store.commit([samples.said(2, BIG)])
+    assert "free some space" in caught.value.hint
+    assert store.message_count(CONVERSATION) == 1
+    store.commit([samples.said(2, BIG)])
+    assert store.verify(CONVERSATION) is None
+    store.close()
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+@pytest.mark.parametrize("durability", list(Durability))
+def test_an_io_error_at_any_operation_loses_nothing_acknowledged(tmp_path, operation, durability):
+    path = tmp_path / "store.db"
+    failures: list[StoreError] = []
+    with faulty_file_system() as disk:
+        store = SqliteStore(path, vfs=disk.name)
+        store.commit([*samples.home(), samples.said(1)])
+        for operations_left in range(100):
+            last = store.message_count(CONVERSATION)
+            disk.failing, disk.operations_left = frozenset({operation}), operations_left
+            try:
+                store.commit([samples.said(last + 1, BIG, durability=durability)])
+            except StoreError as error:
+                failures.append(error)
+                disk.failing = frozenset()
+                assert store.message_count(CONVERSATION) == last
+                assert store.verify(CONVERSATION) is None
+            else:
+                disk.failing = frozenset()
+                assert store.message_count(CONVERSATION) == last + 1
+                break
+        else:
+            pytest.fail("no commit ever succeeded")
+        store.commit([samples.said(store.message_count(CONVERSATION) + 1)])
+        expected = store.messages(CONVERSATION)
+        store.close()
+    assert all("injected" in error.message and error.hint for error in failures)
+    assert failures or (operation, durability) == ("sync", Durability.PROCESS)
+    reopened = SqliteStore(path)
+    assert reopened.messages(CONVERSATION) == expected
+    assert reopened.verify(CONVERSATION) is None
+    reopened.close()
+    assert raw(path).pragma("integrity_check") == "ok"
+
+
+def test_an_io_error_while_opening_leaves_a_store_that_opens_later(tmp_path):
+    with faulty_file_system() as disk:
+        for operations_left in range(200):
+            path = tmp_path / f"store-{operations_left}.db"
+            disk.failing = frozenset({"write", "sync"})
+            disk.operations_left = operations_left
+            try:
+                SqliteStore(path, vfs=disk.name).close()
+            except StoreError:
+                disk.failing = frozenset()
+                store = SqliteStore(path)
+                store.commit(samples.home())
+                store.close()
+            else:
+                disk.failing = frozenset()
+                assert operations_left > 3
+                return
+    pytest.fail("no opening ever succeeded")
+
+
+def test_a_writer_that_never_ends_is_named_as_the_cause(tmp_path):
+    path = tmp_path / "store.db"
+    store = SqliteStore(path, busy_timeout_s=0.05)
+    other = raw(path)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError) as caught:
+        store.commit(samples.home())
+    assert "another process holds the database" in caught.value.hint
+    other.execute("ROLLBACK")
+    store.commit(samples.home())
+    other.close()
+    store.close()
+
+
+def test_a_store_works_from_any_thread(tmp_path):
+    store = SqliteStore(tmp_path / "store.db")
+    store.commit(samples.home())
+    for seq in range(1, 4):
+        thread = threading.Thread(target=store.commit, args=([samples.said(seq)],))
+        thread.start()
+        thread.join()
+    assert store.message_count(CONVERSATION) == 3
+    store.close()
+
+
+def test_a_closed_store_says_so(tmp_path):
+    store = SqliteStore(tmp_path / "store.db")
+    store.close()
+    for call in (
+        lambda: store.resolve(samples.KEY),
+        lambda: store.messages(CONVERSATION),
+        lambda: store.verify(CONVERSATION),
+        lambda: store.acquire_lease("x", samples.HOLDER),
+    ):
+        with pytest.raises(StoreError, match="closed") as caught:
+            call()
+        assert "open it again" in caught.value.hint
+
+
+def test_opening_a_store_again_does_not_drop_the_locks_of_the_first(tmp_path):
+    """POSIX drops all locks of a process on a file when it closes any handle of it."""
+    path = tmp_path / "store.db"
+    take_lock = (
+        "import apsw, sys; connection = apsw.Connection(sys.argv[1]);"
+        "connection.set_busy_timeout(50); connection.execute('BEGIN IMMEDIATE')"
+    )
+
+    def can_another_process_write():
+        command = [sys.executable, "-c", take_lock, str(path)]
+        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        assert done.returncode == 0 or "BusyError" in done.stderr, done.stderr
+        return done.returncode == 0
+
+    first = SqliteStore(path)
+    with first.database.transaction(is_synced=False):
+        SqliteStore(path).close()
+        assert not can_another_process_write()
+    assert can_another_process_write()
+    first.close()
