@@ -104,6 +104,8 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
     output.end_line()
     if output.is_json:
         output.json(shape(failure, is_stream=is_stream))
+    elif failure is INTERRUPTED:
+        output.note(failure.message)
     elif failure.refused:
         output.note(failure.refused + (f" ({failure.hint})" if failure.hint else ""), "yellow")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from upthread.client import Project, Why
+from upthread.core.handshake import in_words
 from upthread.core.types import Link
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.overview import RoleView, WorkstreamView
@@ -209,8 +210,8 @@ def _role_lines(view: RoleView, command: str | None) -> list[tuple[str, str]]:
     if view.holder:
         lines.append(("held by", view.holder.in_words()))
     for link in view.chain:
-        ended = f", ended: {link.ended_because}" if link.ended_because else ""
-        opened = f"{link.agent}, opened: {link.opened_because}{ended}"
+        ended = f"; ended: {in_words(link.ended_because)}" if link.ended_because else ""
+        opened = f"{link.agent}; opened: {in_words(link.opened_because)}{ended}"
         lines.append((f"session {link.seq}", f"{link.upstream_session_id} ({opened})"))
     last = view.last_turn
     if last and last.intended:

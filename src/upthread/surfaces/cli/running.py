@@ -11,6 +11,8 @@ from upthread.client import Project, RunOptions
 from upthread.core.events import RunEvent, RunStarted
 from upthread.core.handshake import Continuity
 from upthread.core.pipeline import RunView
+from upthread.core.reports import Report
+from upthread.core.types import Outcome
 from upthread.errors import UsageError
 from upthread.runtime.live_turn import TurnResult
 from upthread.surfaces.cli import shapes
@@ -19,7 +21,7 @@ from upthread.surfaces.cli.neutral import neutral, one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.talking import Screen, json_listener
 from upthread.surfaces.cli.texts import read_prompt, read_specification
-from upthread.surfaces.cli.words import counted
+from upthread.surfaces.cli.words import PERMISSION_HINT, counted, outcome_in_words
 
 _ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
 _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
@@ -124,9 +126,6 @@ def _result_printer(output: Output, screen: Screen) -> Callable[[str, TurnResult
             output.json(shapes.turn_ended(result))
             return
         screen.hide()
-        if shapes.told_status(result) != "done":
-            screen.tell_trouble(result)
-            return
         style, said = step_in_words(result)
         output.row(("  ", ""), (said, style))
 
@@ -135,7 +134,19 @@ def _result_printer(output: Output, screen: Screen) -> Callable[[str, TurnResult
 
 def step_in_words(result: TurnResult) -> tuple[str, str]:
     """Return the style and the line that tells what a step came to."""
-    report = result.report
+    if result.parked is not None:
+        return "yellow", f"parked: {one_line(result.parked.detail or result.parked.reason)}"
+    if result.outcome is not Outcome.OK:
+        return "red", one_line(_failure(result))
+    return _report_in_words(result.report)
+
+
+def _failure(result: TurnResult) -> str:
+    said, _ = outcome_in_words(result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms)
+    return said
+
+
+def _report_in_words(report: Report | None) -> tuple[str, str]:
     if report is None:
         return "yellow", "no report that can be read"
     if report.status == "needs_input":
@@ -180,6 +191,8 @@ def _tell_next(workstream: str, view: RunView, output: Output) -> None:
         detail = f": {one_line(view.parked.detail)}" if view.parked.detail else ""
         who = f"{view.parked.role}: " if view.parked.role else ""
         output.line(f"  {who}{view.parked.reason.replace('_', ' ')}{detail}")
+        if view.parked.reason == "permission":
+            output.line(f"  {PERMISSION_HINT}", "dim")
     for question in view.open_questions:
         text = neutral(question.text).replace("\n", "\n    ")
         output.line()

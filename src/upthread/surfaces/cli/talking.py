@@ -21,7 +21,7 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.status_line import StatusLine
 from upthread.surfaces.cli.texts import read_prompt
-from upthread.surfaces.cli.words import outcome_in_words, started_line
+from upthread.surfaces.cli.words import PERMISSION_HINT, outcome_in_words, started_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +111,17 @@ class Screen:
         if not self._has_replied:
             self._output.reply(result.reply)
         self._output.end_line()
-        self.tell_trouble(result)
+        self._tell_trouble(result)
 
-    def tell_trouble(self, result: TurnResult) -> None:
+    def _tell_trouble(self, result: TurnResult) -> None:
         """Say why a turn failed or waits, and what to do."""
         address = result.conversation.key.address
         if result.parked is not None:
             hint = f"go on with it: upthread tell {address} --continue"
             detail = result.parked.detail or result.parked.reason
             self._output.note(f"{address}: PARKED: {detail} ({hint})", "yellow")
+            if result.parked.reason == "permission":
+                self._output.note(f"  {PERMISSION_HINT}", "dim")
         elif shapes.told_status(result) == "failed":
             said, hint = outcome_in_words(
                 result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms

@@ -53,6 +53,12 @@ _OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
 }
 
 
+PERMISSION_HINT: Final = (
+    "to allow it, be at the terminal, or write it into upthread.toml: "
+    '[permissions] with edit = "allow"'
+)
+
+
 def conversation_name(conversation: Conversation) -> str:
     """`spec-42/planner (Kael-planner)`."""
     return f"{conversation.key.address} ({conversation.instance_name})"
