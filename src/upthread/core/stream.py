@@ -152,7 +152,7 @@ class Stream:
         self._calls[part.call_id] = OpenCall(part=part, is_recorded=True)
 
     def announce(self, event: ToolCallAnnounced) -> None:
-        """Open a call; it is recorded once its arguments are known, or it runs."""
+        """Open a call; it is recorded when it runs, since some agents learn its arguments late."""
         if event.call_id in self._calls:  # announced twice: the second one says more
             self.update(_as_update(event))
             return
@@ -164,11 +164,9 @@ class Stream:
             arguments=event.arguments,
             locations=event.locations,
         )
-        self._calls[event.call_id] = call = OpenCall(part=part)
+        self._calls[event.call_id] = OpenCall(part=part)
         self._closed.discard(event.call_id)
         self._is_reply_broken = True
-        if event.arguments:
-            self._record_call(call)
 
     def update(self, event: ToolCallUpdated, *, child: ConversationId | None = None) -> None:
         """Take more about a call, such as the child it made; with a last status, its result."""
@@ -184,7 +182,7 @@ class Stream:
         call.child = child or call.child
         if event.status in CALL_ENDED:
             self._close_call(event.call_id, status=event.status, text=call.text)
-        elif event.status == "in_progress" or event.arguments:
+        elif event.status == "in_progress":
             self._record_call(call)
 
     def close(self) -> None:
