@@ -8,7 +8,8 @@ own history decides (core/recognition.py): reply complete → adopt it; prompt t
 incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
 A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one.
 A prompt leaves at most SENDS_MAX times in all; once a person has looked at a parked turn and told
-it to go on, once more.
+it to go on, once more. Only a turn whose prompt may have left is ever parked: before that, it ends
+with its outcome and nothing has happened.
 """
 
 from __future__ import annotations
@@ -65,13 +66,11 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
         SessionAttached: TurnState.ATTACHED,
         RecoveryStarted: TurnState.INTENDED,
         TurnEnded: TurnState.ENDED,
-        TurnParked: TurnState.PARKED,
     },
     TurnState.ATTACHED: {
         PromptSent: TurnState.SENT,
         RecoveryStarted: TurnState.INTENDED,
         TurnEnded: TurnState.ENDED,
-        TurnParked: TurnState.PARKED,
     },
     TurnState.SENT: {
         AttachFailed: TurnState.INTENDED,
@@ -116,9 +115,9 @@ class Recognition(StrEnum):
 class TurnView:
     """A turn as its events tell it.
 
-    `sends` counts how often a prompt left. `is_prompted` is whether one left for the session that
-    is attached now; `is_person_asked` whether a person told the parked turn to go on and no prompt
-    has left since.
+    `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
+    `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
+    whether a person told the parked turn to go on and no prompt has left since.
     """
 
     state: TurnState = TurnState.NEW
@@ -155,6 +154,7 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     view = replace(view, state=following, events=view.events + 1)
     match event:
         case PromptSent():
+            assert view.sends < SENDS_MAX, f"a prompt left {SENDS_MAX} times already"
             sends = view.sends + 1
             return replace(view, sent=event, sends=sends, is_prompted=True, is_person_asked=False)
         case PromptRecognised():

@@ -16,6 +16,7 @@ from upthread.agents.base import (
 )
 from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, build_briefing
+from upthread.core.catching_up import open_calls
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.events import (
     AgentEvent,
@@ -28,8 +29,9 @@ from upthread.core.events import (
 )
 from upthread.core.handshake import START_FRESH, HandshakeInputs
 from upthread.core.prompt import EFFECTS_HEADING, NEW_SESSION_DECISIONS, Task
-from upthread.core.recorder import INTERRUPTED, Recorder, child_conversation
+from upthread.core.recorder import Recorder, child_conversation
 from upthread.core.reports import MalformedReportError, Report, read_report
+from upthread.core.stream import INTERRUPTED
 from upthread.core.types import (
     Conversation,
     Durability,
@@ -272,17 +274,19 @@ class LiveTurn:
         )
         return tuple(message for message in found if message.turn_id == self.turn_id)
 
-    async def earlier_texts(self) -> frozenset[str]:
-        """Read what was sent in earlier turns, as far back as a failed prompt may matter."""
-        conversation_id = self.conversation.conversation_id
-        found = await self._system.in_thread(
-            lambda: self._store.messages(conversation_id, newest=EARLIER_MESSAGES_MAX)
-        )
-        return frozenset(
-            message.sent_text
-            for message in found
-            if message.speaker is Speaker.USER and message.turn_id != self.turn_id
-        )
+    async def earlier_texts(self) -> tuple[str, ...]:
+        """Read the prompts of earlier turns that failed, as far back as they may matter."""
+        return await self._system.in_thread(self._earlier_texts)
+
+    def _earlier_texts(self) -> tuple[str, ...]:
+        found = self._store.messages(self.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
+        asked = [m for m in found if m.speaker is Speaker.USER and m.turn_id != self.turn_id]
+        ended = {
+            turn_id: turns.fold(self._store.turn_events(turn_id)).ended
+            for turn_id in {message.turn_id for message in asked}
+        }
+        answered = {i for i, end in ended.items() if end and end.outcome is Outcome.OK}
+        return tuple(message.sent_text for message in asked if message.turn_id not in answered)
 
     async def recorder_of_rest(self) -> Recorder:
         """Return a recorder that goes on where recording stopped, knowing the calls left open."""
@@ -293,10 +297,16 @@ class LiveTurn:
             link=self.require_link(),
             next_seq=self.next_seq,
             guarantees_owner=True,
+            quarantined=await self.quarantined(),
         )
         for part in open_calls(messages):
             recorder.know_open_call(part)
         return recorder
+
+    async def quarantined(self) -> int:
+        """Read how many events of this turn are in quarantine."""
+        turn_id = self.turn_id
+        return len(await self._system.in_thread(lambda: self._store.quarantined(turn_id)))
 
     async def know_children(self, recorder: Recorder, events: Sequence[AgentEvent]) -> None:
         """Tell a recorder which of the children in a replayed history are recorded already."""
@@ -476,14 +486,6 @@ class LiveTurn:
             reset_at_ms=self.reset_at_ms,
             turn_number=self.turn_number,
         )
-
-
-def open_calls(messages: Sequence[Message]) -> tuple[ToolCallPart, ...]:
-    """Return the recorded calls that have no recorded result, oldest first."""
-    parts = [part for message in messages for part in message.parts]
-    answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
-    calls = {part.call_id: part for part in parts if isinstance(part, ToolCallPart)}
-    return tuple(part for call_id, part in calls.items() if call_id not in answered)
 
 
 def _durability(event: TurnEvent) -> Durability:

@@ -14,6 +14,7 @@ import anyio
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core import turn as turns
+from upthread.core.catching_up import unrecorded
 from upthread.core.commands import EndLink, OpenLink, OpenTurn, Write
 from upthread.core.events import (
     AttachFailed,
@@ -26,7 +27,7 @@ from upthread.core.events import (
 )
 from upthread.core.handshake import GONE, RESUME, decide
 from upthread.core.prompt import context_for, continuation, wants_fresh, without_fresh
-from upthread.core.recognition import Recognised, recognise, unrecorded
+from upthread.core.recognition import Recognised, recognise
 from upthread.core.recorder import Recorder
 from upthread.core.turn import Recognition, TurnCommand
 from upthread.core.types import (
@@ -329,7 +330,7 @@ class Turns:
         return replace(message, parts=(*message.parts, *parts)), (write,)
 
     async def _stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> None:
-        live.recording = recording = self._recording(live)
+        live.recording = recording = await self._recording(live)
         upstream_session_id = live.require_link().upstream_session_id
         results: list[PromptResult] = []
         async with task_group() as tasks:
@@ -340,13 +341,14 @@ class Turns:
             tasks.cancel_scope.cancel()
         await self._conclude(live, results[0], recording.close())
 
-    def _recording(self, live: LiveTurn) -> Recording:
+    async def _recording(self, live: LiveTurn) -> Recording:
         recorder = Recorder(
             conversation=live.conversation,
             turn_id=live.turn_id,
             link=live.require_link(),
             next_seq=live.next_seq,
             call_durability=live.request.durability,
+            quarantined=await live.quarantined() if live.view.sends > 1 else 0,
         )
         live.recorder = recorder
         return Recording(

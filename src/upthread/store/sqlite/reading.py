@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Any, Final
 
-from upthread.core.codec import decode_part, decode_text, encode_json
+from upthread.core.codec import decode_part, encode_json
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -15,7 +15,6 @@ from upthread.core.types import (
     Message,
     Part,
     Speaker,
-    TurnId,
     UpstreamSessionId,
 )
 from upthread.errors import StoreError
@@ -96,9 +95,9 @@ class Names:
     def __init__(self, database: Database, query: str) -> None:
         self._database = database
         self._query = QUERIES[query]
-        self._names: dict[int | None, str | None] = {None: None}
+        self._names: dict[int | None, Any] = {None: None}
 
-    def of(self, rows: set[int | None]) -> Mapping[int | None, str | None]:
+    def of(self, rows: set[int | None]) -> Mapping[int | None, Any]:
         """Return a mapping that holds at least these rows."""
         missing = rows - self._names.keys()
         if missing:
@@ -130,23 +129,25 @@ def messages_of(
     parts: list[Part] = []
     last_seq = after_seq
     try:
+        # The loop over all rows of a conversation: comparisons and calls are counted here.
         for row in rows:
             seq, ordinal, _, _, _, _, kind, call_id, content = row
-            if ordinal == 0:
-                _must_follow(seq, last_seq + 1)
+            if ordinal == 0 and seq == last_seq + 1:
+                last_seq = seq
                 parts = []
                 found.append((row, parts))
-            else:
-                _must_follow((seq, ordinal), (last_seq, len(parts)))
-            last_seq = seq
-            parts.append(decode_part(_text(kind), _optional_text(call_id), content))
+            elif ordinal != len(parts) or seq != last_seq:
+                raise StoreError(f"part {ordinal} of message {seq} comes next in its place")
+            if type(call_id) is bytes or type(kind) is bytes:
+                kind, call_id = from_columns((kind, call_id))  # text again
+            parts.append(decode_part(kind, call_id, content))
         return tuple(
             Message(
                 conversation_id=conversation_id,
                 seq=seq,
                 speaker=_SPEAKERS[speaker],
-                turn_id=cast("TurnId", turn_ids[turn]),
-                upstream_session_id=cast("UpstreamSessionId | None", upstream_ids[upstream]),
+                turn_id=turn_ids[turn],
+                upstream_session_id=upstream_ids[upstream],
                 recorded_at_ms=at_ms,
                 parts=tuple(parts),
             )
@@ -158,19 +159,6 @@ def messages_of(
             hint="run `upthread doctor`",
             conversation_id=conversation_id,
         ) from error
-
-
-def _must_follow(place: object, expected: object) -> None:
-    if place != expected:
-        raise StoreError(f"{expected} should follow, and {place} does")
-
-
-def _text(column: str | bytes) -> str:
-    return column if isinstance(column, str) else decode_text(column)
-
-
-def _optional_text(column: str | bytes | None) -> str | None:
-    return decode_text(column) if isinstance(column, bytes) else column
 
 
 def chained_parts(conversation_id: ConversationId, rows: Iterable[Row]) -> Iterator[ChainedPart]:
