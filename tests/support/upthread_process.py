@@ -25,7 +25,7 @@ import anyio
 
 import upthread
 from upthread.client import opening
-from upthread.core.commands import Write
+from upthread.core.commands import RecordTurnEvent, Write
 from upthread.core.types import Fence
 from upthread.errors import LeaseHeldError, UpthreadError
 from upthread.runtime.lease import LeaseTimes
@@ -45,10 +45,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class AtCommit:
-    """Where a process gets a signal: before or after its n-th commit of anything, from 1."""
+    """Where a process gets a signal: before or after its n-th commit, counted from 1.
 
-    number: int
+    `event` counts only the commits that hold a turn event of that name; empty counts all.
+    """
+
     when: str
+    number: int = 1
+    event: str = ""
     signal_number: int = signal.SIGKILL
 
 
@@ -57,18 +61,23 @@ def _signalling(at: AtCommit) -> type[SqliteStore]:
         commits = 0
 
         def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
-            SignallingStore.commits += 1
-            self._reach("before")
+            counts = not at.event or at.event in _turn_events(writes)
+            SignallingStore.commits += counts
+            self._reach("before", counts=counts)
             super().commit(writes, fences=fences)
-            self._reach("after")
+            self._reach("after", counts=counts)
 
-        def _reach(self, when: str) -> None:
-            if (at.number, at.when) == (SignallingStore.commits, when):
+        def _reach(self, when: str, *, counts: bool) -> None:
+            if counts and (at.number, at.when) == (SignallingStore.commits, when):
                 os.kill(os.getpid(), at.signal_number)
                 # This thread may go on for a moment: not into a transaction, or out of one.
                 time.sleep(SIGNAL_TAKES_S)
 
     return SignallingStore
+
+
+def _turn_events(writes: Sequence[Write]) -> set[str]:
+    return {type(write.event).__name__ for write in writes if isinstance(write, RecordTurnEvent)}
 
 
 # --- what a process can be asked to do -----------------------------------------------------------
