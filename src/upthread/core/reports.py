@@ -107,6 +107,16 @@ def _lines_of(report: Report) -> int:
     return sum(len(text.splitlines()) for text in texts)
 
 
+def ends_with_report(reply: str) -> bool:
+    """Return whether a report that can be read is the last thing in a reply."""
+    *_, end = (0, *(block.end() for block in _BLOCK.finditer(reply)))
+    try:
+        read_report(reply)
+    except MalformedReportError:
+        return False
+    return not reply[end:].strip()
+
+
 def without_report(reply: str) -> str:
     """Return the prose of a reply, its report blocks taken out."""
     return _BLOCK.sub("", reply).strip()
