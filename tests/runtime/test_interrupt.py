@@ -61,7 +61,8 @@ async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(
     eventually(lambda: world.home.exists())
     await anyio.sleep(after_ms / 1000)
     process.send(signal.SIGINT)
-    assert process.exit_code in {0, 130, -signal.SIGINT, 1}, process.stderr
+    # Before it is in its stride Python itself ends it, saying so.
+    assert process.exit_code in {0, 130} or "KeyboardInterrupt" in process.stderr
     assert world.agents() == ()
     async with world.open() as project:
         result = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
