@@ -7,9 +7,9 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
-from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 pytestmark = pytest.mark.anyio
 RUN = upthread.RunOptions(agent="rehearsal")
