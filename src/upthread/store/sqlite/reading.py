@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Any, Final, NamedTuple
 
-from upthread.core.codec import decode_part, decode_text, encode_json
+from upthread.core.codec import decode_part, encode_json
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -47,8 +47,24 @@ def conversation_of(row: Row) -> Conversation:
 
 
 def resolved_of(key: ConversationKey, row: Row) -> Resolved:
-    """Return an address as it stands from the columns of `-- resolve`."""
-    conversation_id, generation, base, at_ms, parent, call, seq, *link = row
+    """Return an address as it stands from the columns of `-- resolve`.
+
+    The link is made here and not by `link_of`: an address is resolved before anything else is done.
+    """
+    conversation_id, generation, base, at_ms, parent, call, seq, *opened = row
+    link = None
+    if seq is not None:
+        upstream, agent, version, directory, because, link_at_ms = opened
+        link = Link(
+            conversation_id=conversation_id,
+            seq=seq,
+            upstream_session_id=upstream,
+            agent=agent,
+            agent_version=version,
+            working_directory=directory,
+            opened_because=because,
+            opened_at_ms=link_at_ms,
+        )
     return Resolved(
         conversation=Conversation(
             conversation_id=conversation_id,
@@ -59,7 +75,7 @@ def resolved_of(key: ConversationKey, row: Row) -> Resolved:
             parent_conversation_id=parent,
             parent_call_id=call,
         ),
-        link=None if seq is None else link_of(conversation_id, seq, *link),
+        link=link,
     )
 
 
@@ -98,8 +114,8 @@ class Names:
         self._query = QUERIES[query]
         self._names: dict[int | None, str | None] = {None: None}
 
-    def of(self, rows: set[int | None]) -> Mapping[int | None, str | None]:
-        """Return a mapping that holds at least these rows."""
+    def of(self, rows: set[int | None]) -> Mapping[int | None, Any]:
+        """Return a mapping that holds at least these rows. Whose ids they are, the caller knows."""
         missing = rows - self._names.keys()
         if missing:
             if len(self._names) > NAMES_MAX:
@@ -112,46 +128,48 @@ class Names:
         return self._names
 
 
+class _Head(NamedTuple):
+    """A message as its first part tells it, and its parts so far."""
+
+    seq: int
+    speaker: str
+    turn: int
+    upstream: int | None
+    recorded_at_ms: int
+    parts: list[Part]
+
+
 def messages_of(
     conversation_id: ConversationId,
-    rows: list[Row],
+    rows: Iterable[Row],
     *,
-    after_seq: int,
+    after_seq: int | None,
     turns: Names,
     upstreams: Names,
 ) -> tuple[Message, ...]:
     """Return messages from the columns of `-- messages`, the first of them right after `after_seq`.
 
-    StoreError names the message that is missing or damaged: none is ever skipped.
+    `after_seq` is None when the first may have any number. StoreError names the message that is
+    missing or damaged: none is ever skipped. Rows are taken one at a time, so that of a long
+    conversation only the values are held.
     """
-    turn_ids = turns.of({row[3] for row in rows})
-    upstream_ids = upstreams.of({row[4] for row in rows})
-    found: list[tuple[Row, list[Part]]] = []
-    parts: list[Part] = []
+    heads: list[_Head] = []
     last_seq = after_seq
+    parts: list[Part] = []
     try:
-        for row in rows:
-            seq, ordinal, _, _, _, _, kind, call_id, content = row
+        for seq, ordinal, speaker, turn, upstream, at_ms, kind, call_id, content in rows:
             if ordinal == 0:
-                _must_follow(seq, last_seq + 1)
+                if last_seq is not None and seq != last_seq + 1:
+                    raise _gap(seq, last_seq + 1)
                 parts = []
-                found.append((row, parts))
-            else:
-                _must_follow((seq, ordinal), (last_seq, len(parts)))
+                heads.append(_Head(seq, speaker, turn, upstream, at_ms, parts))
+            elif seq != last_seq or ordinal != len(parts):
+                raise _gap((seq, ordinal), (last_seq, len(parts)))
             last_seq = seq
-            parts.append(decode_part(_text(kind), _optional_text(call_id), content))
-        return tuple(
-            Message(
-                conversation_id=conversation_id,
-                seq=seq,
-                speaker=_SPEAKERS[speaker],
-                turn_id=cast("TurnId", turn_ids[turn]),
-                upstream_session_id=cast("UpstreamSessionId | None", upstream_ids[upstream]),
-                recorded_at_ms=at_ms,
-                parts=tuple(parts),
-            )
-            for (seq, _, speaker, turn, upstream, at_ms, _, _, _), parts in found
-        )
+            if type(kind) is bytes or type(call_id) is bytes:
+                kind, call_id = from_columns((kind, call_id))  # noqa: PLW2901  # as text
+            parts.append(decode_part(kind, call_id, content))
+        return _messages(conversation_id, heads, turns=turns, upstreams=upstreams)
     except (StoreError, KeyError) as error:
         raise StoreError(
             f"message {last_seq} of {conversation_id} is damaged: {error}",
@@ -160,17 +178,29 @@ def messages_of(
         ) from error
 
 
-def _must_follow(place: object, expected: object) -> None:
-    if place != expected:
-        raise StoreError(f"{expected} should follow, and {place} does")
+def _messages(
+    conversation_id: ConversationId, heads: list[_Head], *, turns: Names, upstreams: Names
+) -> tuple[Message, ...]:
+    turn_ids = turns.of({head.turn for head in heads})
+    upstream_ids = upstreams.of({head.upstream for head in heads})
+    return tuple(
+        [
+            Message(
+                conversation_id=conversation_id,
+                seq=seq,
+                speaker=_SPEAKERS[speaker],
+                turn_id=turn_ids[turn],
+                upstream_session_id=upstream_ids[upstream],
+                recorded_at_ms=at_ms,
+                parts=tuple(parts),
+            )
+            for seq, speaker, turn, upstream, at_ms, parts in heads
+        ]
+    )
 
 
-def _text(column: str | bytes) -> str:
-    return column if isinstance(column, str) else decode_text(column)
-
-
-def _optional_text(column: str | bytes | None) -> str | None:
-    return decode_text(column) if isinstance(column, bytes) else column
+def _gap(place: object, expected: object) -> StoreError:
+    return StoreError(f"{expected} should follow, and {place} does")
 
 
 def chained_parts(conversation_id: ConversationId, rows: Iterable[Row]) -> Iterator[ChainedPart]:

@@ -138,29 +138,19 @@ class SqliteStore:
         if conversation is None:
             return ()
         if newest is None:
-            rows = self._read("messages", conversation, after_seq)
+            query, bindings = "messages", (conversation, after_seq)
         else:
-            rows = self._read("newest_messages", conversation, after_seq, max(newest, 0))
-            after_seq = rows[0][0] - 1 if rows else after_seq
-        return messages_of(
-            conversation_id,
-            rows,
-            after_seq=after_seq,
-            turns=self._turns,
-            upstreams=self._upstreams,
+            query, bindings = "newest_messages", (conversation, after_seq, max(newest, 0))
+        return self._messages(
+            conversation_id, query, bindings, after_seq=after_seq if newest is None else None
         )
 
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
         conversation = self._conversation_row(conversation_id)
         if conversation is None:
             return None
-        found = messages_of(
-            conversation_id,
-            self._read("message", conversation, seq),
-            after_seq=seq - 1,
-            turns=self._turns,
-            upstreams=self._upstreams,
-        )
+        bindings = (conversation, seq)
+        found = self._messages(conversation_id, "message", bindings, after_seq=seq - 1)
         return found[0] if found else None
 
     def message_count(self, conversation_id: ConversationId) -> int:
@@ -240,6 +230,18 @@ class SqliteStore:
 
     def _row(self, query: str, *bindings: object) -> Row | None:
         return self.database.row(QUERIES[query], bindings)
+
+    def _messages(
+        self, conversation_id: ConversationId, query: str, bindings: Row, *, after_seq: int | None
+    ) -> tuple[Message, ...]:
+        with self.database.worded("read"):
+            return messages_of(
+                conversation_id,
+                self.database.connection.execute(QUERIES[query], bindings),
+                after_seq=after_seq,
+                turns=self._turns,
+                upstreams=self._upstreams,
+            )
 
     def _conversation_row(self, conversation_id: ConversationId) -> int | None:
         row = self._rows.get("conversation", conversation_id)

@@ -6,13 +6,10 @@ SELECT
     c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
     l.working_directory, l.opened_because, l.opened_at_ms
 FROM conversation AS c
-LEFT JOIN link AS l ON l.id = (
-    SELECT o.id FROM link AS o
-    WHERE o.conversation = c.id AND NOT EXISTS (SELECT 1 FROM link_end AS e WHERE e.link = o.id)
-    ORDER BY o.seq DESC LIMIT 1
-)
+LEFT JOIN link AS l
+    ON l.conversation = c.id AND NOT EXISTS (SELECT 1 FROM link_end AS e WHERE e.link = l.id)
 WHERE c.project_id = ? AND c.workstream = ? AND c.role = ? AND c.slot = ? AND c.slot > 0
-ORDER BY c.generation DESC LIMIT 1;
+ORDER BY c.generation DESC, l.seq DESC LIMIT 1;
 
 -- conversation: one by its id
 SELECT
