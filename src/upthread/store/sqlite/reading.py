@@ -114,13 +114,19 @@ class Names:
         self._query = QUERIES[query]
         self._names: dict[int | None, str | None] = {None: None}
 
+    def learn(self, row: int, name: str) -> None:
+        """Remember a name that was just committed."""
+        if len(self._names) > NAMES_MAX:
+            self._names = {None: None}
+        self._names[row] = name
+
     def of(self, rows: set[int | None]) -> Mapping[int | None, Any]:
         """Return a mapping that holds at least these rows. Whose ids they are, the caller knows."""
-        missing = rows - self._names.keys()
+        missing = [row for row in rows if row not in self._names]
         if missing:
             if len(self._names) > NAMES_MAX:
                 self._names = {None: None}
-                missing = rows - self._names.keys()
+                missing = list(rows)
             found = self._database.rows(
                 self._query, (encode_json(sorted(filter(None, missing))).decode(),)
             )

@@ -70,6 +70,7 @@ class SqliteStore:
         self._rows = Rows()
         self._turns = Names(self.database, "turn_names")
         self._upstreams = Names(self.database, "upstream_names")
+        self._names = {"turn": self._turns, "upstream": self._upstreams}
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if not writes and not fences:
@@ -90,6 +91,9 @@ class SqliteStore:
         except BaseException:
             self._rows.forget()
             raise
+        for table, row, name in batch.minted:
+            if table in self._names:
+                self._names[table].learn(row, name)
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
         # The hot read: no helper that can be spared, and no conversion for text that needs none.
@@ -235,13 +239,18 @@ class SqliteStore:
         self, conversation_id: ConversationId, query: str, bindings: Row, *, after_seq: int | None
     ) -> tuple[Message, ...]:
         with self.database.worded("read"):
-            return messages_of(
-                conversation_id,
-                self.database.connection.execute(QUERIES[query], bindings),
-                after_seq=after_seq,
-                turns=self._turns,
-                upstreams=self._upstreams,
-            )
+            rows = self.database.connection.execute(QUERIES[query], bindings)
+            try:
+                return messages_of(
+                    conversation_id,
+                    rows,
+                    after_seq=after_seq,
+                    turns=self._turns,
+                    upstreams=self._upstreams,
+                )
+            finally:
+                # Else an error that somebody keeps would keep the read transaction open, too.
+                rows.close()
 
     def _conversation_row(self, conversation_id: ConversationId) -> int | None:
         row = self._rows.get("conversation", conversation_id)

@@ -174,15 +174,14 @@ def _end(batch: Batch, conversation: int, seq: int, because: str, at_ms: int) ->
 
 def _open_turn(write: OpenTurn) -> Apply:
     given = (write.conversation_id, write.run_id, write.opened_at_ms)
+    name = to_column(write.turn_id)
 
     def apply(batch: Batch) -> None:
-        stored = batch.row("turn", (to_column(write.turn_id),))
-        if stored is not None:
-            return must_equal(stored, given, what=f"turn {write.turn_id}")
         conversation = batch.row_of("conversation", write.conversation_id)
         run = None if write.run_id is None else batch.row_of("run", write.run_id)
-        bindings = (to_column(write.turn_id), conversation, run, write.opened_at_ms)
-        return batch.insert("open_turn", bindings, table="turn", name=write.turn_id)
+        bindings = (name, conversation, run, write.opened_at_ms)
+        if not batch.insert("open_turn", bindings, table="turn", name=write.turn_id):
+            must_equal(batch.row("turn", (name,)), given, what=f"turn {write.turn_id}")
 
     return apply
 
@@ -213,12 +212,14 @@ def _record_run_event(write: RecordRunEvent) -> Apply:
 
 def _record_event(table: str, owner: str, write: RecordTurnEvent | RecordRunEvent) -> Apply:
     given = (*encode_event(write.event), write.recorded_at_ms)
+    record = f"record_{table}_event"
 
     def apply(batch: Batch) -> None:
         row = batch.row_of(table, owner)
+        if batch.is_changed(record, (row, write.seq, *given)):
+            return None
         last = batch.number(f"last_{table}_event", (row,))
-        if is_next(write.seq, last=last, what=f"{table} event", owner=owner):
-            return batch.execute(f"record_{table}_event", (row, write.seq, *given))
+        is_next(write.seq, last=last, what=f"{table} event", owner=owner)
         stored = batch.content_row(f"{table}_event", (row, write.seq))
         return must_equal(stored, given, what=f"event {write.seq} of {table} {owner}")
 

@@ -171,8 +171,9 @@ SELECT c.conversation_id, r.run_id, t.opened_at_ms
 FROM turn AS t JOIN conversation AS c ON c.id = t.conversation LEFT JOIN run AS r ON r.id = t.run
 WHERE t.turn_id = ?;
 
--- open_turn: mint one
-INSERT INTO turn (turn_id, conversation, run, opened_at_ms) VALUES (?, ?, ?, ?) RETURNING id;
+-- open_turn: mint one; no row when the id is taken
+INSERT INTO turn (turn_id, conversation, run, opened_at_ms) VALUES (?, ?, ?, ?)
+ON CONFLICT (turn_id) DO NOTHING RETURNING id;
 
 -- turns: the last so many of a conversation, newest first
 SELECT t.turn_id, t.opened_at_ms, r.run_id
@@ -186,17 +187,22 @@ SELECT count(*) FROM turn
 WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?);
 
 -- last_turn_event: the last event's seq, NULL without one
-SELECT max(seq) FROM turn_event WHERE turn = ?;
+SELECT max(id) & 1048575 FROM turn_event WHERE id > ?1 << 20 AND id < (?1 + 1) << 20;
 
 -- turn_event: one, to compare with
-SELECT kind, payload, recorded_at_ms FROM turn_event WHERE turn = ? AND seq = ?;
+SELECT kind, payload, recorded_at_ms FROM turn_event WHERE id = (?1 << 20) + ?2;
 
--- record_turn_event: append one
-INSERT INTO turn_event (turn, seq, kind, payload, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+-- record_turn_event: append one after the last; no change when it is not the next
+INSERT INTO turn_event (id, kind, payload, recorded_at_ms) SELECT (?1 << 20) + ?2, ?3, ?4, ?5
+WHERE ?2 < 1048576 AND ?2 = 1 + (
+    SELECT coalesce(max(id) & 1048575, 0) FROM turn_event
+    WHERE id > ?1 << 20 AND id < (?1 + 1) << 20
+);
 
 -- turn_events: all of a turn, in order
-SELECT e.seq, e.kind, e.payload FROM turn AS t JOIN turn_event AS e ON e.turn = t.id
-WHERE t.turn_id = ? ORDER BY e.seq;
+SELECT e.id & 1048575, e.kind, e.payload
+FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+WHERE t.turn_id = ? ORDER BY e.id;
 
 -- run_row: the row of a run
 SELECT id FROM run WHERE run_id = ?;
@@ -217,8 +223,9 @@ SELECT max(seq) FROM run_event WHERE run = ?;
 -- run_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
 
--- record_run_event: append one
-INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+-- record_run_event: append one after the last; no change when it is not the next
+INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms) SELECT ?1, ?2, ?3, ?4, ?5
+WHERE ?2 = 1 + (SELECT coalesce(max(seq), 0) FROM run_event WHERE run = ?1);
 
 -- run_events: all of a run, in order
 SELECT e.seq, e.kind, e.payload FROM run AS r JOIN run_event AS e ON e.run = r.id
