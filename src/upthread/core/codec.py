@@ -24,6 +24,7 @@ import msgspec
 
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.making import maker
 from upthread.core.types import (
     ContextPart,
     ErasedPart,
@@ -116,7 +117,7 @@ def decode_part(kind: str, call_id: str | None, content: bytes | None) -> Part:
         return ErasedPart(kind=kind)
     said = _SAID.get(kind)
     if said is not None:
-        return said(text=decode_text(content))
+        return said(decode_text(content))
     decode = _CONTENT_DECODERS.get(kind)
     if decode is not None:
         return decode(content)
@@ -286,12 +287,22 @@ _PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = Mapping
 )
 
 
+_make_tool_call: Final = maker(ToolCallPart)
+_make_tool_result: Final = maker(ToolResultPart)
+
+
 def _decode_tool_call(call_id: str, content: bytes) -> Part:
-    return ToolCallPart(call_id=call_id, **_decode_as(_TOOL_CALL, content, "tool_call"))
+    call = _decode_as(_TOOL_CALL, content, "tool_call")
+    locations = call.get("locations", ())
+    return _make_tool_call(
+        call_id, call["title"], call["tool_kind"], call.get("arguments"), locations
+    )
 
 
 def _decode_tool_result(call_id: str, content: bytes) -> Part:
-    return ToolResultPart(call_id=call_id, **_decode_as(_TOOL_RESULT, content, "tool_result"))
+    result = _decode_as(_TOOL_RESULT, content, "tool_result")
+    child = result.get("child_conversation_id")
+    return _make_tool_result(call_id, result["status"], result["text"], child)
 
 
 def _decode_foreign_part(kind: str, content: bytes) -> Part:
@@ -303,8 +314,8 @@ def _decode_foreign_part(kind: str, content: bytes) -> Part:
     return UnknownPart(kind=kind, raw=raw)
 
 
-_SAID: Final[Mapping[str, type[TextPart | ContextPart | ReasoningPart]]] = MappingProxyType(
-    {"text": TextPart, "context": ContextPart, "reasoning": ReasoningPart}
+_SAID: Final[Mapping[str, Callable[[str], Part]]] = MappingProxyType(
+    {"text": maker(TextPart), "context": maker(ContextPart), "reasoning": maker(ReasoningPart)}
 )
 _CONTENT_DECODERS: Final[Mapping[str, Callable[[bytes], Part]]] = MappingProxyType(
     {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from upthread.core.codec import decode_part, encode_json
+from upthread.core.making import maker
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -27,6 +28,10 @@ from upthread.store.sqlite.queries import QUERIES
 NAMES_MAX: Final = 4096
 """How many turn ids and upstream ids a store remembers the names of."""
 
+_make_conversation: Final = maker(Conversation)
+_make_link: Final = maker(Link)
+_make_message: Final = maker(Message)
+_make_resolved: Final = maker(Resolved)
 _SPEAKERS: Final[Mapping[str, Speaker]] = MappingProxyType({each.value: each for each in Speaker})
 
 
@@ -47,35 +52,11 @@ def conversation_of(row: Row) -> Conversation:
 
 
 def resolved_of(key: ConversationKey, row: Row) -> Resolved:
-    """Return an address as it stands from the columns of `-- resolve`.
-
-    The link is made here and not by `link_of`: an address is resolved before anything else is done.
-    """
+    """Return an address as it stands from the columns of `-- resolve`."""
     conversation_id, generation, base, at_ms, parent, call, seq, *opened = row
-    link = None
-    if seq is not None:
-        upstream, agent, version, directory, because, link_at_ms = opened
-        link = Link(
-            conversation_id=conversation_id,
-            seq=seq,
-            upstream_session_id=upstream,
-            agent=agent,
-            agent_version=version,
-            working_directory=directory,
-            opened_because=because,
-            opened_at_ms=link_at_ms,
-        )
-    return Resolved(
-        conversation=Conversation(
-            conversation_id=conversation_id,
-            key=key,
-            generation=generation,
-            base_name=base,
-            opened_at_ms=at_ms,
-            parent_conversation_id=parent,
-            parent_call_id=call,
-        ),
-        link=link,
+    return _make_resolved(
+        _make_conversation(conversation_id, key, generation, base, at_ms, parent, call),
+        None if seq is None else _make_link(conversation_id, seq, *opened, None, None),
     )
 
 
@@ -134,15 +115,8 @@ class Names:
         return self._names
 
 
-class _Head(NamedTuple):
-    """A message as its first part tells it, and its parts so far."""
-
-    seq: int
-    speaker: str
-    turn: int
-    upstream: int | None
-    recorded_at_ms: int
-    parts: list[Part]
+_Head: TypeAlias = tuple[int, str, int, int | None, int, list[Part]]
+"""A message as its first part tells it (seq, speaker, turn, upstream, time), and its parts."""
 
 
 def messages_of(
@@ -168,7 +142,7 @@ def messages_of(
                 if last_seq is not None and seq != last_seq + 1:
                     raise _gap(seq, last_seq + 1)
                 parts = []
-                heads.append(_Head(seq, speaker, turn, upstream, at_ms, parts))
+                heads.append((seq, speaker, turn, upstream, at_ms, parts))
             elif seq != last_seq or ordinal != len(parts):
                 raise _gap((seq, ordinal), (last_seq, len(parts)))
             last_seq = seq
@@ -187,18 +161,18 @@ def messages_of(
 def _messages(
     conversation_id: ConversationId, heads: list[_Head], *, turns: Names, upstreams: Names
 ) -> tuple[Message, ...]:
-    turn_ids = turns.of({head.turn for head in heads})
-    upstream_ids = upstreams.of({head.upstream for head in heads})
+    turn_ids = turns.of({turn for _, _, turn, _, _, _ in heads})
+    upstream_ids = upstreams.of({upstream for _, _, _, upstream, _, _ in heads})
     return tuple(
         [
-            Message(
-                conversation_id=conversation_id,
-                seq=seq,
-                speaker=_SPEAKERS[speaker],
-                turn_id=turn_ids[turn],
-                upstream_session_id=upstream_ids[upstream],
-                recorded_at_ms=at_ms,
-                parts=tuple(parts),
+            _make_message(
+                conversation_id,
+                seq,
+                _SPEAKERS[speaker],
+                turn_ids[turn],
+                upstream_ids[upstream],
+                at_ms,
+                tuple(parts),
             )
             for seq, speaker, turn, upstream, at_ms, parts in heads
         ]
