@@ -315,21 +315,7 @@ def _place(batch: Batch, piece: _Piece, tail: Tail, owners: tuple[int, int, int 
     """Append a part after the tail, or see that the same one is already there."""
     header, digest, stored = piece
     conversation, turn, upstream = owners
-    owner = header.conversation_id
-    if is_next(header.seq, last=tail.seq, what="message", owner=owner):
-        last_ordinal = -1
-    elif header.seq == tail.seq:
-        last_ordinal = tail.ordinal
-        message = f"message {header.seq} of {owner}"
-        must_equal(tail[2:5], (header.speaker, turn, upstream), what=message)
-    else:
-        last_ordinal = None
-    if last_ordinal is None or not is_next(
-        header.ordinal + 1,
-        last=last_ordinal + 1,
-        what=f"in message {header.seq}, part",
-        owner=owner,
-    ):
+    if not _follows(header, tail, owners):
         _must_be_there(batch, conversation, piece)
         return tail
     chain = chained(tail.chain, digest, header)
@@ -345,6 +331,23 @@ def _place(batch: Batch, piece: _Piece, tail: Tail, owners: tuple[int, int, int 
         ),
     )
     return tail
+
+
+def _follows(header: PartHeader, tail: Tail, owners: tuple[int, int, int | None]) -> bool:
+    """Return whether a part comes right after the tail; False: there should be one in its place."""
+    owner, seq, ordinal, speaker = header[:4]
+    is_same_message = seq == tail.seq
+    if is_same_message and tail[2:5] != (speaker, *owners[1:]):
+        must_equal(tail[2:5], (speaker, *owners[1:]), what=f"message {seq} of {owner}")
+    # The usual case first, and without the words that only a conflict needs.
+    last_ordinal = tail.ordinal if is_same_message else -1
+    if ordinal == last_ordinal + 1 and (is_same_message or seq == tail.seq + 1):
+        return True
+    if not is_next(seq, last=tail.seq, what="message", owner=owner) and not is_same_message:
+        return False
+    return is_next(
+        ordinal + 1, last=last_ordinal + 1, what=f"in message {seq}, part", owner=owner
+    )
 
 
 def _must_be_there(batch: Batch, conversation: int, piece: _Piece) -> None:
