@@ -93,7 +93,10 @@ def interleaved(
 def timing_of(walls_us: Sequence[float], cpus_us: Sequence[float]) -> Timing:
     """Return the percentiles of one side's repetitions."""
     return Timing(
-        percentile(walls_us, 0.1), percentile(walls_us, 0.5), percentile(cpus_us, 0.5), len(walls_us)
+        percentile(walls_us, 0.1),
+        percentile(walls_us, 0.5),
+        percentile(cpus_us, 0.5),
+        len(walls_us),
     )
 
 

@@ -67,7 +67,12 @@ def _timed_rows(timings: dict[str, Timing]) -> list[Row]:
     ]
     first, last = timings[f"ours {HISTORIES[0]}"], timings[f"ours {HISTORIES[-1]}"]
     growth = compared(
-        "W2", f"growth, {HISTORIES[0]} to {HISTORIES[-1]:,}", first, last, GROWTH_LIMIT, "ours to ours"
+        "W2",
+        f"growth, {HISTORIES[0]} to {HISTORIES[-1]:,}",
+        first,
+        last,
+        GROWTH_LIMIT,
+        "ours to ours",
     )
     at_once = compared(
         "W2", "turn, raw in one commit", timings["at once"], first, None, "raw loses it in a crash"
@@ -197,5 +202,3 @@ def _syncs_of_one_turn(disk: FaultyFileSystem, turn: Callable[[int], None]) -> i
 def _grown(connection: Any) -> int:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return int(connection.pragma("page_count")) * 4096
-
-

@@ -52,9 +52,7 @@ def measure(*, is_quick: bool) -> list[Row]:
                 "ours": lambda _: [
                     ours.messages(conversation_id, newest=NEWEST) for _ in range(LOOKS)
                 ],
-                "walk": lambda _: [
-                    walked.newest_over_chain(streams, NEWEST) for _ in range(LOOKS)
-                ],
+                "walk": lambda _: [walked.newest_over_chain(streams, NEWEST) for _ in range(LOOKS)],
             },
             repetitions=100 if is_quick else 400,
             budget_s=10,

@@ -90,9 +90,7 @@ def _timings(
 
 def _started(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
     """Run a command to its end and return its wall and CPU, in microseconds."""
-    silence = [
-        (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)
-    ]
+    silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     started_s = time.perf_counter()
     pid = os.posix_spawn(command[0], command, environment, file_actions=silence)
     _, status, usage = os.wait4(pid, 0)

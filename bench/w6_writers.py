@@ -105,7 +105,9 @@ def _round(path: Path, side: Callable[[Path, int], Turn], *, writers: int) -> Wr
     ]
     for process in processes:
         process.start()
-    done: list[tuple[list[float], list[str]]] = [results.get(timeout=2 * START_S) for _ in processes]
+    done: list[tuple[list[float], list[str]]] = [
+        results.get(timeout=2 * START_S) for _ in processes
+    ]
     for process in processes:
         process.join()
     walls_s = [wall for walls, _ in done for wall in walls]
@@ -139,5 +141,3 @@ def _write(
         walls_s.append(time.perf_counter() - started_s)
         number += 1
     results.put((walls_s, errors))
-
-

@@ -1,8 +1,20 @@
-"""What all tests share: the matrix of store promises, printed at the end of a run."""
+"""What all tests share: when soak tests run, and the matrix of store promises at the end."""
 
 from __future__ import annotations
 
+import os
+
 from upthread.testing.store_conformance import matrix
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave the long versions to `make soak`."""
+    if os.environ.get("UPTHREAD_SOAK"):
+        return
+    long_ones = [item for item in items if item.get_closest_marker("soak")]
+    if long_ones:
+        config.hook.pytest_deselected(items=long_ones)
+        items[:] = [item for item in items if item not in long_ones]
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,4 +1,4 @@
-# ruff: noqa: ARG001, ARG005, T201  # every behaviour has one signature
+# ruff: noqa: ARG005, T201  # every behaviour has one signature
 """A tiny ACP agent for bad behaviour: raw standard library, one misbehaviour named on its command
 line. Prompts may name one more, `[[WORD]]`. It keeps no sessions beyond the ids it was told exist.
 """

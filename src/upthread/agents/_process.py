@@ -27,10 +27,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import IO, NoReturn, Self
+from typing import IO, Self
 
 import anyio
-from anyio.abc import TaskGroup
 
 from upthread.agents._files import open_private_append
 from upthread.agents._process_group import (
@@ -42,14 +41,15 @@ from upthread.agents._process_group import (
 )
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError
+from upthread.tasks import task_group
 
 FRAME_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**16
 OUTBOX_FRAMES_MAX = 1024
 STDERR_TAIL_BYTES = 1000
 
-EOF_PATIENCE_S = 2.0
-TERM_PATIENCE_S = 3.0
+EOF_PATIENCE_S = 1.0
+TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 POLL_INTERVAL_S = 0.02
 
@@ -83,13 +83,18 @@ class ChildStart:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
-    """Return the whole environment of a child: the inherited few, the given, and its mark."""
-    inherited = {
+def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the few variables of an environment that a child inherits."""
+    return {
         name: value
-        for name, value in os.environ.items()
+        for name, value in environment.items()
         if name in ENVIRONMENT_INHERITED or name.startswith(ENVIRONMENT_INHERITED_PREFIXES)
     }
+
+
+def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
+    """Return the whole environment of a child: the inherited few, the given, and its mark."""
+    inherited = inherited_environment(os.environ)
     return {**inherited, **given, MARK_VARIABLE: mark_for(os.environ, mark)}
 
 
@@ -275,26 +280,6 @@ async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
     """
     async with _spawn(start).running() as child:
         yield child
-
-
-@asynccontextmanager
-async def task_group() -> AsyncGenerator[TaskGroup]:
-    """Open a task group that lets a single error through as itself, not as a group of one."""
-    try:
-        async with anyio.create_task_group() as tasks:
-            yield tasks
-    except BaseExceptionGroup as group:
-        _raise_sole_member(group)
-
-
-def _raise_sole_member(group: BaseExceptionGroup[BaseException]) -> NoReturn:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        first, *others = error.exceptions
-        if others:
-            break
-        error = first
-    raise error from error.__cause__
 
 
 def _spawn(start: ChildStart) -> ChildProcess:

@@ -22,7 +22,7 @@ import anyio
 MARK_VARIABLE = "UPTHREAD_PROCESS_MARK"
 """Names the agents a process belongs to, innermost last, separated by colons."""
 
-TERM_PATIENCE_S = 3.0
+TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 POLL_INTERVAL_S = 0.02
 

@@ -5,9 +5,12 @@ sees the store, never decides, never makes a new session where it was asked to r
 promises are tests in `upthread.testing.agent_conformance`.
 
 A1   `open` starts the agent in its own process group; leaving the connection's context ends the
-     whole group, whatever happened, and leaves no process and no listening port.
+     whole group and what else it started, whatever happened, and leaves no process and no
+     listening port. Enter and leave it in one task.
 A2   An agent that dies, prints garbage, hangs or speaks another protocol version at start raises
-     UpstreamError within `start_timeout_s`, with the tail of its stderr in the hint.
+     UpstreamError within `start_timeout_s` and the time it takes to end it, with the tail of its
+     stderr or the cure in the hint. A command that does not exist raises ConfigError, a working
+     directory that does not UpstreamError with outcome `workspace_changed`; nothing was started.
 A3   `new_session` returns an id the agent has made durable enough to be resumed.
 A4   `resume_session` and `load_session` attach exactly the session asked for. An unknown one raises
      UpstreamError with outcome `missing`; never a new session. Where the agent's error is opaque,
@@ -16,15 +19,19 @@ A5   `load_session` returns the history as events in order; `resume_session` ret
 A6   Every event of a prompt is given to `on_event` in the order it arrived, and awaited, before
      `prompt` returns; a slow `on_event` slows the agent down (back-pressure).
 A7   An event carries the upstream session it belongs to; None where the agent did not say.
-A8   After `prompt` has returned or raised, no event of it is delivered. Late ones are counted in
-     `late_events`.
-A9   `prompt` returns an outcome for every way a turn can end, and raises only UpstreamError.
-A10  `cancel` makes the running `prompt` return `cancelled` or, after `cancel_timeout_s`, ends the
-     agent and makes it return `process_died`.
-A11  A deadline that passes makes `prompt` return `timed_out`; the session stays resumable.
+A8   After `prompt` has returned or raised, no event of it is delivered, in the next prompt neither.
+     Late ones are counted in `late_events`.
+A9   `prompt` returns an outcome for every way a turn can end. It raises UpstreamError only for a
+     second prompt at once. An error of `on_event` or `answer_permission`, and the caller's own
+     cancellation, come through as they are and end the agent.
+A10  `cancel` makes the running `prompt` return `cancelled`, whatever word the agent has for it, or,
+     after `cancel_timeout_s`, ends the agent and makes it return `process_died`.
+A11  A deadline that passes makes `prompt` return `timed_out`; the session stays resumable, and the
+     agent is ended only when it does not stop within `cancel_timeout_s`.
 A12  Text comes through identical: NUL, lone surrogates, 64 MiB frames. A frame that cannot be read
-     is kept raw as UnknownReceived and never ends the turn.
-A13  A permission request is answered by `answer_permission`, and that answer is an event.
+     is kept raw as UnknownReceived and never ends the turn; a longer one ends the agent.
+A13  A permission request is answered by `answer_permission`, and that answer is an event before it
+     is sent. When the turn is ended the question is withdrawn, which is an event too.
 """
 
 from __future__ import annotations
@@ -96,7 +103,10 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptResult:
-    """How a prompt ended. `detail` is the agent's own word; `reset_at_ms` for rate limits."""
+    """How a prompt ended. `detail` is the agent's own word; `reset_at_ms` for rate limits.
+
+    `tokens_used` is what the agent said the turn took, else what it last said the session holds.
+    """
 
     outcome: Outcome
     detail: str = ""

@@ -7,7 +7,6 @@ where somebody asked for it, never implicitly.
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -169,7 +168,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 async def _version_of(path: str) -> str:
     start = ChildStart(
         command=(path, "--version"),
-        working_directory=os.path.realpath(tempfile.gettempdir()),
+        working_directory=tempfile.gettempdir(),
         stderr_path=None,
     )
     line: bytes | None = None

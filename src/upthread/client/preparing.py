@@ -187,11 +187,7 @@ class Preparing:
         return OpenOptions(
             working_directory=self._settings.working_directory,
             stderr_path=f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
-            environment=_for_agents(self._environment),
+            # All of it: an agent started by upthread sees what it sees when a person starts it.
+            environment=self._environment,
             prompt_timeout_s=self._settings.prompt_timeout_s,
         )
-
-
-def _for_agents(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what an agent inherits beyond the adapter's own list: upthread's variables."""
-    return {name: value for name, value in environment.items() if name.startswith("UPTHREAD_")}

@@ -15,8 +15,9 @@ import anyio
 
 from upthread.core.types import Fence, Lease
 from upthread.errors import FencedError, LeaseHeldError
-from upthread.runtime.system import System, sole_error
+from upthread.runtime.system import System
 from upthread.store.base import Store
+from upthread.tasks import task_group
 
 HEARTBEAT_S = 2.0
 STALE_AFTER_S = 10.0
@@ -56,11 +57,10 @@ class Leases:
         """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
         fence = await self._acquire(request)
         try:
-            with sole_error():
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._beat, fence)
-                    yield fence
-                    tasks.cancel_scope.cancel()
+            async with task_group() as tasks:
+                tasks.start_soon(self._beat, fence)
+                yield fence
+                tasks.cancel_scope.cancel()
         finally:
             await self._release(fence)
 

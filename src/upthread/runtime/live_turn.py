@@ -58,7 +58,11 @@ LAST_REPLY_MESSAGES_MAX = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted:
-    """What a person is told when a session is attached. `turn_number` counts from 1."""
+    """What a person is told when a session is attached. `turn_number` counts from 1.
+
+    `recognition` is set when an interrupted turn is gone on with: complete, incomplete, absent or
+    undecidable, as core/recognition.py found it.
+    """
 
     conversation: Conversation
     turn_id: TurnId
@@ -67,6 +71,7 @@ class TurnStarted:
     agent: str
     upstream_session_id: UpstreamSessionId
     turn_number: int
+    recognition: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +316,7 @@ class LiveTurn:
             agent_host=self._system.this_process("").host,
         )
 
-    def tell_started(self) -> None:
+    def tell_started(self, *, recognition: str = "") -> None:
         """Tell the listener what was decided, now that the session is known."""
         intended = self.require_intended()
         self.request.listener.started(
@@ -323,6 +328,7 @@ class LiveTurn:
                 agent=self.request.claim.agent,
                 upstream_session_id=self.require_link().upstream_session_id,
                 turn_number=self.turn_number,
+                recognition=recognition,
             )
         )
 

@@ -10,11 +10,10 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -83,25 +82,6 @@ def _lives_without_proc(pid: int) -> int | None:
     except PermissionError:
         return 0
     return 0
-
-
-@contextmanager
-def sole_error() -> Generator[None]:
-    """Raise the one error of a task group as itself, so that callers catch what they know."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        sole = _sole(group)
-        if sole is None:
-            raise
-        raise sole from sole.__cause__
-
-
-def _sole(error: BaseException) -> BaseException | None:
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    group = cast("BaseExceptionGroup[BaseException]", error)
-    return _sole(group.exceptions[0]) if len(group.exceptions) == 1 else None
 
 
 @functools.cache

@@ -43,8 +43,9 @@ from upthread.runtime.attach import Attached, attach, attach_with_history
 from upthread.runtime.conversation import Conversations
 from upthread.runtime.live_turn import LiveTurn, TellRequest, TurnResult
 from upthread.runtime.recording import Recording
-from upthread.runtime.system import System, sole_error
+from upthread.runtime.system import System
 from upthread.store.base import Store
+from upthread.tasks import task_group
 
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
@@ -165,10 +166,9 @@ class Turns:
 
     async def _drive(self, live: LiveTurn) -> TurnResult:
         try:
-            with sole_error():
-                async with live.request.adapter.open(live.open_request()) as connection:
-                    while not live.view.is_over:
-                        await self._carry_out(live, connection)
+            async with live.request.adapter.open(live.open_request()) as connection:
+                while not live.view.is_over:
+                    await self._carry_out(live, connection)
         except UpstreamError as error:
             await self._fail(live, error)
         except anyio.get_cancelled_exc_class():
@@ -309,13 +309,12 @@ class Turns:
         live.recording = recording = self._recording(live)
         upstream_session_id = live.require_link().upstream_session_id
         results: list[PromptResult] = []
-        with sole_error():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(recording.keep_flushing)
-                results.append(
-                    await _prompt(connection, upstream_session_id, text, recording=recording)
-                )
-                tasks.cancel_scope.cancel()
+        async with task_group() as tasks:
+            tasks.start_soon(recording.keep_flushing)
+            results.append(
+                await _prompt(connection, upstream_session_id, text, recording=recording)
+            )
+            tasks.cancel_scope.cancel()
         await self._conclude(live, results[0], recording.close())
 
     def _recording(self, live: LiveTurn) -> Recording:
@@ -365,7 +364,7 @@ class Turns:
         )
         known = PromptRecognised(recognition=found.recognition)
         await live.commit(live.attached_event(connection, attached))
-        live.tell_started()
+        live.tell_started(recognition=found.recognition)
         if found.recognition is Recognition.UNDECIDABLE or (
             found.recognition is not Recognition.COMPLETE and live.view.sends >= turns.SENDS_MAX
         ):

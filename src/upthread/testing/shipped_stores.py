@@ -12,13 +12,14 @@ import apsw
 from upthread.store.base import Store
 from upthread.store.memory import MemoryStore
 from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.database import Connection
 from upthread.testing.store_conformance import StoreBackend
 
 _NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
 
 
 def _mark_newer(place: Path) -> None:
-    connection = apsw.Connection(str(place))
+    connection = cast("Connection", apsw.Connection(str(place)))
     connection.execute("PRAGMA user_version = 999")
     connection.close()
 

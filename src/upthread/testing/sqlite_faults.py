@@ -53,7 +53,8 @@ class _FaultyFile(apsw.VFSFile):
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802  # SQLite's name
         self._owner.do("write")
         self._owner.written_bytes += len(data)
-        super().xWrite(data, offset)
+        # apsw's stub names a type that Python 3.11 does not have.
+        super().xWrite(data, offset)  # pyright: ignore[reportUnknownMemberType]
 
     def xSync(self, flags: int) -> None:  # noqa: N802  # SQLite's name
         self._owner.do("sync")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -9,15 +10,33 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+
+from upthread.core import pipeline
+from upthread.core.events import (
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEnded,
+    RunEvent,
+    RunParked,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+)
+from upthread.core.reports import Report, read_report
+from upthread.core.types import Outcome
 
 ANSWER_TIMEOUT_S = 20.0
 REPOSITORY = Path(__file__).parents[3]
 SOURCE = str(REPOSITORY / "src")
+DEFAULTS = REPOSITORY / "src" / "upthread" / "defaults" / "upthread.toml"
 
 Json = dict[str, Any]
 
@@ -170,10 +189,8 @@ class RehearsalProcess:
             assert stream is not None
         assert self.process.stdin is not None
         if not self.process.stdin.closed:
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
-            except BrokenPipeError:
-                pass
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -191,6 +208,90 @@ def text_of(updates: list[Json], kind: str = "agent_message_chunk") -> str:
 
 
 Start = Callable[..., RehearsalProcess]
+
+
+class Passage:
+    """The shipped pipeline over the agent, which is killed after each step: only its sessions last.
+
+    `history` is (role, report) in the order they were handed in. `is_continuous` False gives each
+    step a new session, as agents do by themselves.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        *,
+        cwd: Path,
+        answers: Mapping[str, str],
+        is_continuous: bool = True,
+    ) -> None:
+        self._start = start
+        self._cwd = cwd
+        self._answers = answers
+        self._is_continuous = is_continuous
+        self.sessions: dict[str, str] = {}
+        self.history: list[tuple[str, Report]] = []
+        self.asked: Counter[str] = Counter()
+        shipped = tomllib.loads(DEFAULTS.read_text(encoding="utf-8"))["pipeline"]
+        self.events: list[RunEvent] = [
+            RunStarted(
+                specification=(cwd / "spec.md").read_text(encoding="utf-8"), pipeline=shipped
+            )
+        ]
+
+    def run(self) -> RunEnded | RunParked:
+        while True:
+            command = pipeline.next_command(pipeline.fold(self.events))
+            match command:
+                case pipeline.RunStep():
+                    self._step(command)
+                case pipeline.AskHuman(questions=questions, role=role):
+                    self.events.append(QuestionsAsked(role=role, questions=questions))
+                    for question in questions:
+                        answer = self._answers[question.question_id]
+                        self.events.append(
+                            QuestionAnswered(question_id=question.question_id, text=answer)
+                        )
+                case pipeline.Finish(status=status, evidence=evidence):
+                    return RunEnded(status=status, evidence=evidence)
+                case pipeline.Park(reason=reason, detail=detail, role=role):
+                    return RunParked(reason=reason, detail=detail, role=role)
+                case _:
+                    raise AssertionError(command)
+
+    def of(self, role: str) -> list[Report]:
+        return [report for name, report in self.history if name == role]
+
+    def _step(self, command: pipeline.RunStep) -> None:
+        role = command.step.role
+        turn_id = f"trn_{len(self.events)}"
+        self.events.append(StepStarted(role=role, turn_id=turn_id))
+        report = read_report(self._ask(role, command))
+        self.history.append((role, report))
+        self.asked.update(question.text for question in report.questions)
+        self.events.append(
+            StepEnded(
+                role=role,
+                turn_id=turn_id,
+                outcome=Outcome.OK,
+                report=msgspec.to_builtins(report),
+                input_digest=command.input_digest,
+            )
+        )
+
+    def _ask(self, role: str, command: pipeline.RunStep) -> str:
+        agent = self._start(cwd=self._cwd)
+        task = command.task
+        if self._is_continuous and role in self.sessions:
+            session_id = self.sessions[role]
+            agent.attach("resume", session_id)
+            context = task.news
+        else:
+            session_id = self.sessions[role] = agent.new()
+            context = f'<role name="{role}">\nYou are the {role}.\n</role>\n\n{task.everything}'
+        assert agent.prompt(session_id, f"{context}\n\n{task.text}") == "end_turn"
+        agent.kill()
+        return str(agent.reply)
 
 
 @pytest.fixture
@@ -242,3 +343,11 @@ def read_log(home: Path) -> Callable[[], list[Json]]:
         return [json.loads(line) for line in lines]
 
     return read
+
+
+@pytest.fixture
+def begin_passage(start: Start) -> Callable[..., Passage]:
+    def begin(cwd: Path, *, answers: Mapping[str, str], is_continuous: bool = True) -> Passage:
+        return Passage(start, cwd=cwd, answers=answers, is_continuous=is_continuous)
+
+    return begin

@@ -45,6 +45,21 @@ def test_the_file_is_a_wal_database_of_four_kilobyte_pages(tmp_path):
     connection.close()
 
 
+def test_every_setting_is_in_force(tmp_path):
+    store = SqliteStore(tmp_path / "store.db")
+    names = ("journal_mode", "journal_size_limit", "cache_size", "temp_store", "trusted_schema")
+    found = {name: store.database.connection.pragma(name) for name in (*names, "busy_timeout")}
+    assert found == {
+        "journal_mode": "wal",
+        "journal_size_limit": 16 * 1024 * 1024,
+        "cache_size": -8 * 1024,
+        "temp_store": 2,
+        "trusted_schema": 0,
+        "busy_timeout": 30_000,
+    }
+    store.close()
+
+
 @pytest.mark.parametrize("content", [b"not a database at all" * 500, b"SQLite format 3\0" * 300])
 def test_a_garbage_file_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "store.db"

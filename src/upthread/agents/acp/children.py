@@ -1,8 +1,9 @@
 """Which events belong to a sub-agent, and when it began and ended.
 
 Three forms are known, and a form that is not known is left alone: a session id
-`PARENT:subagent:CHILD` (codex-acp 2.6.0, the rehearsal agent); a call of a delegating tool whose
-output names the child's session (opencode 1.18.33, which sends nothing else of a child); and
+`PARENT:subagent:CHILD` (codex-acp 2.6.0, the rehearsal agent); a call of a delegating tool that
+names the child's session (opencode 1.18.33 in its output, and it sends nothing else of a child;
+the rehearsal agent in its arguments); and
 `_meta.claudeCode.parentToolUseId` on what a child says under its parent's id (claude-agent-acp),
 which is given an id of the first form here so that it never reaches the parent's history.
 
@@ -167,7 +168,11 @@ def _child_named(call: ToolCall) -> tuple[UpstreamSessionId | None, bool]:
     """Return the child session a call's output names and whether it goes on in the background."""
     found = _TASK_TEXT.search(result_text(call) or "")
     is_running = found is not None and found["state"] == "running"
-    named = member(call.raw_output, "metadata", "sessionId")
+    named = (
+        member(call.raw_output, "metadata", "sessionId")
+        or member(call.raw_output, "childSessionId")
+        or member(call.raw_input, "childSessionId")
+    )
     if isinstance(named, str) and named:
         return UpstreamSessionId(named), is_running
     if found is None:

@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 
 import anyio
 
-from upthread.agents._process import task_group
 from upthread.agents.acp.outcomes import TurnSeen
 from upthread.agents.base import OnEvent
 from upthread.core.events import (
@@ -27,6 +26,7 @@ from upthread.core.events import (
     UsageReported,
 )
 from upthread.core.types import UpstreamSessionId
+from upthread.tasks import task_group
 
 LAST_TEXT_CHARACTERS_MAX: Final = 2000
 

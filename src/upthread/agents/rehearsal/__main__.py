@@ -25,7 +25,8 @@ def main() -> None:
         sys.stderr.write(f"rehearsal agent: {error}\n")
         sys.exit(EXIT_USAGE)
     connection = Connection(sys.stdin.buffer, output_descriptor=sys.stdout.fileno())
-    agent = Agent(store=store, connection=connection, log=EventLog(settings.log_path))
+    log = EventLog(settings.log_path)
+    agent = Agent(store=store, connection=connection, log=log, pace_s=settings.pace_s)
     methods = Methods(agent, settings=settings)
     try:
         connection.serve(methods.requests(), methods.notifications())

@@ -11,6 +11,8 @@ PROTOCOL_VERSION: Final = 1
 HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
 CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
+PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
+PACE_MS_MAX: Final = 60_000
 
 SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
 OPAQUE_ERRORS: Final = "opaque_errors"
@@ -22,13 +24,17 @@ class SettingsError(Exception):
 
 
 class Settings(NamedTuple):
-    """How this process behaves. `log_path` is None when nobody counts."""
+    """How this process behaves. `log_path` is None when nobody counts.
+
+    `pace_s` is how long it thinks before each tool call, 0 by default.
+    """
 
     sessions_directory: Path
     log_path: Path | None
     switched_off: frozenset[str]
     has_opaque_errors: bool
     protocol_version: int
+    pace_s: float
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -51,7 +57,15 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         switched_off=frozenset(switched_off),
         has_opaque_errors=OPAQUE_ERRORS in words,
         protocol_version=version,
+        pace_s=_pace_ms(environment) / 1000,
     )
+
+
+def _pace_ms(environment: Mapping[str, str]) -> int:
+    word = environment.get(PACE_VARIABLE, "0")
+    if not word.isdecimal() or int(word) > PACE_MS_MAX:
+        raise SettingsError(f"{PACE_VARIABLE} is {word!r}; it may be 0 to {PACE_MS_MAX}")
+    return int(word)
 
 
 def _sessions_directory(environment: Mapping[str, str]) -> Path:

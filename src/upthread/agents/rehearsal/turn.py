@@ -44,6 +44,7 @@ class Agent(NamedTuple):
     store: SessionStore
     connection: Connection
     log: EventLog
+    pace_s: float = 0.0
 
 
 class Turn:
@@ -110,7 +111,9 @@ class Turn:
     def begin_call(
         self, title: str, *, kind: str, raw_input: Json, path: Path | None = None
     ) -> ToolCall:
-        """Announce a tool call, pending."""
+        """Announce a tool call, pending, after the pace that was asked for."""
+        if self.agent.pace_s:
+            self.wait(self.agent.pace_s)
         announced: Json = {
             "toolCallId": _new_id("call"),
             "title": title,

@@ -206,7 +206,7 @@ class Database:
         connection.execute(
             f"PRAGMA journal_size_limit={_JOURNAL_BYTES_MAX}; PRAGMA cache_size=-{_CACHE_KIB};"
             "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
-        )
+        ).fetchall()  # apsw stops at the first row, and the first of these returns one
         if self._schema_version() < len(migrations):
             with self.transaction(is_synced=True):
                 self._migrate(migrations)

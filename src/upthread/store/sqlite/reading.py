@@ -16,7 +16,6 @@ from upthread.core.types import (
     Message,
     Part,
     Speaker,
-    TurnId,
     UpstreamSessionId,
 )
 from upthread.errors import StoreError
@@ -93,7 +92,7 @@ class Names:
     def __init__(self, database: Database, query: str) -> None:
         self._database = database
         self._query = QUERIES[query]
-        self._names: dict[int | None, str | None] = {None: None}
+        self._names: dict[int | None, Any] = {None: None}
 
     def learn(self, row: int, name: str) -> None:
         """Remember a name that was just committed."""

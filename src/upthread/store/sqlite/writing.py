@@ -345,9 +345,7 @@ def _follows(header: PartHeader, tail: Tail, owners: tuple[int, int, int | None]
         return True
     if not is_next(seq, last=tail.seq, what="message", owner=owner) and not is_same_message:
         return False
-    return is_next(
-        ordinal + 1, last=last_ordinal + 1, what=f"in message {seq}, part", owner=owner
-    )
+    return is_next(ordinal + 1, last=last_ordinal + 1, what=f"in message {seq}, part", owner=owner)
 
 
 def _must_be_there(batch: Batch, conversation: int, piece: _Piece) -> None:

@@ -1,0 +1,1 @@
+"""What shows: the command line, and later hooks, servers and pages. Surfaces know the client."""

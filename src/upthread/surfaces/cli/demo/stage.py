@@ -1,0 +1,77 @@
+"""The stage: a copy of the example, a git repository and an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+EXAMPLE = "greeter"
+WORKSTREAM = "spec-42"
+PACE_MS = 60
+"""How long the rehearsal agent thinks before each tool call, so that a kill finds it at work."""
+
+ANSWERS = {"opening": "Good day", "stranger": "whoever you are"}
+ANY_ANSWER = "yes"
+
+# The demo's own project says yes to the demo's own agent; a project of yours asks you.
+SETTINGS = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where one part is played. All that it writes is below `directory`."""
+
+    directory: Path
+
+    @property
+    def project(self) -> Path:
+        return self.directory / EXAMPLE
+
+    @property
+    def log(self) -> Path:
+        """What the agent received, one JSON line each, written by the agent."""
+        return self.directory / "received.jsonl"
+
+    @property
+    def specification(self) -> str:
+        return (self.project / "spec.md").read_text(encoding="utf-8")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The process's environment, with every path of upthread and its agent on this stage."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("UPTHREAD_")}
+        return {
+            **kept,
+            "UPTHREAD_HOME": str(self.directory / "home"),
+            "UPTHREAD_REHEARSAL_HOME": str(self.directory / "sessions"),
+            "UPTHREAD_REHEARSAL_LOG": str(self.log),
+            "UPTHREAD_REHEARSAL_PACE_MS": str(PACE_MS),
+        }
+
+
+def set_stage(directory: Path) -> Stage:
+    """Copy the example into a new repository below `directory`."""
+    stage = Stage(directory=directory)
+    directory.mkdir(mode=0o700, parents=True)
+    shutil.copytree(example_directory(), stage.project)
+    (stage.project / "upthread.toml").write_text(SETTINGS, encoding="utf-8")
+    _git(stage.project, "init", "--quiet", "--initial-branch=main")
+    _git(stage.project, "add", "--all")
+    _git(stage.project, "commit", "--quiet", "--message=Start")
+    return stage
+
+
+def example_directory() -> Path:
+    """Return the example: beside the package when installed, in `examples/` in a checkout."""
+    package = Path(__file__).resolve().parents[3]
+    installed = package / "examples" / EXAMPLE
+    return installed if installed.is_dir() else package.parents[1] / "examples" / EXAMPLE
+
+
+def _git(project: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=demo", "-c", "user.email=demo@localhost")
+    command = ["git", "-C", str(project), *identity, "-c", "commit.gpgsign=false", *arguments]
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)

@@ -1,0 +1,90 @@
+"""`upthread demo`: both parts, then the table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from upthread.config import load_settings
+from upthread.errors import UsageError
+from upthread.surfaces.cli.demo import with_upthread, without
+from upthread.surfaces.cli.demo.counting import Counts
+from upthread.surfaces.cli.demo.stage import set_stage
+
+ROWS = (
+    ("ended", "status"),
+    ("prompts", "prompts"),
+    ("sessions opened", "sessions"),
+    ("questions asked you", "questions"),
+    ("questions asked again", "questions_again"),
+    ("files read", "reads"),
+    ("files read again", "reads_again"),
+    ("tool calls", "tool_calls"),
+    ("tool calls repeated", "tool_calls_again"),
+    ("bytes sent to the agent", "bytes_sent"),
+    ("seconds", "seconds"),
+)
+
+
+def demo(
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep everything below this new directory.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Play the main job with the rehearsal agent, and the same job without continuity."""
+    if keep is not None and keep.exists():
+        raise UsageError(f"{keep} exists", hint="name a new directory")
+    directory = keep or Path(tempfile.mkdtemp(prefix="upthread-demo-"))
+    try:
+        ours, theirs = _play(directory, say=(lambda _: None) if as_json else typer.echo)
+    finally:
+        if keep is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    if as_json:
+        typer.echo(json.dumps({"schema": 1, "with": asdict(ours), "without": asdict(theirs)}))
+    else:
+        typer.echo(_table(ours, theirs))
+        if keep is not None:
+            typer.echo(
+                f"kept in {keep}; try: UPTHREAD_HOME={keep}/with/home upthread audit spec-42"
+            )
+    raise typer.Exit(0 if ours.status == "approved" else 1)
+
+
+def _play(directory: Path, say: with_upthread.Say) -> tuple[Counts, Counts]:
+    say("This is a rehearsal: a rule-based agent, no model. Everything else is real:")
+    say("processes, sessions, files, git, the kill. Every figure is counted in this run.\n")
+    say("── With upthread: every line is a new process ──")
+    stage = set_stage(directory / "with")
+    ours = with_upthread.play(stage, say)
+    say("\n── Without continuity: the same prompts, every session new ──")
+    stage = set_stage(directory / "without")
+    settings = load_settings(stage.project, environment=stage.environment)
+    theirs = without.play(stage, settings, say)
+    return ours, theirs
+
+
+def _table(ours: Counts, theirs: Counts) -> str:
+    cells = [
+        (label, _cell(getattr(ours, name)), _cell(getattr(theirs, name))) for label, name in ROWS
+    ]
+    widths = [max(len(row[column]) for row in cells) for column in (0, 1, 2)]
+    head = ("", "with upthread", "without")
+    widths = [max(width, len(title)) for width, title in zip(widths, head, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *cells)
+    ]
+    return "\n" + "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

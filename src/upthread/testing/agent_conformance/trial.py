@@ -1,0 +1,211 @@
+"""What an agent under test declares, how a promise is run on it, and how the outcome is shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from upthread.agents.base import (
+    AgentAdapter,
+    AgentConnection,
+    OpenRequest,
+    PermissionAnswer,
+    PermissionRequest,
+)
+from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+
+
+class Verdict(StrEnum):
+    """What running a promise on an agent showed; a broken one raises."""
+
+    KEPT = "kept"
+    ABSENT = "absent"
+
+
+class AbsentError(Exception):
+    """The agent cannot show this promise: it lacks the capability."""
+
+
+def _no_environment(_place: Path) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentUnderTest:
+    """An agent and how it is provoked. None or empty: it cannot be.
+
+    `environment` gives the variables for a trial in a directory; they must keep what the agent
+    stores below it. `bad_starts` are adapters that fail at start, by what they do wrong; `opaque`
+    are more variables that make the agent's errors say nothing. The rest are prompts: `pieces` a
+    prompt and the text its reply arrives in pieces with, `odd_text` a prompt and a text with
+    characters that get lost easily, `outcomes` a prompt for each outcome it can be brought to,
+    `permission` one that asks before it acts, `deaf` one that ignores a cancel.
+    """
+
+    name: str
+    adapter: AgentAdapter
+    environment: Callable[[Path], Mapping[str, str]] = _no_environment
+    plain: str = "Say hello."
+    unknown_session: str = "ses_0000000000000000000000"
+    start_timeout_s: float = 60.0
+    bad_starts: Mapping[str, AgentAdapter] = field(default_factory=dict[str, AgentAdapter])
+    opaque: Mapping[str, str] = field(default_factory=dict[str, str])
+    outcomes: Mapping[Outcome, str] = field(default_factory=dict[Outcome, str])
+    pieces: tuple[str, str] | None = None
+    odd_text: tuple[str, str] | None = None
+    hang: str | None = None
+    deaf: str | None = None
+    late: str | None = None
+    unstamped: str | None = None
+    unknown_update: str | None = None
+    garbage: str | None = None
+    permission: str | None = None
+    child: str | None = None
+
+
+class Recorded(list[AgentEvent]):
+    """An `on_event` that keeps what it is given."""
+
+    async def __call__(self, event: AgentEvent) -> None:
+        self.append(event)
+
+    @property
+    def text(self) -> str:
+        """All that the agent said, whoever it was."""
+        return "".join(event.text for event in self if isinstance(event, TextReceived))
+
+
+class Trial:
+    """One promise on trial, in a directory of its own."""
+
+    def __init__(self, agent: AgentUnderTest, place: Path) -> None:
+        self.agent = agent
+        self.work = place / "work"
+        self.work.mkdir()
+        self.asked: list[PermissionRequest] = []
+        self.request = OpenRequest(
+            working_directory=str(self.work),
+            stderr_path=str(place / "log" / "stderr"),
+            answer_permission=self.allow,
+            environment=dict(agent.environment(place)),
+            start_timeout_s=agent.start_timeout_s,
+        )
+
+    async def allow(self, request: PermissionRequest) -> PermissionAnswer:
+        """Answer a permission request with the first option that allows it once."""
+        return self.answer(request, "allow_once", "the conformance suite")
+
+    def answer(self, request: PermissionRequest, kind: str, answered_by: str) -> PermissionAnswer:
+        """Answer a permission request with the first option of a kind."""
+        self.asked.append(request)
+        option = next(name for name, offered in request.options if offered == kind)
+        return PermissionAnswer(option_id=option, answered_by=answered_by)
+
+    @asynccontextmanager
+    async def opened(
+        self, request: OpenRequest | None = None, *, more: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[AgentConnection]:
+        """Open the agent as declared, or with another request, or with more variables."""
+        chosen = request or self.request
+        chosen = replace(chosen, environment={**chosen.environment, **(more or {})})
+        async with self.agent.adapter.open(chosen) as connection:
+            yield connection
+
+    async def session_with_a_past(self) -> UpstreamSessionId:
+        """Return a session that holds one plain prompt; its agent is gone."""
+        async with self.opened() as connection:
+            session = await connection.new_session()
+            result = await connection.prompt(session, self.agent.plain, on_event=Recorded())
+            assert result.outcome is Outcome.OK, result
+        return session
+
+
+async def attach(connection: AgentConnection, session: UpstreamSessionId) -> None:
+    """Attach a session by whatever way the agent has."""
+    if connection.capabilities.can_resume:
+        await connection.resume_session(session)
+    elif connection.capabilities.can_load:
+        await connection.load_session(session)
+    else:
+        raise AbsentError("it can neither resume nor load")
+
+
+async def refusal_of(attaching: Awaitable[object]) -> UpstreamError:
+    """Return the error an attach ends with; AssertionError when it succeeds."""
+    try:
+        await attaching
+    except UpstreamError as error:
+        return error
+    raise AssertionError("an attach that had to fail succeeded")
+
+
+def said_by_user(events: Iterable[AgentEvent]) -> str:
+    """Return all that the user said in a history."""
+    return "\n".join(event.text for event in events if isinstance(event, UserTextReplayed))
+
+
+Check = Callable[[Trial], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One side of a numbered promise. `needs` names the provocation it takes, "" for none."""
+
+    number: str
+    check: Check
+    needs: str = ""
+
+    @property
+    def name(self) -> str:
+        """`A10_cancel_ends_the_turn`."""
+        return f"{self.number}_{getattr(self.check, '__name__', '')}"
+
+    async def run(self, agent: AgentUnderTest, place: Path) -> Verdict:
+        """Run it in an empty directory. AssertionError: the promise is broken."""
+        if self.needs and not getattr(agent, self.needs):
+            return Verdict.ABSENT
+        try:
+            await self.check(Trial(agent, place))
+        except AbsentError:
+            return Verdict.ABSENT
+        return Verdict.KEPT
+
+
+def promises(table: Mapping[str, Mapping[Check, str]]) -> tuple[Promise, ...]:
+    """Return promises from their numbers, checks, and what each check needs."""
+    return tuple(
+        Promise(number=number, check=check, needs=needs)
+        for number, checks in table.items()
+        for check, needs in checks.items()
+    )
+
+
+def matrix(verdicts: Mapping[tuple[str, str], str]) -> str:
+    """Return a table, promise by agent, of (promise name, agent name) → verdict."""
+    agents = sorted({agent for _, agent in verdicts})
+    names = sorted({promise for promise, _ in verdicts}, key=_by_number)
+    width = max(map(len, names), default=0)
+    columns = [max(len(agent), 8) for agent in agents]
+    head = " ".join([" " * width, *(f"{a:>{w}}" for a, w in zip(agents, columns, strict=True))])
+    rows = (
+        " ".join(
+            [
+                f"{name:<{width}}",
+                *(
+                    f"{verdicts.get((name, agent), '-'):>{column}}"
+                    for agent, column in zip(agents, columns, strict=True)
+                ),
+            ]
+        )
+        for name in names
+    )
+    return "\n".join([head, *rows])
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    return int(name[1:].partition("_")[0]), name

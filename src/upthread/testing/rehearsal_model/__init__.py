@@ -1,0 +1,16 @@
+"""A scripted model server on loopback, so that real agents run in tests without a network.
+
+    with RehearsalModel() as model:
+        ...                     # an agent with model.base_url or model.openai_base_url
+        model.requests          # what it sent, each history checked against its provider's rules
+
+It speaks OpenAI Chat Completions and Anthropic Messages. `script` says how prompts drive it,
+`role_play` how it plays a pipeline, `history_rules` what it refuses.
+"""
+
+from upthread.testing.rehearsal_model.engine import MODEL_ID
+from upthread.testing.rehearsal_model.history_rules import Violation
+from upthread.testing.rehearsal_model.recording import RecordedRequest
+from upthread.testing.rehearsal_model.server import BODY_BYTES_MAX, RehearsalModel
+
+__all__ = ["BODY_BYTES_MAX", "MODEL_ID", "RecordedRequest", "RehearsalModel", "Violation"]

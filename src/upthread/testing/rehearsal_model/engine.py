@@ -1,0 +1,258 @@
+"""From a request to an answer, without a socket: check, fail if told to, decide, record.
+
+Order: a body that cannot be read, then the provider's rules (when strict), then faults that were
+queued by `fail_next`, then side requests, scripts, roles, and what was shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from upthread.testing.rehearsal_model._json import JsonObject, JsonValue
+from upthread.testing.rehearsal_model.answers import Answer, Failure, Reply, Silence, as_json
+from upthread.testing.rehearsal_model.chat_completions import CHAT_COMPLETIONS
+from upthread.testing.rehearsal_model.conversation import Conversation
+from upthread.testing.rehearsal_model.history_rules import Violation
+from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
+from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol
+from upthread.testing.rehearsal_model.recording import (
+    PARENT_HEADERS,
+    SESSION_HEADERS,
+    RecordedRequest,
+    Recording,
+    first_of,
+    kept_headers,
+)
+from upthread.testing.rehearsal_model.rehearse import Decision, decide, side_answer_for
+
+MODEL_ID: Final = "rehearsal-1"
+NOT_JSON: Final = "The body is not a JSON object."
+MODELS_PATH: Final = "/v1/models"
+PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
+    protocol.path: protocol for protocol in (CHAT_COMPLETIONS, MESSAGES)
+}
+"""One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """A request as it came; header names in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """An answer sent at once, after `delay_s`."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """An answer sent frame by frame."""
+
+    frames: Iterator[bytes]
+    headers: Mapping[str, str]
+    delay_s: float
+    pace_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hanging:
+    """Nothing is sent."""
+
+
+Outgoing: TypeAlias = Whole | Streamed | Hanging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arrival:
+    """A request with its number and its protocol, None for a path that is no protocol's."""
+
+    n: int
+    request: HttpRequest
+    protocol: ModelProtocol | None
+    body: JsonValue = None
+
+
+class Engine:
+    """The model behind the server; safe to use from several threads."""
+
+    def __init__(self, *, strict: bool, log_path: Path | None) -> None:
+        self.recording = Recording(log_path)
+        self._strict = strict
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._queued: deque[Failure] = deque()
+        self._failures_by_turn: Counter[str] = Counter()
+
+    def fail_next(self, failure: Failure, *, times: int) -> None:
+        """Let the next `times` model requests fail; side requests are spared."""
+        with self._lock:
+            self._queued.extend([failure] * times)
+
+    def answer(self, request: HttpRequest) -> Outgoing:
+        """Answer one request and record it."""
+        path = request.path.partition("?")[0]
+        arrival = self._arrival(request, path)
+        if request.method == "HEAD":
+            return replace(self._plain(arrival, {}, name="unknown"), body=b"")
+        if path == MODELS_PATH and request.method == "GET":
+            return self._plain(arrival, _models(request.headers), name="models")
+        if request.method != "POST" or (arrival.protocol is None and path != COUNT_TOKENS_PATH):
+            return self._refused(arrival, Failure(status=404, message=f"Unknown request: {path}"))
+        body = _decoded(request.raw)
+        if body is None:
+            return self._refused(arrival, Failure(status=400, message=NOT_JSON))
+        arrival = replace(arrival, body=body)
+        if arrival.protocol is None:
+            counted: JsonObject = {"input_tokens": Exchange(n=arrival.n, body=body).tokens_in}
+            return self._plain(arrival, counted, name="count_tokens")
+        return self._answer_model_request(arrival, arrival.protocol, body)
+
+    def refuse(self, request: HttpRequest, *, status: int, message: str) -> Whole:
+        """Record and refuse a request that never reaches the model."""
+        arrival = self._arrival(request, request.path.partition("?")[0])
+        return self._refused(arrival, Failure(status=status, message=message))
+
+    def _refused(self, arrival: _Arrival, failure: Failure) -> Whole:
+        self._record(arrival, Decision(answer=failure), ())
+        return _whole_failure(failure, arrival.protocol or CHAT_COMPLETIONS, arrival.n)
+
+    def _arrival(self, request: HttpRequest, path: str) -> _Arrival:
+        return _Arrival(n=next(self._numbers), request=request, protocol=PROTOCOLS.get(path))
+
+    def _answer_model_request(
+        self, arrival: _Arrival, protocol: ModelProtocol, body: JsonObject
+    ) -> Outgoing:
+        violations = protocol.find_violations(body)
+        if violations and self._strict:
+            decision = Decision(answer=Failure(status=400, message=violations[0].what))
+        else:
+            decision = self._decide(protocol.read(body), arrival.request)
+        self._record(arrival, decision, violations)
+        return _formed(decision.answer, protocol, Exchange(n=arrival.n, body=body))
+
+    def _decide(self, conversation: Conversation, request: HttpRequest) -> Decision:
+        """One lock over look-up and count: two retries at once do not take the same step."""
+        turn = _turn_key(conversation, first_of(SESSION_HEADERS, request.headers))
+        with self._lock:
+            if self._queued and side_answer_for(conversation) is None:
+                return Decision(answer=self._queued.popleft())
+            decision = decide(conversation, failures_of_turn=self._failures_by_turn[turn])
+            if not isinstance(decision.answer, Reply):
+                self._failures_by_turn[turn] += 1
+            return decision
+
+    def _plain(self, arrival: _Arrival, body: JsonObject, *, name: str) -> Whole:
+        self._record(arrival, Decision(answer=Reply(text=name)), (), name=name)
+        return Whole(status=200, body=json.dumps(body).encode(), headers=_headers(arrival.n))
+
+    def _record(
+        self,
+        arrival: _Arrival,
+        decision: Decision,
+        violations: tuple[Violation, ...],
+        *,
+        name: str = "unknown",
+    ) -> None:
+        headers = kept_headers(arrival.request.headers)
+        self.recording.add(
+            RecordedRequest(
+                n=arrival.n,
+                protocol=arrival.protocol.name if arrival.protocol else name,
+                method=arrival.request.method,
+                path=arrival.request.path,
+                headers=headers,
+                body=arrival.body,
+                session_id=first_of(SESSION_HEADERS, headers),
+                parent_session_id=first_of(PARENT_HEADERS, headers),
+                is_side_request=decision.is_side_request,
+                status=_status(decision.answer),
+                response=as_json(decision.answer),
+                violations=violations,
+            )
+        )
+
+
+def _decoded(raw: bytes) -> JsonObject | None:
+    try:
+        loaded: JsonValue = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return loaded if isinstance(loaded, dict) else None
+
+
+def _turn_key(conversation: Conversation, session_id: str | None) -> str:
+    """What stays the same while a client retries a turn: its session, and all up to its prompt."""
+    end = len(conversation.said) - len(conversation.since_last_user)
+    told = [(item.speaker, item.text) for item in conversation.said[:end]]
+    return hashlib.sha256(json.dumps([session_id, told]).encode()).hexdigest()
+
+
+def _formed(answer: Answer, protocol: ModelProtocol, exchange: Exchange) -> Outgoing:
+    match answer:
+        case Failure():
+            return _whole_failure(answer, protocol, exchange.n)
+        case Silence():
+            return Hanging()
+        case Reply() if exchange.body.get("stream") is True:
+            return Streamed(
+                frames=protocol.stream(answer, exchange),
+                headers=_headers(exchange.n),
+                delay_s=answer.delay_s,
+                pace_s=answer.pace_s,
+            )
+        case Reply():
+            written = json.dumps(protocol.write(answer, exchange)).encode()
+            headers = _headers(exchange.n)
+            return Whole(status=200, body=written, headers=headers, delay_s=answer.delay_s)
+
+
+def _whole_failure(failure: Failure, protocol: ModelProtocol, n: int) -> Whole:
+    headers = _headers(n)
+    if failure.retry_after_s is not None:
+        headers["retry-after"] = f"{failure.retry_after_s:g}"
+    body = json.dumps(protocol.write_failure(failure)).encode()
+    return Whole(status=failure.status, body=body, headers=headers, delay_s=failure.delay_s)
+
+
+def _headers(n: int) -> dict[str, str]:
+    """Both providers name the request: `x-request-id` is OpenAI's, `request-id` Anthropic's."""
+    return {"x-request-id": f"req_{n}", "request-id": f"req_{n}"}
+
+
+def _status(answer: Answer) -> int | None:
+    match answer:
+        case Failure():
+            return answer.status
+        case Silence():
+            return None
+        case Reply():
+            return 200
+
+
+def _models(headers: Mapping[str, str]) -> JsonObject:
+    """Both providers list their models under one path; Anthropic's clients name its version."""
+    if "anthropic-version" in headers:
+        listed: JsonObject = {"type": "model", "id": MODEL_ID, "display_name": "Rehearsal"}
+        return {"data": [listed], "has_more": False, "first_id": MODEL_ID, "last_id": MODEL_ID}
+    return {
+        "object": "list",
+        "data": [{"id": MODEL_ID, "object": "model", "created": 0, "owned_by": "rehearsal"}],
+    }

@@ -1,0 +1,64 @@
+"""The seam between the server and a provider's protocol: one value and one module per protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from upthread.testing.rehearsal_model._json import JsonObject
+from upthread.testing.rehearsal_model.answers import Failure, Reply
+from upthread.testing.rehearsal_model.conversation import Conversation
+from upthread.testing.rehearsal_model.history_rules import Violation
+
+TEXT_CHUNK_CHARACTERS = 64
+"""How much text one streamed frame carries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One request and the number it was given. `salt` tells this request's ids from all others."""
+
+    n: int
+    body: JsonObject
+
+    @property
+    def salt(self) -> str:
+        """A digest of the body: ids stay unique in a history that outlives the server."""
+        written = json.dumps(self.body, sort_keys=True).encode()
+        return f"{hashlib.sha256(written).hexdigest()[:10]}{self.n}"
+
+    @property
+    def tokens_in(self) -> int:
+        """A rough count of the prompt's tokens, four characters each."""
+        return max(1, len(json.dumps(self.body)) // 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProtocol:
+    """A provider's protocol.
+
+    `read` never raises, whatever the body; `find_violations` names what the provider would refuse.
+    `write` gives a whole answer, `stream` the frames of a streamed one, `write_failure` an error's
+    body.
+    """
+
+    name: str
+    path: str
+    read: Callable[[JsonObject], Conversation]
+    find_violations: Callable[[JsonObject], tuple[Violation, ...]]
+    write: Callable[[Reply, Exchange], JsonObject]
+    stream: Callable[[Reply, Exchange], Iterator[bytes]]
+    write_failure: Callable[[Failure], JsonObject]
+
+
+def in_chunks(text: str) -> Iterator[str]:
+    """Return the text as a provider streams it."""
+    for start in range(0, len(text), TEXT_CHUNK_CHARACTERS):
+        yield text[start : start + TEXT_CHUNK_CHARACTERS]
+
+
+def tokens_out(reply: Reply) -> int:
+    """Return a rough count of the answer's tokens, four characters each."""
+    return max(1, len(reply.text + reply.thinking) // 4)

@@ -1,0 +1,144 @@
+"""Whose words they are, and when a sub-agent began and ended."""
+
+from upthread.agents.acp.children import ROLE_UNKNOWN, Translator
+from upthread.core.events import (
+    ChildEnded,
+    ChildStarted,
+    TextReceived,
+    ToolCallUpdated,
+    UnknownReceived,
+)
+
+
+def tell(translator, session, kind, **update):
+    params = {"sessionId": session, "update": {"sessionUpdate": kind, **update}}
+    return translator.translate(params)
+
+
+def say(translator, session, text, **more):
+    content = {"type": "text", "text": text}
+    return tell(translator, session, "agent_message_chunk", content=content, **more)
+
+
+def call(translator, arguments, **more):
+    return tell(
+        translator, "s", "tool_call", toolCallId="c", title="task", rawInput=arguments, **more
+    )
+
+
+def test_a_child_id_starts_the_child_once_before_its_words():
+    translator = Translator()
+    started, said = say(translator, "s:subagent:1", "hello")
+    assert started == ChildStarted(
+        upstream_session_id="s", child_upstream_session_id="s:subagent:1", role=ROLE_UNKNOWN
+    )
+    assert (said.text, said.upstream_session_id) == ("hello", "s:subagent:1")
+    assert len(say(translator, "s:subagent:1", "more")) == 1
+
+
+def test_a_grandchild_belongs_to_its_own_parent():
+    started, _ = say(Translator(), "s:subagent:1:subagent:2", "deep")
+    assert started.upstream_session_id == "s:subagent:1"
+
+
+def test_the_only_open_call_is_where_a_child_came_from():
+    translator = Translator()
+    call(translator, {"agent_type": "reviewer"})
+    started, _ = say(translator, "s:subagent:1", "hello")
+    assert (started.role, started.call_id) == ("reviewer", "c")
+
+
+def test_two_open_calls_leave_it_open_whose_child_it_is():
+    translator = Translator()
+    call(translator, {"role": "reviewer"})
+    tell(translator, "s", "tool_call", toolCallId="d", title="t", rawInput={"role": "planner"})
+    started, _ = say(translator, "s:subagent:1", "hello")
+    assert (started.role, started.call_id) == (ROLE_UNKNOWN, None)
+
+
+def opencode_result(state="completed"):
+    return f'<task id="ses_child" state="{state}">\n<task_result>done</task_result>'
+
+
+def test_opencodes_task_names_its_child_at_the_end():
+    """opencode 1.18.33: arguments come with in_progress, the id with the result only."""
+    translator = Translator()
+    call(translator, {})
+    arguments = {"subagent_type": "explore", "prompt": "look"}
+    progress = {"toolCallId": "c", "status": "in_progress", "rawInput": arguments}
+    tell(translator, "s", "tool_call_update", **progress)
+    done = tell(
+        translator,
+        "s",
+        "tool_call_update",
+        toolCallId="c",
+        status="completed",
+        rawOutput={"output": opencode_result(), "metadata": {"sessionId": "ses_child"}},
+    )
+    started, updated, ended = done
+    assert started == ChildStarted(
+        upstream_session_id="s",
+        child_upstream_session_id="ses_child",
+        role="explore",
+        call_id="c",
+    )
+    assert isinstance(updated, ToolCallUpdated)
+    assert updated.child_upstream_session_id == "ses_child"
+    assert ended == ChildEnded(upstream_session_id="s", child_upstream_session_id="ses_child")
+
+
+def end(translator, text, status="completed"):
+    content = [{"type": "content", "content": {"type": "text", "text": text}}]
+    update = {"toolCallId": "c", "status": status, "content": content}
+    return tell(translator, "s", "tool_call_update", **update)
+
+
+def test_a_child_in_the_background_has_not_ended():
+    translator = Translator()
+    call(translator, {"subagent_type": "explore"})
+    events = end(translator, opencode_result("running"))
+    assert [type(event) for event in events] == [ChildStarted, ToolCallUpdated]
+
+
+def test_the_older_form_of_a_child_id_is_read_too():
+    translator = Translator()
+    call(translator, {"subagent_type": "explore"})
+    started, *_ = end(translator, "task_id: ses_old (for resuming)")
+    assert started.child_upstream_session_id == "ses_old"
+
+
+def test_a_failed_child_ended_too():
+    translator = Translator()
+    call(translator, {"subagent_type": "explore"})
+    *_, ended = end(translator, opencode_result("error"), status="failed")
+    assert ended.outcome == "unknown"
+
+
+def test_a_file_that_quotes_a_child_id_makes_no_child():
+    translator = Translator()
+    call(translator, {"path": "notes.md"})
+    (event,) = end(translator, opencode_result())
+    assert event.child_upstream_session_id is None
+
+
+def test_claudes_child_speaks_under_its_parents_id():
+    translator = Translator()
+    call(translator, {"subagent_type": "Explore"})
+    meta = {"claudeCode": {"parentToolUseId": "c"}}
+    started, said = say(translator, "s", "from below", _meta=meta)
+    assert started.role == "Explore"
+    assert said.upstream_session_id == "s:subagent:c"
+    (own,) = say(translator, "s", "from above")
+    assert own.upstream_session_id == "s"
+
+
+def test_what_has_no_session_is_nobodys():
+    (event,) = say(Translator(), None, "whose?")
+    assert isinstance(event, TextReceived)
+    assert event.upstream_session_id is None
+
+
+def test_a_notification_that_is_none_is_kept():
+    for params in (None, [], {"sessionId": 5, "update": {}}, {"update": {}}, {"update": "x"}):
+        (event,) = Translator().translate(params)
+        assert event == UnknownReceived(upstream_session_id=None, kind="session/update", raw=params)

@@ -1,0 +1,114 @@
+"""What an agent's answers mean. The words are those the agents were seen to use."""
+
+import pytest
+
+from upthread.agents.acp.outcomes import TurnSeen, failure_of, result_of
+from upthread.agents.acp.quirks import NO_QUIRK, QUIRKS, quirk_for
+
+
+def seen_as(outcome, code, message, data=None, agent=""):
+    failure = failure_of(code, message, data, quirk=quirk_for(agent))
+    assert failure.outcome == outcome
+    assert failure.detail
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_certain", "agent", "code", "message", "data"),
+    [
+        ("missing", True, "", -32002, "Resource not found", {"sessionId": "x"}),
+        ("auth", True, "", -32000, "Authentication required", None),
+        (
+            *("missing", True, "codex", -32603, "Internal error"),
+            {"details": "no rollout found for thread id 0-1 (code -32600)"},
+        ),
+        ("busy", True, "codex", -32603, "thread already has an active writer", None),
+        (
+            *("unknown", False, "opencode", -32603),
+            *("Internal error: OpenCode service failure", {"service": "session"}),
+        ),
+        (
+            *("context_full", True, "opencode", -32603, "Internal error: too big"),
+            {"service": "session", "errorName": "ContextOverflowError"},
+        ),
+        (
+            *("missing", False, "opencode", -32602, "Invalid params: session not found: ses_1"),
+            {"sessionId": "ses_1"},
+        ),
+        ("missing", True, "gemini", -32603, "No previous sessions found for this project.", None),
+        (
+            "rate_limited",
+            True,
+            "claude-code",
+            -32603,
+            "Internal error",
+            {"errorKind": "rate_limit"},
+        ),
+        ("rate_limited", True, "", -32603, "429 Too Many Requests", None),
+        ("credit_exhausted", True, "", -32603, "Your credit balance is too low", None),
+        ("transient", True, "", -32603, "Overloaded", None),
+        ("unknown", False, "", -32603, "Internal error", None),
+        ("unknown", False, "", -32601, "Method not found", {"method": "session/resume"}),
+    ],
+)
+def test_an_error_means(outcome, is_certain, agent, code, message, data):
+    assert seen_as(outcome, code, message, data, agent).is_certain is is_certain
+
+
+@pytest.mark.parametrize(
+    ("message", "data", "after_s"),
+    [
+        ("rate limit", {"retryAfterSeconds": 30}, 30),
+        ("rate limit", {"retryAfterMs": 1500}, 1.5),
+        ("rate limit, try again in 1.5s", None, 1.5),
+        ("rate limit: retry after 3 minutes", None, 180),
+        ("rate limit, try again in 2h", None, 7200),
+        ("rate limit, retry after 40", None, 40),
+        ("rate limit", {"retryAfterSeconds": True}, None),
+        ("rate limit", {"retryAfterSeconds": 10**12}, None),
+        ("rate limit", None, None),
+    ],
+)
+def test_a_reset_time_is_the_agents_or_none(message, data, after_s):
+    assert seen_as("rate_limited", -32603, message, data).reset_after_s == after_s
+
+
+def result(answer, **seen):
+    return result_of(answer, TurnSeen(**seen), quirk=quirk_for("codex"))
+
+
+def test_codex_hides_a_limit_behind_end_turn():
+    meta = {"jetbrains": {"air": {"sessionFailure": {"category": "limit"}}}}
+    hidden = result({"stopReason": "end_turn", "_meta": meta}, last_text="You hit your limit")
+    assert (hidden.outcome, "You hit your limit" in hidden.detail) == ("rate_limited", True)
+    other = {"jetbrains": {"air": {"sessionFailure": {"category": "weather"}}}}
+    assert result({"stopReason": "end_turn", "_meta": other}).outcome == "unknown"
+
+
+def test_codex_system_error_is_never_ok():
+    said = {"stopReason": "end_turn", "_meta": {"codex": {"threadStatus": "systemError"}}}
+    assert result(said, last_text="exceeded retry limit: 429 Too Many Requests").outcome == (
+        "rate_limited"
+    )
+    assert result(said, last_text="something else").outcome == "unknown"
+    assert result({"stopReason": "end_turn"}, has_system_error=True).outcome == "unknown"
+
+
+def test_a_long_answer_is_not_a_full_window():
+    cut = {"stopReason": "max_tokens"}
+    assert result(cut, tokens_used=10_000, tokens_window=200_000).outcome == "ok"
+    assert result(cut, tokens_used=190_000, tokens_window=200_000).outcome == "context_full"
+    assert result(cut).outcome == "context_full"
+
+
+def test_zero_tokens_are_no_figure():
+    answer = {"stopReason": "cancelled", "usage": {"totalTokens": 0}}
+    assert result(answer, tokens_used=77).tokens_used == 77
+
+
+def test_an_agent_is_recognised_by_name_or_command():
+    assert quirk_for("acp:x", "npx", "codex-acp").name == "codex"
+    assert quirk_for("OpenCode").name == "opencode"
+    assert quirk_for("claude-agent-acp").name == "claude-code"
+    assert quirk_for("my-agent") is NO_QUIRK
+    assert len({quirk.name for quirk in QUIRKS}) == len(QUIRKS)

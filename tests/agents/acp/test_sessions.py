@@ -1,0 +1,79 @@
+"""Attaching exactly the session asked for: promises A3 to A5."""
+
+import pytest
+
+from upthread.core.events import TextReceived, UserTextReplayed
+from upthread.errors import UpstreamError
+
+pytestmark = pytest.mark.anyio
+SESSION = "ses_scripted"
+
+
+async def attach_error(connection, session, method="resume_session"):
+    with pytest.raises(UpstreamError) as caught:
+        await getattr(connection, method)(session)
+    assert caught.value.ids["upstream_session_id"] == session
+    return caught.value
+
+
+@pytest.mark.parametrize("method", ["resume_session", "load_session", "fork_session"])
+async def test_a4_a_known_session_is_attached(scripted, request_for, method):
+    async with scripted().open(request_for()) as connection:
+        await getattr(connection, method)(SESSION)
+
+
+@pytest.mark.parametrize("method", ["resume_session", "load_session"])
+async def test_a4_an_unknown_session_is_missing_never_new(scripted, request_for, method):
+    async with scripted().open(request_for()) as connection:
+        error = await attach_error(connection, "ses_gone", method)
+        assert error.outcome == "missing"
+        assert "scripted refused session/" in error.message
+        assert "ses_gone" in error.message
+
+
+async def test_a4_an_opaque_error_is_missing_only_when_no_page_lists_it(scripted, request_for):
+    listed = {"SCRIPTED_LISTED": "ses_a,ses_b,ses_c"}
+    async with scripted("opaque").open(request_for(environment=listed)) as connection:
+        kept = await attach_error(connection, "ses_c")
+        assert (kept.outcome, "still lists this session" in kept.message) == ("unknown", True)
+        gone = await attach_error(connection, "ses_gone")
+        assert (gone.outcome, "does not list this session" in gone.message) == ("missing", True)
+
+
+async def test_a4_another_session_than_asked_for_is_an_error(scripted, request_for):
+    async with scripted("other_session").open(request_for()) as connection:
+        error = await attach_error(connection, SESSION)
+        assert error.outcome == "unknown"
+        assert "opened session ses_other when asked for ses_scripted" in error.message
+        assert (await attach_error(connection, "ses_gone")).outcome == "missing"
+
+
+async def test_every_page_of_the_list_is_read(scripted, request_for):
+    listed = {"SCRIPTED_LISTED": "ses_a,ses_b,ses_c"}
+    async with scripted().open(request_for(environment=listed)) as connection:
+        sessions = await connection.list_sessions()
+        assert [one.upstream_session_id for one in sessions] == ["ses_a", "ses_b", "ses_c"]
+        assert (sessions[0].title, sessions[0].working_directory) == ("", "/")
+
+
+async def test_a3_a_new_session_without_an_id_is_an_error(scripted, request_for):
+    async with scripted("no_id").open(request_for()) as connection:
+        with pytest.raises(UpstreamError, match="answered session/new without a session id"):
+            await connection.new_session()
+
+
+async def test_a5_load_returns_the_history_in_order_and_resume_none(scripted, request_for):
+    async with scripted().open(request_for()) as connection:
+        history = await connection.load_session(SESSION)
+        said = [
+            (type(event), event.text)
+            for event in history
+            if isinstance(event, TextReceived | UserTextReplayed)
+        ]
+        assert said == [
+            (kind, f"{word} {number}")
+            for number in range(3)
+            for kind, word in ((UserTextReplayed, "asked"), (TextReceived, "answered"))
+        ]
+        assert await connection.resume_session(SESSION) is None
+        assert connection.late_events == 0

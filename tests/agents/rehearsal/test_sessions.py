@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from upthread.agents.rehearsal.sessions import (
+    PAGE_SESSIONS_MAX,
+    SessionStore,
+    UnknownSessionError,
+    UnsafeDirectoryError,
+)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "sessions"
+
+
+@pytest.fixture
+def store(directory: Path) -> SessionStore:
+    return SessionStore(directory)
+
+
+def _prompt(text: str) -> dict[str, object]:
+    return {"entry": "prompt", "text": text, "messageId": "msg_1"}
+
+
+def test_files_and_directory_are_private(store: SessionStore, directory: Path) -> None:
+    session_id = store.create("/work")
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE((directory / f"{session_id}.jsonl").stat().st_mode) == 0o600
+
+
+def test_an_open_directory_is_closed_to_others(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    SessionStore(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_a_linked_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(UnsafeDirectoryError) as refused:
+        SessionStore(tmp_path / "link")
+    assert "link" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "session_id", ["ses_none", "../ses_a", "ses_a/../../b", "ses_a\n", "", "ses_", "SES_a"]
+)
+def test_an_unknown_or_odd_id_is_an_unknown_session(store: SessionStore, session_id: str) -> None:
+    for use in (
+        lambda: store.read(session_id),
+        lambda: store.append(session_id, _prompt("x")),
+        lambda: store.create("/work", forked_from=session_id),
+    ):
+        with pytest.raises(UnknownSessionError):
+            use()
+
+
+def test_an_id_never_reaches_a_file_outside(store: SessionStore, directory: Path) -> None:
+    outside = directory.parent / "ses_a.jsonl"
+    outside.write_text('{"entry": "session"}\n')
+    with pytest.raises(UnknownSessionError):
+        store.read("../ses_a")
+
+
+def test_a_line_cut_off_by_a_kill_is_skipped_and_the_next_one_is_whole(
+    store: SessionStore, directory: Path
+) -> None:
+    session_id = store.create("/work")
+    with (directory / f"{session_id}.jsonl").open("ab") as file:
+        file.write(b'{"entry": "prompt", "te')
+    store.append(session_id, _prompt("after"))
+    assert [entry["entry"] for entry in store.read(session_id)] == ["session", "prompt"]
+
+
+def test_a_deleted_session_is_not_brought_back_by_an_append(store: SessionStore) -> None:
+    session_id = store.create("/work")
+    store.delete(session_id)
+    with pytest.raises(UnknownSessionError):
+        store.append(session_id, _prompt("x"))
+    with pytest.raises(UnknownSessionError):
+        store.read(session_id)
+
+
+def test_odd_text_comes_back_as_it_was(store: SessionStore) -> None:
+    session_id = store.create("/work")
+    store.append(session_id, _prompt("\ud83d \x00 \u2028 é"))
+    assert store.read(session_id)[-1]["text"] == "\ud83d \x00 \u2028 é"
+
+
+def test_a_fork_holds_what_its_origin_held_and_then_goes_its_own_way(store: SessionStore) -> None:
+    origin = store.create("/work")
+    store.append(origin, _prompt("one"))
+    fork = store.create("/other", forked_from=origin)
+    store.append(origin, _prompt("two"))
+    assert [entry.get("text") for entry in store.read(fork)] == [None, "one"]
+    assert store.read(fork)[0]["forkedFrom"] == origin
+
+
+def test_pages_together_list_every_session_once(store: SessionStore) -> None:
+    made = {store.create("/work") for _ in range(PAGE_SESSIONS_MAX + 3)}
+    first, cursor = store.page(cwd=None, cursor=None)
+    rest, end = store.page(cwd=None, cursor=cursor)
+    assert len(first) == PAGE_SESSIONS_MAX
+    assert end is None
+    assert sorted(one["sessionId"] for one in [*first, *rest]) == sorted(made)
+
+
+def test_a_list_can_be_of_one_directory_and_has_titles(store: SessionStore) -> None:
+    session_id = store.create("/here")
+    store.create("/there")
+    store.append(session_id, _prompt("build\n it"))
+    (listed,), _ = store.page(cwd="/here", cursor=None)
+    assert (listed["sessionId"], listed["title"]) == (session_id, "build it")
+    assert listed["updatedAt"].endswith("Z")

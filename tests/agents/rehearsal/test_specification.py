@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from upthread.agents.rehearsal.specification import parse_specification
+
+REPOSITORY = Path(__file__).parents[3]
+GREETER = (REPOSITORY / "examples" / "greeter" / "spec.md").read_text(encoding="utf-8")
+
+
+def test_the_example_is_read_whole() -> None:
+    specification = parse_specification(GREETER)
+    assert [one.id for one in specification.requirements] == ["R1", "R2", "R3", "R4", "R5"]
+    assert [one.path for one in specification.requirements] == [
+        "greeter/words.py", "greeter/greet.py", "greeter/greet.py", "greeter/__main__.py",
+        "README.md",
+    ]  # fmt: skip
+    assert [one.id for one in specification.requirements if one.is_easy_to_miss] == ["R3"]
+    assert [one.id for one in specification.requirements if one.is_easy_to_break] == ["R4"]
+    assert list(specification.open_questions) == ["opening", "stranger"]
+    assert specification.check == (("python", "-I", "check.py"),)
+    assert all(one.block and "easy to" not in one.what for one in specification.requirements)
+
+
+def test_a_block_is_taken_without_its_indentation() -> None:
+    block = parse_specification(GREETER).requirements[2].block
+    assert block.startswith("def greet_all(")
+    assert "\n    return [" in block
+
+
+def test_answers_take_the_place_of_what_stands_for_them() -> None:
+    specification = parse_specification(GREETER)
+    block = specification.requirements[0].block
+    filled, missing = specification.filled_in(block, {"opening": r"Hi\1"})
+    assert r'OPENING = "Hi\1"' in filled
+    assert missing == ["stranger"]
+
+
+def test_angle_brackets_that_name_no_question_are_code() -> None:
+    specification = parse_specification("- R1 `a.html`: x\n```html\n<body>\n```")
+    assert specification.filled_in("<body>", {"body": "x"}) == ("<body>", [])
+
+
+def test_a_block_is_held_whatever_the_answer_unless_the_answer_is_known() -> None:
+    specification = parse_specification("- R1 `a.py`: x\n## Open\n- OPEN word: Which?\n")
+    assert specification.is_held('A = "<word>"', 'B = 1\nA = "Hi"\n', {})
+    assert specification.is_held('A = "<word>"', 'A = "Hi"', {"word": "Hi"})
+    assert not specification.is_held('A = "<word>"', 'A = "Hi"', {"word": "Hello"})
+    assert not specification.is_held('A = "<word>"', 'AA = "Hi"', {})
+
+
+def test_other_ways_to_write_it_are_read_too() -> None:
+    text = """
+* **REQ12:** put it into `lib/tool.rb`,
+  and nowhere else
+
+  ~~~ruby
+  puts 1
+  ~~~
+* R2: all is documented
+## Check
+Run `ruby lib/tool.rb --check`.
+"""
+    specification = parse_specification(text)
+    first, second = specification.requirements
+    assert (first.id, first.path, first.block) == ("REQ12", "lib/tool.rb", "puts 1")
+    assert first.what == "put it into `lib/tool.rb`, and nowhere else"
+    assert (second.id, second.path, second.block) == ("R2", "", "")
+    assert specification.check == (("ruby", "lib/tool.rb", "--check"),)
+    assert specification.open_questions == {}
+
+
+def test_prose_alone_is_no_specification() -> None:
+    assert parse_specification("Please build something nice.").requirements == ()

@@ -1,0 +1,80 @@
+"""Every promise of the agent port on the rehearsal agent. The matrix is printed at the end."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from upthread.agents import base
+from upthread.agents.acp import AcpAdapter
+from upthread.agents.registry import AGENTS, adapter_for
+from upthread.core.types import Outcome
+from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
+
+CRASHING = (sys.executable, "-I", "-c", "import sys; print('oh no', file=sys.stderr); sys.exit(7)")
+HANGING = (sys.executable, "-I", "-c", "import time; time.sleep(60)")
+BABBLING = (sys.executable, "-I", "-c", "while True: input(); print('babble', flush=True)")
+CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
+
+
+def rehearse(*words: str) -> str:
+    return f"[[rehearse: {' '.join(words)}]]"
+
+
+REHEARSAL = AgentUnderTest(
+    name="rehearsal",
+    adapter=adapter_for("rehearsal"),
+    environment=lambda place: {"UPTHREAD_REHEARSAL_HOME": str(place / "home")},
+    start_timeout_s=20,
+    bad_starts={
+        "dies": AcpAdapter(agent="rehearsal", command=CRASHING),
+        "hangs": AcpAdapter(agent="rehearsal", command=HANGING),
+        "prints garbage": AcpAdapter(agent="rehearsal", command=BABBLING),
+        "speaks another version": AcpAdapter(
+            agent="rehearsal",
+            command=AGENTS["rehearsal"].command,
+            environment={CAPABILITIES: "protocol_version=99"},
+        ),
+    },
+    opaque={CAPABILITIES: "opaque_errors"},
+    outcomes={
+        Outcome.OK: rehearse("say", "done"),
+        Outcome.RATE_LIMITED: rehearse("rate_limit", "30"),
+        Outcome.TRANSIENT: rehearse("overloaded"),
+        Outcome.AUTH: rehearse("auth"),
+        Outcome.CONTEXT_FULL: rehearse("context_full"),
+        Outcome.MISSING: rehearse("lose_session"),
+        Outcome.PROCESS_DIED: rehearse("crash"),
+        Outcome.UNKNOWN: rehearse("stop", "on_strike"),
+    },
+    pieces=(rehearse("slow", "9", "1"), "".join(f"chunk {n} of 9\n" for n in range(1, 10))),
+    odd_text=(rehearse("surrogate"), "half a pair \ud83d, a NUL \x00, and the end"),
+    hang=rehearse("hang"),
+    late=rehearse("late", "too late"),
+    unstamped=rehearse("unstamped", "whose?"),
+    unknown_update=rehearse("unknown"),
+    garbage=rehearse("garbage"),
+    permission=rehearse("write", "note.txt", "hello"),
+    child=rehearse("child", "reviewer", "look at this"),
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("agent", [REHEARSAL], ids=lambda agent: agent.name)
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
+async def test_agent_keeps_promise(promise, agent, tmp_path: Path, record_property):
+    verdict = "BROKEN"
+    try:
+        verdict = await promise.run(agent, tmp_path)
+    finally:
+        record_property("agent promise", (promise.name, agent.name, str(verdict)))
+    if verdict is Verdict.ABSENT:
+        pytest.skip(f"{agent.name} cannot be brought to show it: no {promise.needs}")
+
+
+def test_every_numbered_promise_of_the_port_has_a_check():
+    numbers = set(re.findall(r"^(A\d+) ", base.__doc__ or "", re.MULTILINE))
+    assert {promise.number for promise in PROMISES} == numbers

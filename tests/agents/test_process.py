@@ -1,0 +1,211 @@
+"""A child process: its lines, its environment, its end."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from upthread.agents import _process
+from upthread.agents._process import (
+    ChildStart,
+    FrameTooLongError,
+    child_environment,
+    started_child,
+)
+from upthread.agents._process_group import MARK_VARIABLE, end_process_group, started_at_ticks
+from upthread.errors import ConfigError
+
+pytestmark = pytest.mark.anyio
+
+
+def python(code, tmp_path, **more):
+    command = (sys.executable, "-I", "-c", code)
+    return ChildStart(command=command, working_directory=str(tmp_path), stderr_path=None, **more)
+
+
+async def lines_of(child):
+    lines = []
+    while (line := await child.read_line()) is not None:
+        lines.append(line)
+    return lines
+
+
+async def test_lines_come_whole_however_they_are_cut(tmp_path):
+    code = (
+        "import os,time\nfor c in b'ab\\n\\nc\\xff\\n': os.write(1, bytes([c])); time.sleep(.002)"
+    )
+    async with started_child(python(code + "\nos.write(1, b'rest')", tmp_path)) as child:
+        assert await lines_of(child) == [b"ab", b"", b"c\xff", b"rest"]
+
+
+async def test_a_line_beyond_the_maximum_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(_process, "FRAME_BYTES_MAX", 1000)
+    code = "print('x' * 900); print('y' * 200_000)"
+    async with started_child(python(code, tmp_path)) as child:
+        assert await child.read_line() == b"x" * 900
+        with pytest.raises(FrameTooLongError):
+            await child.read_line()
+
+
+async def test_what_is_written_arrives_whole_and_in_order(tmp_path):
+    code = "import sys\nfor line in sys.stdin: print(len(line), flush=True)"
+    async with started_child(python(code, tmp_path)) as child:
+        for size in (1, 3_000_000, 7):
+            await child.write_line(b"z" * size)
+        assert [await child.read_line() for _ in range(3)] == [b"2", b"3000001", b"8"]
+
+
+async def test_writing_to_a_dead_child_is_no_error(tmp_path):
+    async with started_child(python("", tmp_path)) as child:
+        assert await child.wait() == 0
+        for _ in range(3):
+            await child.write_line(b"hello?")
+
+
+async def test_a_child_that_does_not_read_does_not_hold_its_writer_up(tmp_path):
+    async with started_child(python("import time; time.sleep(60)", tmp_path)) as child:
+        with anyio.fail_after(1):
+            await child.write_line(b"z" * 2**20)
+
+
+async def test_the_death_of_the_leader_ends_what_holds_its_pipes(tmp_path):
+    code = (
+        "import subprocess, sys\n"
+        "idle = [sys.executable, '-I', '-c', 'import time; time.sleep(600)']\n"
+        "subprocess.Popen(idle); subprocess.Popen(idle, start_new_session=True); sys.exit(3)"
+    )
+    async with started_child(python(code, tmp_path)) as child:
+        with anyio.fail_after(5):
+            assert await child.read_line() is None
+            assert await child.wait() == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [
+        ("import sys; sys.stdin.read()", 0),
+        ("import time; time.sleep(600)", -signal.SIGTERM),
+        (
+            "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)",
+            -signal.SIGKILL,
+        ),
+    ],
+)
+async def test_stop_asks_then_insists(tmp_path, code, exit_code, monkeypatch):
+    monkeypatch.setattr(_process, "EOF_PATIENCE_S", 0.3)
+    monkeypatch.setattr(_process, "TERM_PATIENCE_S", 0.3)
+    async with started_child(python(code, tmp_path)) as child:
+        await anyio.sleep(0.2)
+        await child.stop()
+        assert child.exit_code == exit_code
+        await child.stop()
+
+
+async def test_the_environment_is_the_named_few_and_the_given(tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_THE_HOST", "x")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    monkeypatch.setenv(MARK_VARIABLE, "outer")
+    seen = child_environment({"GIVEN": "1", "LC_TIME": "POSIX"}, "inner")
+    assert "SECRET_OF_THE_HOST" not in seen
+    assert (seen["OPENAI_API_KEY"], seen["GIVEN"], seen["LC_TIME"]) == ("key", "1", "POSIX")
+    assert seen[MARK_VARIABLE] == "outer:inner"
+    code = "import os; print('SECRET_OF_THE_HOST' in os.environ)"
+    async with started_child(python(code, tmp_path)) as child:
+        assert await child.read_line() == b"False"
+
+
+async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path):
+    path = tmp_path / "log" / "stderr"
+    path.parent.mkdir(mode=0o700)
+    path.write_text("of an earlier agent\n")
+    path.chmod(0o644)
+    start = ChildStart(
+        command=(sys.executable, "-I", "-c", "import sys; sys.stderr.write('a' * 3000 + 'end\\n')"),
+        working_directory=str(tmp_path),
+        stderr_path=str(path),
+    )
+    async with started_child(start) as child:
+        await child.wait()
+        tail = child.tail_of_stderr()
+    assert tail.endswith("aaaend")
+    assert len(tail) < 1001
+    assert path.read_text().startswith("of an earlier agent\na")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
+    """The holder is a process of its own, killed without any chance to clean up."""
+    if not _process._parent_death_wrapper():
+        pytest.skip("this system has no setpriv --pdeathsig")
+    src = str(Path(_process.__file__).parents[2])
+    holder = (
+        f"import sys, anyio; sys.path.insert(0, {src!r})\n"
+        "from upthread.agents._process import ChildStart, started_child\n"
+        "async def main():\n"
+        "    idle = ('sleep', '600')\n"
+        "    start = ChildStart(command=idle, working_directory='/', stderr_path=None)\n"
+        "    async with started_child(start) as child:\n"
+        "        print(child.pid, child.started_at_ticks, flush=True)\n"
+        "        await anyio.sleep_forever()\n"
+        "anyio.run(main)\n"
+    )
+    start = ChildStart(
+        command=(sys.executable, "-c", holder), working_directory="/", stderr_path=None
+    )
+    async with started_child(start) as holding:
+        line = await holding.read_line()
+        assert line is not None
+        pid, ticks = map(int, line.split())
+        assert started_at_ticks(pid) == ticks
+        os.kill(holding.pid, signal.SIGKILL)
+        await holding.wait()
+        with anyio.fail_after(3):
+            while started_at_ticks(pid) == ticks:  # noqa: ASYNC110  # not our child
+                await anyio.sleep(0.01)
+
+
+async def test_a_left_over_agent_is_ended_only_when_it_is_the_one(tmp_path):
+    code = (
+        "import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN)\n"
+        "subprocess.Popen([sys.executable, '-I', '-c', 'import time; time.sleep(600)'],\n"
+        "                 start_new_session=True); print(flush=True); time.sleep(600)"
+    )
+    async with started_child(python(code, tmp_path)) as child:
+        await child.read_line()
+        assert not await end_process_group(child.pid, child.started_at_ticks + 1)
+        assert started_at_ticks(child.pid) == child.started_at_ticks
+        assert await end_process_group(child.pid, child.started_at_ticks)
+        assert await child.wait() == -signal.SIGKILL
+        assert not await end_process_group(child.pid, child.started_at_ticks)
+
+
+async def test_a_process_that_leads_no_group_is_never_ended():
+    assert not await end_process_group(1, started_at_ticks(1) or 0)
+    ours = os.getpid()
+    if os.getpgid(0) != ours:
+        assert not await end_process_group(ours, started_at_ticks(ours) or 0)
+
+
+@pytest.mark.parametrize("trap", ["symlink", "directory_symlink", "writable", "a_directory"])
+async def test_an_unsafe_place_for_stderr_starts_nothing(tmp_path, trap):
+    log = tmp_path / "log"
+    log.mkdir(mode=0o700)
+    path = log / "stderr"
+    if trap == "symlink":
+        path.symlink_to(tmp_path / "elsewhere")
+    elif trap == "directory_symlink":
+        (tmp_path / "link").symlink_to(log)
+        path = tmp_path / "link" / "stderr"
+    elif trap == "writable":
+        log.chmod(0o777)
+    else:
+        path.mkdir()
+    start = ChildStart(command=("cat",), working_directory="/", stderr_path=str(path))
+    with pytest.raises(ConfigError, match=r"stderr|log|link"):
+        async with started_child(start):
+            pass
+    assert not (tmp_path / "elsewhere").exists()

@@ -1,0 +1,73 @@
+"""The agents by name, and which are on this machine."""
+
+import sys
+import time
+
+import pytest
+
+from upthread.agents import registry
+from upthread.agents.registry import AGENTS, adapter_for, installed_agents
+from upthread.errors import UsageError
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_known_agent_has_an_adapter_of_its_name(agent):
+    adapter = adapter_for(agent)
+    assert adapter.agent == agent
+    assert adapter.quirk.name == agent
+
+
+def test_a_person_resumes_with_the_agents_own_command():
+    commands = {agent: adapter_for(agent).resume_command("ses_1") for agent in AGENTS}
+    assert commands == {
+        "rehearsal": None,
+        "opencode": ("opencode", "--session", "ses_1"),
+        "codex": ("codex", "resume", "ses_1"),
+        "claude-code": ("claude", "--resume", "ses_1"),
+        "gemini": None,
+    }
+
+
+def test_the_rehearsal_agent_runs_on_our_own_interpreter():
+    expected = (sys.executable, "-I", "-m", "upthread.agents.rehearsal")
+    assert adapter_for("rehearsal").command == expected
+
+
+def test_any_acp_command_line_is_split_without_a_shell():
+    adapter = adapter_for("acp:'my agent' --flag \"a b\" $HOME;rm")
+    assert adapter.command == ("my agent", "--flag", "a b", "$HOME;rm")
+    assert adapter.agent == "acp:'my agent' --flag \"a b\" $HOME;rm"
+
+
+@pytest.mark.parametrize("agent", ["copilot", "", "acp:", "acp:'half"])
+def test_an_agent_that_is_none_is_refused_with_the_cure(agent):
+    with pytest.raises(UsageError) as caught:
+        adapter_for(agent)
+    assert caught.value.hint
+
+
+def script(directory, name, body):
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.anyio
+async def test_installed_agents_are_found_with_their_versions_within_the_deadline(
+    tmp_path, monkeypatch
+):
+    script(tmp_path, "opencode", "echo 1.18.33; echo more")
+    script(tmp_path, "codex-acp", "exec sleep 60")
+    script(tmp_path, "gemini", "exit 3")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(registry, "VERSION_TIMEOUT_S", 1.0)
+    began = time.monotonic()
+    found = [(one.agent, one.version) for one in await installed_agents()]
+    assert found == [("opencode", "1.18.33"), ("codex", ""), ("gemini", "")]
+    assert time.monotonic() - began < 6
+
+
+@pytest.mark.anyio
+async def test_nothing_installed_is_an_empty_answer(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert await installed_agents() == ()

@@ -1,0 +1,69 @@
+"""Real agents for tests: found or said to be missing, isolated, ended whatever happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.acp_process import AcpProcess
+from tests.live.opencode import AGENTS, find_opencode, opencode_environment, pinned_version
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+StartOpenCode = Callable[..., AcpProcess]
+
+
+def missing(agent: str) -> None:
+    """Skip, saying so; where CI runs, an agent that is missing is a failure."""
+    message = f"{agent} IS NOT INSTALLED in {AGENTS}: run `make agents` (needs npm)"
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def opencode_binary() -> Path:
+    binary = find_opencode()
+    if binary is None:
+        missing(f"OpenCode {pinned_version()}")
+    assert binary is not None
+    return binary
+
+
+@pytest.fixture
+def model() -> Iterator[RehearsalModel]:
+    """A strict model; at the end, no history that reached it may have broken a rule."""
+    with RehearsalModel() as model:
+        yield model
+    assert model.violations == []
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small repository to work in."""
+    directory = tmp_path / "project"
+    directory.mkdir()
+    (directory / "a.txt").write_text("hello\n")
+    subprocess.run(["git", "init", "-q", str(directory)], check=True)
+    return directory
+
+
+@pytest.fixture
+def start_opencode(
+    opencode_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
+) -> Iterator[StartOpenCode]:
+    """Start `opencode acp`; every start has the same home, so sessions are found again."""
+    with ExitStack() as stack:
+
+        def start(**settings: Any) -> AcpProcess:
+            environment = opencode_environment(tmp_path / "home", model, **settings)
+            return stack.enter_context(
+                AcpProcess([str(opencode_binary), "acp"], environment=environment, cwd=project)
+            )
+
+        yield start

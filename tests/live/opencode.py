@@ -1,0 +1,122 @@
+"""The real OpenCode for tests: where its binary is, and an environment of its own to run it in.
+
+Nothing of the user's is read or written: a fresh HOME, four fresh XDG directories, no network, one
+provider, which is the rehearsal model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+AGENTS = Path(os.environ.get("UPTHREAD_TEST_AGENTS", REPOSITORY / ".agents"))
+Protocol = Literal["chat_completions", "messages"]
+PROVIDER = "rehearsal"
+SWITCHED_OFF = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
+XDG = {"CONFIG": ".config", "DATA": ".local/share", "STATE": ".local/state", "CACHE": ".cache"}
+MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+VARIANTS = ("", "-baseline", "-musl", "-baseline-musl")
+"""Builds for one platform; `-baseline` runs on processors without AVX2, `-musl` on Alpine."""
+PACKAGES: dict[Protocol, str] = {
+    "chat_completions": "@ai-sdk/openai-compatible",
+    "messages": "@ai-sdk/anthropic",
+}
+"""Both are inside OpenCode: nothing is downloaded."""
+ALLOW = {"edit": "allow", "bash": "allow", "external_directory": "allow"}
+
+
+@cache
+def find_opencode() -> Path | None:
+    """Return the first installed binary that runs on this machine, None without one.
+
+    `agents.json` is installed without install scripts, so the binary is the platform package's own.
+    """
+    machine = MACHINES.get(platform.machine().lower(), platform.machine().lower())
+    for variant in VARIANTS:
+        package = f"opencode-{platform.system().lower()}-{machine}{variant}"
+        binary = AGENTS / "node_modules" / package / "bin" / "opencode"
+        if binary.is_file() and _runs(binary):
+            return binary
+    return None
+
+
+def pinned_version() -> str:
+    """Return the version that `agents.json` asks for."""
+    pinned = json.loads((REPOSITORY / "agents.json").read_text())
+    return pinned["dependencies"]["opencode-ai"]
+
+
+def opencode_environment(
+    home: Path,
+    model: RehearsalModel,
+    *,
+    protocol: Protocol = "chat_completions",
+    permission: Mapping[str, str] | None = None,
+    more_config: Mapping[str, object] | None = None,
+) -> dict[str, str]:
+    """Return the whole environment: OpenCode sees this and nothing of ours.
+
+    The same `home` is the same OpenCode, sessions and all; `permission` is OpenCode's own setting
+    and allows edits and commands unless told otherwise.
+    """
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb"}
+    for name, below in XDG.items():
+        directory = home / below
+        directory.mkdir(parents=True, exist_ok=True)
+        environment[f"XDG_{name}_HOME"] = str(directory)
+    for name in SWITCHED_OFF:
+        environment[f"OPENCODE_DISABLE_{name}"] = "1"
+    config = {
+        **_config(model, protocol),
+        "permission": dict(permission or ALLOW),
+        **(more_config or {}),
+    }
+    environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(config)
+    return environment
+
+
+def _config(model: RehearsalModel, protocol: Protocol) -> dict[str, object]:
+    provider = {
+        "npm": PACKAGES[protocol],
+        "name": "Rehearsal",
+        "options": {"baseURL": model.openai_base_url, "apiKey": "none"},
+        "models": {
+            MODEL_ID: {
+                "name": "Rehearsal",
+                "reasoning": True,
+                "limit": {"context": 100_000, "output": 4_000},
+            }
+        },
+    }
+    return {
+        "provider": {PROVIDER: provider},
+        "enabled_providers": [PROVIDER],
+        "model": f"{PROVIDER}/{MODEL_ID}",
+        "small_model": f"{PROVIDER}/{MODEL_ID}",
+        "autoupdate": False,
+        "share": "disabled",
+    }
+
+
+def _runs(binary: Path) -> bool:
+    try:
+        asked = subprocess.run(
+            [binary, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        )
+    except OSError:
+        return False
+    return asked.returncode == 0 and asked.stdout.strip() == pinned_version()

@@ -1,0 +1,390 @@
+"""SQLite does what the model does: the same writes accepted, refused and read back."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from upthread.core.commands import (
+    EndLink,
+    EnqueueTransition,
+    OpenConversation,
+    OpenLink,
+    OpenRun,
+    OpenTurn,
+    OpenWorkstream,
+    RecordDecision,
+    RecordParts,
+    RecordProject,
+    RecordQuarantine,
+    RecordRunEvent,
+    RecordTurnEvent,
+)
+from upthread.core.events import PromptSent, QuestionAnswered, TurnEnded
+from upthread.core.types import (
+    Conversation,
+    ConversationKey,
+    Durability,
+    ErasedPart,
+    Fence,
+    Holder,
+    Link,
+    Outcome,
+    ProjectIdentity,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    UnknownPart,
+)
+from upthread.errors import UpthreadError
+from upthread.store.memory import MemoryStore
+from upthread.store.sqlite import SqliteStore
+
+# Few names, so that writes meet; odd ones among them.
+PROJECTS = ["prj_a", "prj_b"]
+WORKSTREAMS = ["spec-42", "\0'\ud800"]
+BASE_NAMES = ["Kael", "Lyra"]
+CONVERSATIONS = ["con_0", "con_1", "con_2", "con_\ud800"]
+TURNS = ["trn_0", "trn_1"]
+RUNS = ["run_0", "run_1"]
+SESSIONS = ["ses_a", "ses_b", "\ud83d\ude00"]
+LEASES = ["one", "two"]
+TEXTS = ["", "a", "a\0b", "\ud800", "\U0001f600", "e\u0301"]
+
+projects, workstreams = st.sampled_from(PROJECTS), st.sampled_from(WORKSTREAMS)
+base_names, conversations = st.sampled_from(BASE_NAMES), st.sampled_from(CONVERSATIONS)
+turns, runs = st.sampled_from(TURNS), st.sampled_from(RUNS)
+sessions, texts = st.sampled_from(SESSIONS), st.sampled_from(TEXTS)
+times = st.integers(0, 2)
+durabilities = st.sampled_from(Durability)
+offsets = st.sampled_from([0, 0, 0, 0, 0, -1, 1])
+"""Where a numbered write goes, seen from the next free place."""
+
+values = st.recursive(
+    st.none() | st.integers(-3, 3) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+parts = st.one_of(
+    st.builds(TextPart, text=texts),
+    st.builds(ToolCallPart, call_id=texts, title=texts, tool_kind=texts, arguments=values),
+    st.builds(UnknownPart, kind=texts, raw=values),
+    st.builds(ErasedPart, kind=st.just("text")),
+)
+keys = st.builds(
+    ConversationKey,
+    project_id=projects,
+    workstream=workstreams,
+    role=st.just("planner"),
+    slot=st.sampled_from([1, 1, 2, 0]),
+)
+holders = st.builds(
+    Holder, host=texts, boot_id=texts, pid=st.integers(1, 3), started_at_ticks=times, doing=texts
+)
+identities = st.builds(
+    ProjectIdentity, path=texts, root_commit=st.none() | texts, remote=st.none() | texts
+)
+plain_writes = st.one_of(
+    st.builds(RecordProject, project_id=projects, identity=identities),
+    st.builds(
+        OpenWorkstream,
+        project_id=projects,
+        workstream=workstreams,
+        base_name=base_names,
+        opened_at_ms=times,
+    ),
+    st.builds(
+        OpenConversation,
+        conversation=st.builds(
+            Conversation,
+            conversation_id=conversations,
+            key=keys,
+            generation=st.integers(1, 2),
+            base_name=base_names,
+            opened_at_ms=times,
+            parent_conversation_id=st.none() | conversations,
+            parent_call_id=st.none() | texts,
+        ),
+    ),
+    st.builds(
+        EndLink,
+        conversation_id=conversations,
+        seq=st.integers(1, 2),
+        ended_because=texts,
+        ended_at_ms=times,
+    ),
+    st.builds(
+        OpenTurn,
+        turn_id=turns,
+        conversation_id=conversations,
+        opened_at_ms=times,
+        run_id=st.none() | runs,
+    ),
+    st.builds(
+        OpenRun, run_id=runs, project_id=projects, workstream=workstreams, opened_at_ms=times
+    ),
+    st.builds(
+        EnqueueTransition,
+        run_id=runs,
+        run_seq=st.integers(-1, 2),
+        due_at_ms=times,
+        durability=durabilities,
+    ),
+    st.builds(
+        RecordQuarantine,
+        turn_id=turns,
+        ordinal=times,
+        reason=texts,
+        raw=values,
+        recorded_at_ms=times,
+    ),
+    st.builds(
+        RecordDecision,
+        conversation_id=conversations,
+        decision=texts,
+        reasons=st.lists(texts, max_size=2).map(tuple),
+        inputs=values,
+        decided_at_ms=times,
+    ),
+)
+
+
+class SqliteAgainstMemory(RuleBasedStateMachine):
+    """Both stores, side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="upthread-machine-"))
+        self.sqlite = SqliteStore(self.directory / "store.db")
+        self.model = MemoryStore()
+
+    def teardown(self):
+        self.sqlite.close()
+        shutil.rmtree(self.directory)
+
+    def both(self, call):
+        """Do the same to both; they return the same or raise the same kind of error."""
+        outcomes = []
+        for store in (self.model, self.sqlite):
+            try:
+                outcomes.append(call(store))
+            except UpthreadError as error:
+                outcomes.append(type(error))
+        assert outcomes[0] == outcomes[1]
+        return outcomes[0]
+
+    @initialize()
+    def open_something(self):
+        """Begin with what most writes need, so that most of them succeed."""
+        opened = [
+            Conversation(
+                conversation_id=name,
+                key=ConversationKey(
+                    project_id="prj_a", workstream="spec-42", role="planner", slot=slot
+                ),
+                generation=generation,
+                base_name="Kael",
+                opened_at_ms=0,
+            )
+            for name, slot, generation in (("con_0", 1, 2), ("con_1", 1, 1), ("con_2", 2, 1))
+        ]
+        home = [
+            OpenWorkstream(
+                project_id="prj_a", workstream="spec-42", base_name="Kael", opened_at_ms=0
+            ),
+            *(OpenConversation(conversation=each) for each in opened),
+            OpenTurn(turn_id="trn_0", conversation_id="con_0", opened_at_ms=0),
+            OpenRun(run_id="run_0", project_id="prj_a", workstream="spec-42", opened_at_ms=0),
+        ]
+        assert self.both(lambda store: store.commit(home)) is None
+
+    @rule(batch=st.lists(plain_writes, min_size=1, max_size=4), twice=st.booleans())
+    def commit(self, batch, twice):
+        first = self.both(lambda store: store.commit(batch))
+        if twice:
+            assert self.both(lambda store: store.commit(batch)) == first
+
+    @rule(
+        owner=conversations,
+        offset=offsets,
+        turn=turns,
+        said=st.lists(st.lists(parts, max_size=3), min_size=1, max_size=3),
+        speaker=st.sampled_from(Speaker),
+        upstream=st.none() | sessions,
+        at_ms=times,
+        durability=durabilities,
+    )
+    def speak(  # Hypothesis calls it by name
+        self, owner, offset, turn, said, speaker, upstream, at_ms, durability
+    ):
+        first = self.model.message_count(owner) + 1 + offset
+        batch = [
+            RecordParts(
+                conversation_id=owner,
+                seq=first + number,
+                first_ordinal=0,
+                speaker=speaker,
+                turn_id=turn,
+                upstream_session_id=upstream,
+                recorded_at_ms=at_ms,
+                parts=tuple(pieces),
+                durability=durability,
+            )
+            for number, pieces in enumerate(said)
+        ]
+        self.both(lambda store: store.commit(batch))
+
+    @rule(owner=conversations, offset=offsets, more=st.lists(parts, max_size=2))
+    def continue_message(self, owner, offset, more):
+        found = self.model.messages(owner, newest=1)
+        if not found:
+            return
+        last = found[0]
+        write = RecordParts(
+            conversation_id=owner,
+            seq=last.seq,
+            first_ordinal=len(last.parts) + offset,
+            speaker=last.speaker,
+            turn_id=last.turn_id,
+            upstream_session_id=last.upstream_session_id,
+            recorded_at_ms=last.recorded_at_ms,
+            parts=tuple(more),
+        )
+        self.both(lambda store: store.commit([write]))
+
+    @rule(
+        owner=conversations,
+        offset=offsets,
+        upstream=sessions,
+        because=texts,
+        ended=st.none() | texts,
+    )
+    def link(self, owner, offset, upstream, because, ended):
+        link = Link(
+            conversation_id=owner,
+            seq=len(self.model.links(owner)) + 1 + offset,
+            upstream_session_id=upstream,
+            agent="rehearsal",
+            agent_version="1",
+            working_directory=because,
+            opened_because=because,
+            opened_at_ms=1,
+            ended_because=ended,
+            ended_at_ms=None if ended is None else 2,
+        )
+        self.both(lambda store: store.commit([OpenLink(link=link)]))
+
+    @rule(turn=turns, offset=offsets, report=values, durability=durabilities)
+    def turn_event(self, turn, offset, report, durability):
+        seq = len(self.model.turn_events(turn)) + 1 + offset
+        event = (
+            TurnEnded(outcome=Outcome.OK, report=report)
+            if report
+            else PromptSent(prompt_seq=1, prompts_before=0)
+        )
+        write = RecordTurnEvent(
+            turn_id=turn, seq=seq, event=event, recorded_at_ms=1, durability=durability
+        )
+        self.both(lambda store: store.commit([write]))
+
+    @rule(run=runs, offset=offsets, text=texts, due=st.none() | times)
+    def run_event(self, run, offset, text, due):
+        seq = len(self.model.run_events(run)) + 1 + offset
+        event = QuestionAnswered(question_id="q", text=text)
+        batch = [RecordRunEvent(run_id=run, seq=seq, event=event, recorded_at_ms=1)]
+        if due is not None:
+            batch.append(EnqueueTransition(run_id=run, run_seq=seq, due_at_ms=due))
+        self.both(lambda store: store.commit(batch))
+
+    @rule(name=st.sampled_from(LEASES), holder=holders, has_seen=st.booleans())
+    def acquire(self, name, holder, has_seen):
+        seen = self.model.lease(name) if has_seen else None
+        self.both(lambda store: store.acquire_lease(name, holder, seen=seen))
+
+    @rule(
+        name=st.sampled_from(LEASES),
+        token=st.integers(1, 4),
+        move=st.sampled_from(["heartbeat", "release_lease"]),
+    )
+    def move_lease(self, name, token, move):
+        self.both(lambda store: getattr(store, move)(Fence(name=name, token=token)))
+
+    @rule(name=st.sampled_from(LEASES), token=st.integers(1, 4), write=plain_writes)
+    def commit_fenced(self, name, token, write):
+        self.both(lambda store: store.commit([write], fences=[Fence(name=name, token=token)]))
+
+    @rule()
+    def reopen(self):
+        self.sqlite.close()
+        self.sqlite = SqliteStore(self.directory / "store.db")
+
+    @rule(owner=conversations, after_seq=st.integers(0, 6), newest=st.none() | st.integers(0, 6))
+    def read_some(self, owner, after_seq, newest):
+        self.both(lambda store: store.messages(owner, after_seq=after_seq, newest=newest))
+        self.both(lambda store: store.message(owner, after_seq))
+        self.both(lambda store: store.turns(owner, newest=newest))
+
+    @invariant()
+    def they_hold_the_same(self):
+        self.both(everything)
+        assert all(self.sqlite.verify(each) is None for each in CONVERSATIONS)
+
+
+def everything(store):
+    """All a store can tell about the few names there are."""
+    addresses = [(project, name) for project in PROJECTS for name in WORKSTREAMS]
+    return (
+        [store.workstreams(each) for each in PROJECTS],
+        [store.conversations(*each) for each in addresses],
+        [store.workstream(*each) for each in addresses],
+        [store.runs(*each) for each in addresses],
+        [
+            store.resolve(
+                ConversationKey(project_id=project, workstream=name, role="planner", slot=slot)
+            )
+            for project, name in addresses
+            for slot in (0, 1, 2)
+        ],
+        [store.projects(ProjectIdentity(path=text, root_commit="a")) for text in TEXTS],
+        [store.link_owner(each) for each in SESSIONS],
+        [store.conversation(each) for each in CONVERSATIONS],
+        [store.links(each) for each in CONVERSATIONS],
+        [store.messages(each) for each in CONVERSATIONS],
+        [store.message_count(each) for each in CONVERSATIONS],
+        [store.turn_count(each) for each in CONVERSATIONS],
+        [store.refusals(each) for each in CONVERSATIONS],
+        [store.turn_events(each) for each in TURNS],
+        [store.quarantined(each) for each in TURNS],
+        [store.run_events(each) for each in RUNS],
+        [store.pending_transitions(due_before_ms=each) for each in range(3)],
+        [store.lease(each) for each in LEASES],
+    )
+
+
+class TestSqliteAgainstMemory(SqliteAgainstMemory.TestCase):
+    """The short version."""
+
+    settings = settings(
+        max_examples=40,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.mark.soak
+class TestSqliteAgainstMemoryForLong(SqliteAgainstMemory.TestCase):
+    """Fifty thousand steps and more."""
+
+    settings = settings(
+        max_examples=1_000,
+        stateful_step_count=60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )

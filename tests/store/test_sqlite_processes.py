@@ -1,0 +1,143 @@
+"""Real processes on one SQLite store: first opening, many writers, sudden death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import apsw
+import pytest
+
+from upthread.core.types import ConversationId
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION
+
+PROCESSES = 8
+
+WRITER = """
+import sys
+from pathlib import Path
+from upthread.core.commands import OpenConversation
+from upthread.core.types import ConversationId, Durability, TextPart, TurnId
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.store_conformance import samples
+
+path, number, messages, size = Path(sys.argv[1]), *map(int, sys.argv[2:])
+owner, turn = ConversationId(f"con_{number}"), TurnId(f"trn_{number}")
+print("ready", flush=True)
+sys.stdin.readline()
+store = SqliteStore(path)
+new = samples.conversation(owner, key=samples.sibling_key(number + 1))
+store.commit([samples.workstream(), OpenConversation(conversation=new)])
+store.commit([samples.turn(turn, owner=owner)])
+for seq in range(store.message_count(owner) + 1, messages + 1):
+    text = TextPart(text=f"{seq} " + "x" * size)
+    durability = Durability.SYNCED if seq % 8 == 0 else Durability.PROCESS
+    store.commit([samples.said(seq, text, owner=owner, turn_id=turn, durability=durability)])
+    print(seq, flush=True)
+"""
+
+
+def start(path, number, *, messages, size=100):
+    command = [sys.executable, "-c", WRITER, str(path), str(number), str(messages), str(size)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def start_together(path, *, messages):
+    """Start all, wait until each has imported what it needs, and let them go at once."""
+    writers = [start(path, number, messages=messages) for number in range(PROCESSES)]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    return writers
+
+
+def finish(writers):
+    for writer in writers:
+        _, errors = writer.communicate(timeout=60)
+        assert writer.returncode == 0, errors
+
+
+def check_all(path, *, messages):
+    store = SqliteStore(path)
+    for number in range(PROCESSES):
+        owner = ConversationId(f"con_{number}")
+        found = store.messages(owner)
+        assert [message.seq for message in found] == list(range(1, messages + 1))
+        assert [message.text.split()[0] for message in found] == [
+            str(seq) for seq in range(1, messages + 1)
+        ]
+        assert store.verify(owner) is None
+    store.close()
+    connection = apsw.Connection(str(path))
+    assert connection.pragma("integrity_check") == "ok"
+    connection.close()
+
+
+@pytest.mark.parametrize("number_of_round", range(3))
+def test_eight_processes_open_a_store_that_is_not_there_yet(tmp_path, number_of_round):
+    path = tmp_path / "state" / f"{number_of_round}.db"
+    finish(start_together(path, messages=1))
+    check_all(path, messages=1)
+
+
+def test_eight_writers_lose_nothing_and_leave_no_gap(tmp_path):
+    path = tmp_path / "store.db"
+    finish(start_together(path, messages=150))
+    check_all(path, messages=150)
+
+
+@pytest.mark.soak
+def test_eight_processes_open_a_store_that_is_not_there_yet_many_times(tmp_path):
+    for number in range(200):
+        finish(start_together(tmp_path / f"{number}.db", messages=1))
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.03, 0.1, 0.2])
+def test_everything_acknowledged_survives_a_kill(tmp_path, delay_s):
+    path = tmp_path / "store.db"
+    writer = start(path, 0, messages=1_000_000, size=3_000)
+    writer.stdout.readline()
+    writer.stdin.write("go\n")
+    writer.stdin.flush()
+    acknowledged = int(writer.stdout.readline())
+    time.sleep(delay_s)
+    os.kill(writer.pid, signal.SIGKILL)
+    output, _ = writer.communicate(timeout=60)
+    lines = output.split("\n")[:-1]  # what comes after the last line break was never said
+    acknowledged = int(lines[-1]) if lines else acknowledged
+    store = SqliteStore(path)
+    owner = ConversationId("con_0")
+    kept = store.message_count(owner)
+    assert acknowledged <= kept <= acknowledged + 1
+    assert len(store.messages(owner)) == kept
+    assert store.verify(owner) is None
+    store.close()
+
+
+def test_a_killed_writer_does_not_hold_up_the_next(tmp_path):
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    store.commit(samples.home())
+    hold = (
+        "import apsw, sys; connection = apsw.Connection(sys.argv[1]);"
+        "connection.execute('BEGIN IMMEDIATE; UPDATE sync_mark SET touched = 9');"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout.readline() == b"held\n"
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.communicate()
+    store.commit([samples.said(1)])
+    assert store.message_count(CONVERSATION) == 1
+    store.close()

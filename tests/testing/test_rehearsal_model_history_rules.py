@@ -1,0 +1,311 @@
+"""Each rule with a history that breaks it and one that keeps it; and valid histories stay valid."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.testing.rehearsal_model.history_rules import (
+    CHAT_COMPLETIONS_RULES,
+    MESSAGES_RULES,
+    apply_rules,
+    sign_thinking,
+)
+
+USER = {"role": "user", "content": "hi"}
+REPLY = {"role": "assistant", "content": "hello"}
+
+
+def call(id_="c1", name="read", arguments="{}"):
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def calls(*made: object, content=None):
+    return {"role": "assistant", "content": content, "tool_calls": list(made)}
+
+
+def answer(id_="c1"):
+    return {"role": "tool", "tool_call_id": id_, "content": "ok"}
+
+
+def use(id_="t1", **more):
+    return {"type": "tool_use", "id": id_, "name": "read", "input": {}, **more}
+
+
+def result(id_="t1"):
+    return {"type": "tool_result", "tool_use_id": id_, "content": "ok"}
+
+
+def text(words="hello"):
+    return {"type": "text", "text": words}
+
+
+def thought(words="hm", signature=None):
+    signature = sign_thinking(words) if signature is None else signature
+    return {"type": "thinking", "thinking": words, "signature": signature}
+
+
+def assistant(*blocks: object):
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def user(*blocks: object):
+    return {"role": "user", "content": list(blocks)}
+
+
+def image(kind):
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": ""}}
+
+
+def picture(url):
+    return user({"type": "image_url", "image_url": {"url": url}})
+
+
+SERVER_USE = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+SERVER_RESULT = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+
+CHAT_EXAMPLES = {
+    # rule: (position of the fault, messages that break it, messages that keep it)
+    "there_is_a_message": (None, [], [USER]),
+    "text_is_unicode": (0, [{"role": "user", "content": "a\ud83dz"}], [USER]),
+    "roles_are_known": (0, [{"role": "robot", "content": "x"}], [USER, REPLY]),
+    "each_call_is_answered_next": (
+        1,
+        [USER, calls(call("c1"), call("c2")), answer("c1"), USER, answer("c2")],
+        [USER, calls(call("c1"), call("c2")), answer("c2"), answer("c1"), USER],
+    ),
+    "each_answer_has_its_call": (
+        2,
+        [USER, REPLY, answer("c1")],
+        [USER, calls(call("c1")), answer("c1")],
+    ),
+    "each_call_is_answered_once": (
+        3,
+        [USER, calls(call("c1")), answer("c1"), answer("c1")],
+        [USER, calls(call("c1")), answer("c1"), calls(call("c1")), answer("c1")],
+    ),
+    "call_ids_differ": (
+        1,
+        [USER, calls(call("c1"), call("c1")), answer("c1")],
+        [USER, calls(call("c1"), call("c2")), answer("c1"), answer("c2")],
+    ),
+    "arguments_are_json_text": (
+        1,
+        [USER, calls(call(arguments={"a": 1})), answer()],
+        [USER, calls(call(arguments='{"a": 1}')), answer()],
+    ),
+    "names_match_the_pattern": (
+        1,
+        [USER, calls(call(name="read file")), answer()],
+        [USER, calls(call(name="x" * 64)), answer()],
+    ),
+    "content_is_null_only_with_calls": (
+        1,
+        [USER, {"role": "assistant", "content": None}],
+        [USER, calls(call(), content=None), answer()],
+    ),
+    "images_have_a_known_type": (
+        0,
+        [picture("data:image/bmp;base64,AA")],
+        [picture("data:image/png;base64,AA"), picture("https://example.org/a.bmp")],
+    ),
+}
+
+MESSAGES_EXAMPLES = {
+    "there_is_a_message": (None, [], [USER]),
+    "text_is_unicode": (0, [{"role": "user", "content": "a\udc00"}], [USER]),
+    "roles_are_user_and_assistant": (1, [USER, {"role": "system", "content": "x"}], [USER, REPLY]),
+    "first_message_is_the_users": (0, [REPLY, USER], [USER, REPLY]),
+    "tool_results_come_first": (
+        2,
+        [USER, assistant(use()), user(text(), result())],
+        [USER, assistant(use()), user(result(), text())],
+    ),
+    "each_tool_use_is_answered_next": (
+        1,
+        [USER, assistant(use("t1"), use("t2")), user(result("t1")), REPLY],
+        [USER, assistant(use("t1"), use("t2")), user(result("t2")), user(result("t1")), USER],
+    ),
+    "each_tool_result_has_its_use": (
+        4,
+        [USER, assistant(use("t1")), user(result("t1")), REPLY, user(result("t1"))],
+        [USER, assistant(use("t1")), user(result("t1")), REPLY, USER],
+    ),
+    "each_tool_use_is_answered_once": (
+        2,
+        [USER, assistant(use()), user(result(), result())],
+        [USER, assistant(use()), user(result())],
+    ),
+    "tool_use_ids_are_unique": (
+        3,
+        [USER, assistant(use()), user(result()), assistant(use()), user(result())],
+        [USER, assistant(use()), user(result()), assistant(use("t2")), user(result("t2"))],
+    ),
+    "tool_use_ids_match_the_pattern": (
+        1,
+        [USER, assistant(use("t:1")), user(result("t:1"))],
+        [USER, assistant(use("t-1_A")), user(result("t-1_A"))],
+    ),
+    "tool_input_is_an_object": (
+        1,
+        [USER, assistant(use(input="{}")), user(result())],
+        [USER, assistant(use(input={"a": 1})), user(result())],
+    ),
+    "text_is_not_empty": (1, [USER, assistant(text("")), USER], [USER, assistant(text()), USER]),
+    "content_is_not_empty": (1, [USER, assistant(), USER], [USER, assistant()]),
+    "final_answer_has_no_trailing_space": (
+        1,
+        [USER, assistant(text("so "))],
+        [USER, assistant(text("so ")), USER, assistant(text("so"))],
+    ),
+    "thinking_is_signed_and_unchanged": (
+        1,
+        [USER, assistant(thought("hm", signature="rehearsal-other"), text()), USER],
+        [USER, assistant(thought("hm"), text()), USER],
+    ),
+    "thinking_comes_before_tool_use": (
+        1,
+        [USER, assistant(use(), thought()), user(result())],
+        [USER, assistant(thought(), use()), user(result())],
+    ),
+    "server_tool_pairs_stay_together": (
+        1,
+        [USER, assistant(SERVER_USE, text()), USER],
+        [USER, assistant(SERVER_USE, SERVER_RESULT, text()), USER],
+    ),
+    "images_have_a_known_type": (0, [user(image("image/bmp"))], [user(image("image/png"))]),
+}
+TOOLS = [{"name": "read"}]
+
+
+def rules_broken(rules, body):
+    return [(found.rule, found.message_index) for found in apply_rules(rules, body)]
+
+
+@pytest.mark.parametrize("rule", CHAT_EXAMPLES)
+def test_a_chat_rule_finds_its_fault_and_passes_what_is_right(rule):
+    index, broken, kept = CHAT_EXAMPLES[rule]
+    assert (rule, index) in rules_broken(CHAT_COMPLETIONS_RULES, {"messages": broken})
+    assert rules_broken(CHAT_COMPLETIONS_RULES, {"messages": kept}) == []
+
+
+@pytest.mark.parametrize("rule", MESSAGES_EXAMPLES)
+def test_a_messages_rule_finds_its_fault_and_passes_what_is_right(rule):
+    index, broken, kept = MESSAGES_EXAMPLES[rule]
+    assert (rule, index) in rules_broken(MESSAGES_RULES, {"messages": broken, "tools": TOOLS})
+    assert rules_broken(MESSAGES_RULES, {"messages": kept, "tools": TOOLS}) == []
+
+
+def test_tools_must_be_offered_where_the_history_uses_them():
+    body = {"messages": [USER, assistant(use()), user(result())]}
+    assert rules_broken(MESSAGES_RULES, body) == [("tools_are_offered_where_used", None)]
+
+
+@pytest.mark.parametrize("kind", ["enabled", "adaptive"])
+def test_with_thinking_no_answer_may_be_begun(kind):
+    body = {"messages": [USER, REPLY], "thinking": {"type": kind}}
+    assert rules_broken(MESSAGES_RULES, body) == [("no_begun_answer_with_thinking", 1)]
+    assert rules_broken(MESSAGES_RULES, {**body, "thinking": {"type": "disabled"}}) == []
+
+
+def test_arguments_cut_off_in_a_stream_are_found():
+    body = {"messages": [USER, calls(call(arguments='{"path": "a')), answer()]}
+    assert rules_broken(CHAT_COMPLETIONS_RULES, body) == [("arguments_are_json_text", 1)]
+
+
+def test_a_call_at_the_very_end_is_unanswered_in_both_protocols():
+    chat = {"messages": [USER, calls(call())]}
+    assert rules_broken(CHAT_COMPLETIONS_RULES, chat) == [("each_call_is_answered_next", 1)]
+    body = {"messages": [USER, assistant(use())], "tools": TOOLS}
+    assert rules_broken(MESSAGES_RULES, body) == [("each_tool_use_is_answered_next", 1)]
+
+
+def test_every_rule_has_an_example():
+    chat = {rule.__name__ for rule in CHAT_COMPLETIONS_RULES}
+    apart = {"tools_are_offered_where_used", "no_begun_answer_with_thinking"}
+    assert chat == set(CHAT_EXAMPLES)
+    assert {rule.__name__ for rule in MESSAGES_RULES} == set(MESSAGES_EXAMPLES) | apart
+    assert all(rule.__doc__ for rule in (*CHAT_COMPLETIONS_RULES, *MESSAGES_RULES))
+
+
+TOOL_BLOCKS = ("tool_use", "tool_result")
+WORDS = st.text('aß漢🙂 \n\x00"{}[]', min_size=1, max_size=20).filter(str.strip)
+ARGUMENTS = st.dictionaries(WORDS, st.one_of(WORDS, st.integers()), max_size=2)
+
+
+@st.composite
+def dialogues(draw):
+    """Turns as (user's words, rounds of calls by argument, whether it thought, answer's words)."""
+    rounds = st.lists(st.lists(ARGUMENTS, min_size=1, max_size=3), max_size=3)
+    turn = st.tuples(WORDS, rounds, st.booleans(), WORDS)
+    return draw(st.lists(turn, min_size=1, max_size=5)), draw(WORDS)
+
+
+def as_chat(dialogue):
+    turns, question = dialogue
+    messages, number = [{"role": "system", "content": "be brief"}], 0
+    for words, rounds, _thought, reply in turns:
+        messages.append({"role": "user", "content": words})
+        for arguments in rounds:
+            ids = [f"c{number + place}" for place in range(len(arguments))]
+            number += len(ids)
+            made = [call(i, arguments=json.dumps(a)) for i, a in zip(ids, arguments, strict=True)]
+            messages.append(calls(*made))
+            messages += [answer(id_) for id_ in reversed(ids)]
+        messages.append({"role": "assistant", "content": reply})
+    return {"messages": [*messages, {"role": "user", "content": question}]}
+
+
+def as_anthropic(dialogue):
+    turns, question = dialogue
+    messages, number = [], 0
+    for words, rounds, is_thoughtful, reply in turns:
+        messages.append(user(text(words)))
+        for arguments in rounds:
+            ids = [f"t{number + place}" for place in range(len(arguments))]
+            number += len(ids)
+            uses = [use(i, input=a) for i, a in zip(ids, arguments, strict=True)]
+            messages.append(assistant(*([thought(words)] if is_thoughtful else []), *uses))
+            messages.append(user(*(result(id_) for id_ in reversed(ids)), text(words)))
+        messages.append(assistant(text(reply)))
+    return {"messages": [*messages, user(text(question))], "tools": TOOLS}
+
+
+@given(dialogues())
+def test_a_valid_history_is_valid_in_both_protocols(dialogue):
+    assert apply_rules(CHAT_COMPLETIONS_RULES, as_chat(dialogue)) == ()
+    assert apply_rules(MESSAGES_RULES, as_anthropic(dialogue)) == ()
+
+
+@given(dialogues(), st.data())
+def test_a_history_that_lost_one_tool_message_is_never_valid(dialogue, data):
+    for rules, body, is_tool in (
+        (CHAT_COMPLETIONS_RULES, as_chat(dialogue), lambda m: m["role"] == "tool"),
+        (MESSAGES_RULES, as_anthropic(dialogue), lambda m: m["content"][0]["type"] in TOOL_BLOCKS),
+    ):
+        places = [place for place, m in enumerate(body["messages"]) if is_tool(m)]
+        if places:
+            cut = copy.deepcopy(body)
+            del cut["messages"][data.draw(st.sampled_from(places))]
+            assert apply_rules(rules, cut) != ()
+
+
+KEYS = st.sampled_from(
+    ["role", "content", "type", "text", "id", "tool_calls", "function", "input", "tool_use_id"]
+)
+TEXTS = ["", " ", "user", "assistant", "tool", "tool_use", "tool_result", "thinking", "text", "{"]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(TEXTS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["messages", "tools", "thinking"]), JSON, max_size=3))
+def test_no_shape_of_body_breaks_a_rule(body):
+    apply_rules(CHAT_COMPLETIONS_RULES, body)
+    apply_rules(MESSAGES_RULES, body)

@@ -1,0 +1,163 @@
+"""Both protocols, whole and streamed: the frames are what the providers' own clients expect."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from tests.testing.plain_client import CHAT, MESSAGES, anthropic, chat, post
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+CALL = '[[CALL write {"path": "a", "text": "]] [[SAY x]]"}]]'
+ARGUMENTS = {"path": "a", "text": "]] [[SAY x]]"}
+LONG = "word " * 40
+
+
+@pytest.fixture(scope="module")
+def model():
+    with RehearsalModel() as model:
+        yield model
+
+
+def test_chat_answers_whole(model):
+    answer = post(model.base_url, CHAT, chat("[[THINK hm]] [[SAY hello]]")).json
+    choice = answer["choices"][0]
+    assert answer["object"] == "chat.completion"
+    assert choice["message"]["content"] == "hello"
+    assert choice["message"]["reasoning_content"] == "hm"
+    assert "tool_calls" not in choice["message"]
+    assert choice["finish_reason"] == "stop"
+    usage = answer["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+
+
+def test_chat_calls_a_tool_whole(model):
+    choice = post(model.base_url, CHAT, chat(CALL)).json["choices"][0]
+    (call,) = choice["message"]["tool_calls"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] is None
+    assert (call["type"], call["function"]["name"]) == ("function", "write")
+    assert json.loads(call["function"]["arguments"]) == ARGUMENTS
+
+
+def test_chat_streams_text_in_chunks_and_ends_with_done(model):
+    body = chat(f"[[THINK hm]] [[SAY {LONG}]]", stream=True, stream_options={"include_usage": True})
+    answer = post(model.base_url, CHAT, body)
+    frames = [data for _name, data in answer.events]
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert frames[-1] == "[DONE]"
+    assert frames[-2]["choices"] == []
+    assert frames[-2]["usage"]["completion_tokens"] > 1
+    deltas = [frame["choices"][0]["delta"] for frame in frames[:-2]]
+    texts = [delta["content"] for delta in deltas if "content" in delta]
+    assert deltas[0] == {"role": "assistant", "content": ""}
+    assert [d["reasoning_content"] for d in deltas if "reasoning_content" in d] == ["hm"]
+    assert "".join(texts) == LONG
+    assert len(texts) > 3
+    assert [frame["choices"][0]["finish_reason"] for frame in frames[:-2]][-1] == "stop"
+    assert len({frame["id"] for frame in frames[:-1]}) == 1
+
+
+def test_chat_streams_no_usage_unasked(model):
+    frames = [data for _, data in post(model.base_url, CHAT, chat("x", stream=True)).events]
+    assert all(frame["choices"] for frame in frames[:-1])
+
+
+def test_chat_streams_a_tool_call_by_index(model):
+    frames = [data for _, data in post(model.base_url, CHAT, chat(CALL, stream=True)).events]
+    parts = [
+        part for frame in frames[:-1] for part in frame["choices"][0]["delta"].get("tool_calls", [])
+    ]
+    assert {part["index"] for part in parts} == {0}
+    assert parts[0]["function"] == {"name": "write", "arguments": ""}
+    assert parts[0]["id"]
+    assert all("id" not in part for part in parts[1:])
+    assert json.loads("".join(part["function"]["arguments"] for part in parts)) == ARGUMENTS
+    assert frames[-2]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_messages_answers_whole(model):
+    answer = post(model.base_url, MESSAGES, anthropic("[[SAY hello]]")).json
+    assert (answer["type"], answer["role"]) == ("message", "assistant")
+    assert answer["content"] == [{"type": "text", "text": "hello"}]
+    assert answer["stop_reason"] == "end_turn"
+    assert answer["usage"]["output_tokens"] >= 1
+
+
+def test_messages_calls_a_tool_whole(model):
+    answer = post(model.base_url, f"{MESSAGES}?beta=true", anthropic(CALL)).json
+    (block,) = answer["content"]
+    assert (block["type"], block["name"], block["input"]) == ("tool_use", "write", ARGUMENTS)
+    assert answer["stop_reason"] == "tool_use"
+
+
+def test_messages_streams_named_events_in_order(model):
+    body = anthropic(f"[[THINK hm]] [[SAY {LONG}]]", stream=True)
+    events = post(model.base_url, MESSAGES, body).events
+    names = [name for name, _ in events]
+    assert all(data["type"] == name for name, data in events)
+    assert (names[0], names[-2], names[-1]) == ("message_start", "message_delta", "message_stop")
+    assert events[0][1]["message"]["content"] == []
+    blocks = [data for name, data in events if name == "content_block_start"]
+    assert [(b["index"], b["content_block"]["type"]) for b in blocks] == [
+        (0, "thinking"),
+        (1, "text"),
+    ]
+    deltas = [data["delta"] for name, data in events if name == "content_block_delta"]
+    assert "".join(d["text"] for d in deltas if d["type"] == "text_delta") == LONG
+    assert [d["type"] for d in deltas][:2] == ["thinking_delta", "signature_delta"]
+    assert names.count("content_block_stop") == 2
+    assert events[-2][1]["delta"]["stop_reason"] == "end_turn"
+
+
+def test_messages_streams_a_tool_use_as_partial_json(model):
+    events = post(model.base_url, MESSAGES, anthropic(CALL, stream=True)).events
+    start = next(data for name, data in events if name == "content_block_start")
+    partial = [
+        data["delta"]["partial_json"] for name, data in events if name == "content_block_delta"
+    ]
+    assert start["content_block"]["input"] == {}
+    assert json.loads("".join(partial)) == ARGUMENTS
+    assert events[-2][1]["delta"]["stop_reason"] == "tool_use"
+
+
+def test_an_empty_reply_is_empty_in_both_protocols(model):
+    assert post(model.base_url, CHAT, chat("[[SAY]]")).json["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "",
+    }
+    assert post(model.base_url, MESSAGES, anthropic("[[SAY]]")).json["content"] == []
+
+
+def test_pace_stretches_a_stream(model):
+    started = time.monotonic()
+    answer = post(model.base_url, CHAT, chat(f"[[PACE 0.05]] [[SAY {LONG}]]", stream=True))
+    assert time.monotonic() - started >= 0.05 * len(answer.events)
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_call_ids_differ_between_requests_and_between_servers(path):
+    ids = set()
+    for _ in range(2):
+        with RehearsalModel() as fresh:
+            for text in (CALL, f"other {CALL}"):
+                answer = post(fresh.base_url, path, chat(text)).json
+                message = answer.get("choices", [{}])[0].get("message", answer)
+                ids.add((message.get("tool_calls") or message.get("content"))[0]["id"])
+    assert len(ids) == 2, "the same request at the same place has the same id, others their own"
+
+
+def test_a_thinking_block_of_ours_comes_back_valid_and_an_edited_one_does_not(model):
+    body = anthropic("[[THINK hm]] [[SAY hello]]")
+    answer = post(model.base_url, MESSAGES, body).json
+    body["messages"] += [
+        {"role": "assistant", "content": answer["content"]},
+        {"role": "user", "content": "next"},
+    ]
+    assert post(model.base_url, MESSAGES, body).status == 200
+    body["messages"][1]["content"][0]["thinking"] = "hm!"
+    refused = post(model.base_url, MESSAGES, body)
+    assert refused.status == 400
+    assert "Invalid `signature`" in refused.json["error"]["message"]

@@ -1,0 +1,189 @@
+"""The script in the prompt, over real requests; only `parse_script` is also asked directly."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.testing.plain_client import (
+    CHAT,
+    MESSAGES,
+    anthropic,
+    anthropic_text,
+    chat,
+    chat_text,
+    post,
+)
+
+from upthread.testing.rehearsal_model import RehearsalModel
+from upthread.testing.rehearsal_model.answers import Failure, Reply, Silence, ToolCall
+from upthread.testing.rehearsal_model.script import ScriptError, parse_script
+
+
+@pytest.fixture
+def model():
+    with RehearsalModel() as model:
+        yield model
+
+
+def call_of(name, **arguments):
+    return Reply(calls=(ToolCall(name=name, arguments=arguments),))
+
+
+def test_steps_are_one_model_call_each_also_through_tool_results(model):
+    text = 'Do it. [[CALL read {"path": "a"}]] then [[CALL bash {"command": "ls"}]] [[SAY done]]'
+    body = chat(text)
+    seen = []
+    for _ in range(3):
+        message = post(model.base_url, CHAT, body).json["choices"][0]["message"]
+        calls = message.get("tool_calls", [])
+        seen.append([call["function"]["name"] for call in calls] or message["content"])
+        body["messages"].append(message)
+        body["messages"] += [
+            {"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in calls
+        ]
+    assert seen == [["read"], ["bash"], "done"]
+    assert model.violations == []
+
+
+def test_steps_are_counted_over_tool_results_of_messages_too(model):
+    body = anthropic('[[CALL read {"path": "a"}]] [[SAY done]]', tools=[{"name": "read"}])
+    answer = post(model.base_url, MESSAGES, body).json
+    result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "ok"}
+    reminder = {"type": "text", "text": "<system-reminder>[[SAY no]]</system-reminder>"}
+    body["messages"] += [
+        {"role": "assistant", "content": answer["content"]},
+        {"role": "user", "content": [result, reminder]},
+    ]
+    assert anthropic_text(post(model.base_url, MESSAGES, body)) == "done"
+
+
+def test_a_script_for_a_child_travels_inside_the_arguments():
+    child = '[[CALL bash {"command": "ls"}]] [[SAY child]]'
+    text = f"[[CALL task {json.dumps({'prompt': child})}]] [[SAY parent]]"
+    assert parse_script(text) == (call_of("task", prompt=child), Reply(text="parent"))
+    assert parse_script(child) == (call_of("bash", command="ls"), Reply(text="child"))
+
+
+def test_waits_paces_and_thoughts_belong_to_the_step_that_follows():
+    script = parse_script("[[SLEEP 2]] [[PACE 0.5]] [[THINK hm]] [[SAY a]] [[SLEEP 1]] [[HANG]]")
+    assert script == (Reply(text="a", thinking="hm", delay_s=2, pace_s=0.5), Silence(delay_s=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        ("[[FAIL 429]]", Failure(status=429)),
+        (
+            "[[FAIL 429 retry-after=2 slow down]]",
+            Failure(status=429, message="slow down", retry_after_s=2.0),
+        ),
+        ("[[FAIL 500 oops]]", Failure(status=500, message="oops")),
+        (
+            "[[FAIL 400 context length]]",
+            Failure(status=400, message="context length", is_context_full=True),
+        ),
+    ],
+)
+def test_failures_are_read_with_their_parts(text, failure):
+    assert parse_script(text) == (failure,)
+
+
+def test_a_retry_goes_on_to_the_step_after_a_failure(model):
+    body = chat("[[FAIL 429 retry-after=1]] [[FAIL 500]] [[SAY at last]]")
+    answers = [post(model.base_url, CHAT, body) for _ in range(3)]
+    assert [answer.status for answer in answers] == [429, 500, 200]
+    assert answers[0].headers["retry-after"] == "1"
+    assert chat_text(answers[2]) == "at last"
+
+
+def test_a_failure_at_the_end_repeats_until_the_user_says_something_else(model):
+    body = chat("[[FAIL 429 limit]]")
+    assert {post(model.base_url, CHAT, body).status for _ in range(4)} == {429}
+    body["messages"].append({"role": "user", "content": "go on"})
+    assert post(model.base_url, CHAT, body).status == 200
+
+
+def test_failures_of_one_session_do_not_count_in_another(model):
+    body = chat("[[FAIL 500]] [[SAY ok]]")
+    first, second = {"x-session-id": "ses_1"}, {"x-session-id": "ses_2"}
+    statuses = [
+        post(model.base_url, CHAT, body, headers=headers).status
+        for headers in (first, second, first, second)
+    ]
+    assert statuses == [500, 500, 200, 200]
+
+
+def test_without_a_script_the_reply_tells_what_past_was_shown(model):
+    body = chat("The word is KIWI. " + "x" * 100)
+    body["messages"] += [
+        {"role": "assistant", "content": "fine"},
+        {"role": "user", "content": [{"type": "text", "text": "Which word?"}]},
+    ]
+    text = chat_text(post(model.base_url, CHAT, body))
+    assert text.startswith("HIST n_user=2 seen=")
+    seen = json.loads(text.partition("seen=")[2])
+    assert seen == [("The word is KIWI. " + "x" * 100)[:60], "Which word?"]
+
+
+def test_merged_user_messages_of_anthropic_clients_count_one_by_one(model):
+    blocks = [
+        {"type": "text", "text": "<system-reminder>context</system-reminder>"},
+        {"type": "text", "text": "first [[FAIL 500]]"},
+        {"type": "text", "text": "second"},
+    ]
+    body = {"messages": [{"role": "user", "content": blocks}]}
+    text = anthropic_text(post(model.base_url, MESSAGES, body))
+    assert json.loads(text.partition("seen=")[2]) == ["first [[FAIL 500]]", "second"]
+
+
+def test_user_words_joined_to_a_tool_result_are_a_new_turn(model):
+    body = anthropic('[[CALL read {"path": "a"}]]', tools=[{"name": "read"}])
+    answer = post(model.base_url, MESSAGES, body).json
+    result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "ok"}
+    words = {"type": "text", "text": "Stop. [[SAY stopped]]"}
+    body["messages"] += [
+        {"role": "assistant", "content": answer["content"]},
+        {"role": "user", "content": [result, words]},
+    ]
+    assert anthropic_text(post(model.base_url, MESSAGES, body)) == "stopped"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It said [[SAY x]] once.\n\nNow tell me more.",
+        "> [[SAY x]]\n> [[CALL bash {}]]",
+        '<prior-context nonce="1">\n[[SAY x]]\n</prior-context nonce="1">\n',
+        '<role name="planner">\n[[SAY x]]\n</role>\n\nPlan it.',
+        "cut off: [[SAY x",
+        "cut off: [[CALL bash {",
+        "[[SING x]] [[SAYING x]]",
+        "",
+    ],
+)
+def test_what_only_tells_of_a_script_is_none(text):
+    assert parse_script(text) == ()
+
+
+def test_the_script_at_the_end_is_the_only_one_that_runs():
+    text = "# Briefing\n\n## Goal\n[[SAY old]]\n\nBuild on this.\n\nGo on. [[SAY\n\nnew]] now"
+    assert parse_script(text) == (Reply(text="new"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[CALL bash {bad}]]", "CALL bash …: the arguments are no JSON"),
+        ("[[CALL bash {} x]]", "no ]] after the arguments"),
+        ("[[FAIL soon]]", "names no three-digit status"),
+        ("[[SLEEP long]] [[SAY x]]", "not a number of seconds"),
+    ],
+)
+def test_a_marker_without_sense_is_told_to_whoever_wrote_it(model, text, words):
+    with pytest.raises(ScriptError) as caught:
+        parse_script(text)
+    assert words in str(caught.value)
+    answer = post(model.base_url, CHAT, chat(text))
+    assert answer.status == 400
+    assert words in answer.json["error"]["message"]
