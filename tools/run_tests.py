@@ -1,6 +1,6 @@
 """What `make test` runs: the core with its coverage first, in seconds, then everything.
 
-Ends with the first failing part's exit code. Nothing is skipped silently: pytest prints the reasons.
+Ends with the first failing part's exit code. Nothing is skipped silently: pytest says why.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ class Shell:
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "upthread", *words]
 
-    def lines(self, *words: str, exit_code: int = 0) -> list[dict]:
+    def lines(self, *words: str, exit_code: int | None = 0) -> list[dict]:
         done = subprocess.run(
             [*self.command(*words), "--json"],
             cwd=self.project,
@@ -39,7 +40,8 @@ class Shell:
             timeout=240,
             check=False,
         )
-        assert done.returncode == exit_code, (done.returncode, done.stdout, done.stderr)
+        ended = (done.returncode, done.stdout, done.stderr)
+        assert exit_code in {None, done.returncode}, ended
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -115,8 +117,7 @@ def test_after_sigkill_of_agent_and_upthread_the_next_turn_holds_the_earlier_his
         part = json.loads(line)
         if part.get("type") == "part" and part.get("kind") == "tool_call":
             break
-    kill_tree(running.pid)
-    running.wait()
+    kill_tree(running)
     lines = shell.lines("tell", "spec-42/planner", "What was it?")
     assert only(lines, "turn_started")["upstream_session_id"] == session
     assert "interrupted" in only(lines, "turn_started")["reasons"]
@@ -130,8 +131,7 @@ def test_an_interrupted_turn_goes_on_in_the_same_session(shell, model):
     deadline = time.monotonic() + 60
     while not model.model_requests and time.monotonic() < deadline:
         time.sleep(0.1)
-    kill_tree(running.pid)
-    running.wait()
+    kill_tree(running)
     lines = shell.lines("tell", "spec-42/planner", "--continue")
     assert only(lines, "turn_ended")["outcome"] == "ok"
     told = model.model_requests[-1].body["messages"]
@@ -156,19 +156,44 @@ def test_the_pipeline_runs_to_approved_in_new_processes(shell, model, project):
     } == sessions_seen
 
 
-def kill_tree(pid: int) -> None:
+def kill_tree(process: subprocess.Popen[str]) -> None:
     """SIGKILL a process and all below it at once: nothing of them can tidy up."""
+    assert process.stdout is not None
     below = subprocess.run(
         ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
     ).stdout.split()
-    parents = {
-        int(child): int(parent) for child, parent in zip(below[::2], below[1::2], strict=True)
-    }
-    tree = {pid}
+    pairs = zip(below[::2], below[1::2], strict=True)
+    parents = {int(child): int(parent) for child, parent in pairs}
+    tree = {process.pid}
     while more := {child for child, parent in parents.items() if parent in tree} - tree:
         tree |= more
     for member in tree:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    process.stdout.close()
+    process.wait()
+
+
+@pytest.mark.timeout(900)
+def test_seven_iterations_keep_one_session_for_each_of_five_resuming_roles(shell, model, project):
+    for iteration in range(1, 8):
+        (project / "spec.md").write_text(f"# Export\n\n- R{iteration}: write `export.txt`\n")
+        lines = shell.lines(
+            "run", "spec-42", "--spec", "spec.md", "--continuity", "resume", exit_code=None
+        )
+        for question in [
+            q for line in lines if line.get("type") == "waiting" for q in line["questions"]
+        ]:
+            shell.lines("answer", "spec-42", question["id"], "Yes.", exit_code=None)
+            lines = shell.lines("run", "spec-42", "--continuity", "resume")
+        assert only(lines, "result")["status"] == "approved", iteration
+    audit = shell.lines("audit", "spec-42", "--format", "json")[0]
+    chains = {
+        c["role"]: [link["upstream_session_id"] for link in c["chain"]]
+        for c in audit["conversations"]
+    }
+    assert {role: len(chain) for role, chain in chains.items()} == dict.fromkeys(
+        ("clarifier", "planner", "auditor", "constructor", "validator"), 1
+    )
+    sessions = {request.session_id for request in model.model_requests}
+    assert sessions == {chain[0] for chain in chains.values()}

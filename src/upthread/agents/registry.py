@@ -19,7 +19,6 @@ import anyio
 
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
-from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import AgentAdapter
 from upthread.errors import UpthreadError, UsageError
 
@@ -94,20 +93,23 @@ def adapter_for(agent: str) -> AgentAdapter:
     unknown name. Nothing is started, and the command need not exist yet.
     """
     if agent.startswith(ACP_PREFIX):
-        return AcpAdapter(agent=agent, command=_words(agent))
+        return configured_adapter(agent, _words(agent), {})
     entry = AGENTS.get(agent)
     if entry is None:
         raise UsageError(
             f"there is no agent {agent!r}",
             hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
         )
-    return AcpAdapter(agent=agent, command=entry.command)
+    return configured_adapter(agent, entry.command, {})
 
 
 def configured_adapter(
     agent: str, command: Sequence[str], environment: Mapping[str, str]
 ) -> AgentAdapter:
     """Return the adapter of an agent that the configuration names, by its command line."""
+    # Whoever only looks at what is stored must not pay for a protocol.
+    from upthread.agents.acp import AcpAdapter  # noqa: PLC0415
+
     return AcpAdapter(agent=agent, command=command, environment=environment)
 
 

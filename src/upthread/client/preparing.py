@@ -63,12 +63,17 @@ class Preparing:
             slot=address.slot,
         )
 
-    def agent_for(self, address: Address, *, named: str | None) -> str:
-        """Return the agent's name. Blocking. Raises UsageError with the cure when none is clear."""
+    def agent_for(
+        self, address: Address, *, named: str | None, otherwise: str | None = None
+    ) -> str:
+        """Return the agent's name. Blocking. Raises UsageError with the cure when none is clear.
+
+        `otherwise` is what a run under way has used, for a role that comes for the first time.
+        """
         resolved = self._store.resolve(self.key(address))
         held = resolved.link.agent if resolved and resolved.link else None
-        chosen = named or self._settings.role(address.role).agent or held or self._settings.agent
-        return chosen or self._only_installed()
+        known = named or self._settings.role(address.role).agent or held or otherwise
+        return known or self._settings.agent or self._only_installed()
 
     def _only_installed(self) -> str:
         names = registry.agents_on_path(self._environment.get("PATH"))

@@ -28,6 +28,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import NotFoundError, UpstreamError, UsageError
+from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
@@ -126,6 +127,14 @@ class Project:
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
         """Go on with an interrupted or parked turn. Raises UsageError when there is none."""
+        view = await self.role(address)
+        if view.last_turn is None or view.last_turn.ended is not None:
+            name = view.conversation.key.address
+            raise UsageError(
+                f"{name} has no turn to go on with: the last one has ended",
+                hint=f'send a prompt: upthread tell {name} "…"',
+                address=name,
+            )
         return await self._turns.go_on(await self._request(address, "", options))
 
     async def run(
@@ -244,12 +253,26 @@ class Project:
             lambda: self.store.messages(self._resolve(parsed).conversation_id)
         )
 
+    async def audit(self, workstream: str) -> Audit:
+        """Return all that is kept of a workstream. Raises NotFoundError."""
+        view = await self.show(workstream)
+        return await self._system.in_thread(lambda: read_audit(self.store, view))
+
     async def resume_command(self, address: str) -> tuple[str, ...] | None:
         """Return the agent's own command that opens the session, None where there is none."""
         link = (await self.role(address)).link
-        if link is None:
+        return None if link is None else self.command_of(link)
+
+    def command_of(self, link: Link) -> tuple[str, ...] | None:
+        """Return the agent's own command that opens a link's session, None where there is none.
+
+        None also for an agent that the configuration no longer names.
+        """
+        try:
+            adapter = self._preparing.adapter(link.agent)
+        except UsageError:
             return None
-        return self._preparing.adapter(link.agent).resume_command(link.upstream_session_id)
+        return adapter.resume_command(link.upstream_session_id)
 
     async def parse(self, text: str) -> Address:
         """Return the address a person meant: `spec-42/planner`, or an instance name."""
@@ -327,13 +350,22 @@ class Project:
             if role not in roles:
                 listed = ", ".join(sorted(roles))
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
+        before = self._agent_before(workstream) if run and run.ended is None else None
         return {
             role: self._preparing.agent_for(
                 Address(workstream=workstream, role=role),
                 named=options.agents.get(role, options.agent),
+                otherwise=before,
             )
             for role in sorted(roles)
         }
+
+    def _agent_before(self, workstream: str) -> str | None:
+        """Return the one agent that a run under way has used so far, None when there were more."""
+        view = self._overview.workstream(self.project_id, workstream)
+        links = [role.link for role in view.roles if role.link] if view else []
+        agents = {link.agent for link in links}
+        return agents.pop() if len(agents) == 1 else None
 
     def _resolve(self, address: Address) -> Conversation:
         resolved = self.store.resolve(self._preparing.key(address))

@@ -99,16 +99,16 @@ RULES: Final[tuple[Rule, ...]] = (
         hint="wait for it with --wait, or open a sibling with --sibling",
     ),
     Rule(
-        reason="none_yet",
-        decision=FIRST,
-        applies=lambda i: i.turns == 0 and i.current_agent is None,
-        says="no session yet",
-    ),
-    Rule(
         reason="missing",
         decision=START_FRESH,
         applies=lambda i: i.failed_attach in GONE,
         says="the agent no longer has the session",
+    ),
+    Rule(
+        reason="none_yet",
+        decision=FIRST,
+        applies=lambda i: i.turns == 0 and i.current_agent is None,
+        says="no session yet",
     ),
     Rule(
         reason="asked",

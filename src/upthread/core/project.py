@@ -14,8 +14,11 @@ from collections.abc import Iterable
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import UsageError
 
-_SCP_LIKE = re.compile(r"^(?:[^@/]+@)?(?P<host>[^:/]+):(?P<path>[^/].*)$")
-_URL = re.compile(r"^[a-z+]+://(?:[^@/]+@)?(?P<host>[^/]+)/(?P<path>.*)$", re.IGNORECASE)
+_SCP_LIKE = re.compile(r"^(?:[^/]*@)?(?P<host>[^:/]+):(?P<path>.+)$")
+_URL = re.compile(
+    r"^(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/]*@)?(?P<host>[^/?#]*)(?P<path>[^?#]*)", re.IGNORECASE
+)
+_DEFAULT_PORTS = {"ssh": ":22", "https": ":443", "http": ":80", "git": ":9418"}
 
 
 def project_id_for(identity: ProjectIdentity) -> ProjectId:
@@ -43,25 +46,38 @@ def match_project(
         )
     same_root = [(pid, o) for pid, o in candidates if o.root_commit == identity.root_commit]
     exact = {pid for pid, other in same_root if other.remote == identity.remote}
-    near = {pid for pid, other in same_root if other.remote is None or identity.remote is None} or {
+    here = {pid for pid, other in same_root if other.path == identity.path}
+    with_remote = {pid for pid, other in same_root if other.remote is not None}
+    # A project that has a remote is not the fork with another one, whatever it was known by before.
+    near = {pid for pid, _ in same_root if identity.remote is None or pid not in with_remote}
+    without_commit = {
         pid
         for pid, other in candidates
         if other.root_commit is None and other.path == identity.path
     }
-    return _only(exact or near, identity.path)
+    return _only(exact or here or near or without_commit, identity.path)
 
 
 def normalise_remote(url: str) -> str | None:
     """Return `host/path` of a git remote, so that ssh and https forms are one; None for blank.
 
-    Credentials in the URL are dropped and never stored.
+    Credentials in the URL, its query and the scheme's own port are dropped and never stored. What
+    is no URL, such as a path, is returned as it is.
     """
     text = url.strip()
-    found = _URL.match(text) or _SCP_LIKE.match(text)
-    if not found:
-        return text or None
-    path = found["path"].strip("/").removesuffix(".git")
-    return f"{found['host'].lower()}/{path}"
+    found = _URL.match(text)
+    if found:
+        return _host_and_path(found["scheme"].lower(), found["host"], found["path"])
+    found = _SCP_LIKE.match(text)
+    if found:
+        return _host_and_path("ssh", found["host"], found["path"])
+    return text or None
+
+
+def _host_and_path(scheme: str, host: str, path: str) -> str:
+    host = host.lower().removesuffix(_DEFAULT_PORTS.get(scheme, ":"))
+    path = path.strip("/").removesuffix(".git")
+    return f"{host}/{path}"
 
 
 def _only(candidates: set[ProjectId], path: str) -> ProjectId | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from upthread.core.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.markdown import item
 from upthread.core.roles import Role
 
 FRESH_PREFIX = "fresh:"
@@ -68,7 +69,7 @@ def continuation(sent_text: str, effects: tuple[str, ...]) -> str:
     text = CONTINUATION.format(prompt=_quoted(sent_text))
     if not effects:
         return text
-    return "\n".join([text, "", EFFECTS_HEADING, *(f"- {effect}" for effect in effects)])
+    return "\n".join([text, "", EFFECTS_HEADING, *map(item, effects)])
 
 
 def _quoted(text: str) -> str:

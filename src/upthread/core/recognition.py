@@ -1,24 +1,29 @@
 """Recognition: what an agent's own history says of a prompt that may have been sent.
 
 Read after a crash. It never guesses: a reply is complete only when that can be known, and a history
-that cannot be told from another is undecidable.
+that cannot be told from another is undecidable. See core/catching_up.py for what is stored already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from upthread.core.events import (
     AgentEvent,
+    ChildStarted,
+    ReasoningReceived,
     TextReceived,
     ToolCallAnnounced,
     ToolCallUpdated,
     UserTextReplayed,
 )
-from upthread.core.reports import MalformedReportError, read_report
+from upthread.core.markdown import one_line
+from upthread.core.reports import ends_with_report
+from upthread.core.stream import CALL_ENDED, PARAGRAPH
 from upthread.core.turn import Recognition
-from upthread.core.types import Message, ToolCallPart, ToolResultPart
+from upthread.core.types import UpstreamSessionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,111 +36,154 @@ class Recognised:
     tail: tuple[AgentEvent, ...] = ()
 
 
-def recognise(history: Sequence[AgentEvent], *, sent_text: str, prompts_before: int) -> Recognised:
+def recognise(
+    history: Sequence[AgentEvent],
+    *,
+    sent_text: str,
+    prompts_before: int,
+    earlier_texts: Collection[str] = (),
+) -> Recognised:
     """Judge from an agent's history whether a prompt arrived and was answered.
 
-    The prompt is looked for among the user messages after the `prompts_before` known ones, by its
-    text with white space folded; an agent may add to it. A reply counts as complete only when that
-    can be known: no call is open and a report closes it.
+    `prompts_before` user messages are known to be in the session before this one. `earlier_texts`
+    are prompts of ours that failed or were cut off, each as often as it was sent: they may be there
+    too, and are nobody else's. The prompt is looked for after the known ones, by its text with
+    white space folded; an agent may add lines to it. A history with fewer messages than are known
+    is a part of one and tells nothing. A reply counts as complete only when that can be known: no
+    call is open and a report is the last thing in it.
     """
-    prompts = _user_messages(history)
+    prompts = _user_messages(_own_events(history))
     ours = [
-        (index, end)
-        for index, (end, text) in enumerate(prompts)
-        if _folded(sent_text) in _folded(text) and index >= prompts_before
+        index
+        for index, prompt in enumerate(prompts)
+        if index >= prompts_before and _is_ours(sent_text, prompt.text)
     ]
+    after = [prompt.text for prompt in prompts[prompts_before:]]
     if not ours:
-        known = len(prompts) <= prompts_before
-        return Recognised(recognition=Recognition.ABSENT if known else Recognition.UNDECIDABLE)
-    index, end = ours[-1]
-    if index != len(prompts) - 1:
+        is_known = all(any(_is_ours(own, text) for own in earlier_texts) for text in after)
+        is_whole = len(prompts) >= prompts_before
+        is_absent = is_known and is_whole and not _ends_like(prompts, sent_text)
+        return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
+    earlier_alike = sum(_folded(text) == _folded(sent_text) for text in earlier_texts)
+    # Followed by another prompt; or perhaps nothing but the same prompt of a turn that failed.
+    if ours[-1] != len(prompts) - 1 or len(ours) <= earlier_alike:
         return Recognised(recognition=Recognition.UNDECIDABLE)
-    tail = tuple(history[end:])
-    return replace(_judge_reply(tail), tail=tail)
+    tail = tuple(history[prompts[-1].end :])
+    return replace(_judge_reply(_own_events(tail, among=history)), tail=tail)
 
 
-def _judge_reply(tail: Sequence[AgentEvent]) -> Recognised:
-    reply = "".join(event.text for event in tail if isinstance(event, TextReceived))
+class _Prompt(NamedTuple):
+    """A user message of the history and the index after it."""
+
+    end: int
+    text: str
+
+
+def _ends_like(prompts: Sequence[_Prompt], sent_text: str) -> bool:
+    """Whether the last message holds our words, however they are put together."""
+    return bool(prompts) and "".join(sent_text.split()) in "".join(prompts[-1].text.split())
+
+
+def _is_ours(sent_text: str, text: str) -> bool:
+    """Whether a message is what we sent, as it was or with lines before and after it."""
+    sent, lines = _folded_lines(sent_text), _folded_lines(text)
+    if not sent:
+        return False
+    if _folded(sent_text) == _folded(text):
+        return True
+    starts = range(len(lines) - len(sent) + 1)
+    return any(lines[start : start + len(sent)] == sent for start in starts)
+
+
+def _folded(text: str) -> str:
+    return " ".join(_folded_lines(text))
+
+
+def _folded_lines(text: str) -> list[str]:
+    return [folded for line in text.splitlines() if (folded := one_line(line))]
+
+
+def _own_events(
+    events: Sequence[AgentEvent], *, among: Sequence[AgentEvent] | None = None
+) -> list[AgentEvent | None]:
+    """Return the events in their places, those of children taken out."""
+    children = children_of(events if among is None else among)
+    return [None if event.upstream_session_id in children else event for event in events]
+
+
+def children_of(history: Iterable[AgentEvent]) -> frozenset[UpstreamSessionId]:
+    """Return the sessions of all children that a history names."""
+    return frozenset(
+        child
+        for event in history
+        if isinstance(event, ChildStarted | ToolCallUpdated)
+        and (child := event.child_upstream_session_id) is not None
+    )
+
+
+def _judge_reply(tail: Sequence[AgentEvent | None]) -> Recognised:
     calls = _calls(tail)
     effects = tuple(f"{title}: {status}" for title, status in calls.values())
-    is_open = any(status not in {"completed", "failed"} for _, status in calls.values())
-    try:
-        read_report(reply)
-    except MalformedReportError:
-        is_closed = False
-    else:
-        is_closed = not is_open
+    is_open = any(status not in CALL_ENDED for _, status in calls.values())
+    reply = _reply(tail)
+    is_complete = not is_open and _says_something_last(tail) and ends_with_report(reply)
     return Recognised(
-        recognition=Recognition.COMPLETE if is_closed else Recognition.INCOMPLETE,
+        recognition=Recognition.COMPLETE if is_complete else Recognition.INCOMPLETE,
         reply=reply,
         effects=effects,
     )
 
 
-def _calls(tail: Sequence[AgentEvent]) -> dict[str, tuple[str, str]]:
+def _reply(tail: Sequence[AgentEvent | None]) -> str:
+    """Return the text, in paragraphs where something came between, as a recorder has it."""
+    pieces: list[str] = []
+    previous: TextReceived | None = None
+    for event in tail:
+        if not isinstance(event, TextReceived):
+            previous = None if event is not None else previous
+            continue
+        is_same = previous is not None and previous.message_id == event.message_id
+        if pieces and not is_same:
+            pieces.append(PARAGRAPH)
+        pieces.append(event.text)
+        previous = event
+    return "".join(pieces)
+
+
+def _says_something_last(tail: Sequence[AgentEvent | None]) -> bool:
+    telling = [
+        event
+        for event in tail
+        if isinstance(event, TextReceived | ReasoningReceived | ToolCallAnnounced)
+    ]
+    return bool(telling) and isinstance(telling[-1], TextReceived)
+
+
+def _calls(tail: Sequence[AgentEvent | None]) -> dict[str, tuple[str, str]]:
     calls: dict[str, tuple[str, str]] = {}
     for event in tail:
         if isinstance(event, ToolCallAnnounced):
             calls[event.call_id] = (event.title, "outcome unknown")
         elif isinstance(event, ToolCallUpdated):
-            title, status = calls.get(event.call_id, (event.title or event.call_id, ""))
-            ended = event.status if event.status in {"completed", "failed"} else None
-            calls[event.call_id] = (event.title or title, ended or status or "outcome unknown")
+            title, status = calls.get(event.call_id, (event.call_id, "outcome unknown"))
+            ended = event.status if event.status in CALL_ENDED else None
+            calls[event.call_id] = (event.title or title, ended or status)
     return calls
 
 
-def _user_messages(history: Sequence[AgentEvent]) -> list[tuple[int, str]]:
-    """Return (index after the message, text) for each user message; chunks of one are joined."""
-    messages: list[tuple[int, str]] = []
+def _user_messages(events: Sequence[AgentEvent | None]) -> list[_Prompt]:
+    """Return the user messages; chunks that follow each other under one id are one message."""
+    messages: list[_Prompt] = []
     previous: UserTextReplayed | None = None
-    for index, event in enumerate(history, start=1):
+    for end, event in enumerate(events, start=1):
+        if event is None:
+            continue
         if not isinstance(event, UserTextReplayed):
             previous = None
             continue
         if previous is not None and previous.message_id == event.message_id:
-            messages[-1] = (index, messages[-1][1] + event.text)
+            messages[-1] = _Prompt(end, messages[-1].text + event.text)
         else:
-            messages.append((index, event.text))
+            messages.append(_Prompt(end, event.text))
         previous = event
     return messages
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
-
-
-def unrecorded(tail: Iterable[AgentEvent], recorded: Iterable[Message]) -> tuple[AgentEvent, ...]:
-    """Return the events of a replayed tail that are not in the store yet.
-
-    Calls are known by their id; of the text, what begins like the recorded text is left out.
-    """
-    messages = tuple(recorded)
-    parts = [part for message in messages for part in message.parts]
-    answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
-    announced = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
-    text_known = "".join(message.text for message in messages)
-    left: list[AgentEvent] = []
-    for event in tail:
-        match event:
-            case TextReceived(text=text):
-                common = _common_prefix(text, text_known)
-                text_known = text_known[common:]
-                if common < len(text):
-                    text_known = ""
-                    left.append(replace(event, text=text[common:]))
-            case ToolCallAnnounced(call_id=call_id) if call_id in announced:
-                pass
-            case ToolCallUpdated(call_id=call_id) if call_id in answered:
-                pass
-            case _:
-                left.append(event)
-    return tuple(left)
-
-
-def _common_prefix(text: str, known: str) -> int:
-    length = 0
-    for ours, theirs in zip(text, known, strict=False):
-        if ours != theirs:
-            break
-        length += 1
-    return length

@@ -2,9 +2,8 @@
 
 Events are routed by the upstream session they carry, never by who happens to be streaming. One
 without an id is attributed only where the adapter guarantees its owner; else it is quarantined and
-never given to the parent. A child becomes a conversation of its own when it starts. A message
-alternates between the assistant and the tools, as the providers have it: text and calls, then the
-results, then text again.
+never given to the parent. A child becomes a conversation of its own when it starts, and its end is
+noted for its parent: outcome, tokens, title. How events become messages is core/stream.py.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from typing import NamedTuple
 
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
-    RecordParts,
     RecordQuarantine,
     Write,
 )
@@ -36,6 +35,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.stream import OpenCall, Sheet, Stream
 from upthread.core.types import (
     CHILD_SLOT,
     Conversation,
@@ -44,55 +44,29 @@ from upthread.core.types import (
     Durability,
     JsonValue,
     Link,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
+    Outcome,
     ToolCallPart,
-    ToolResultPart,
     TurnId,
     UnknownPart,
     UpstreamSessionId,
 )
 
-TEXT_CHARACTERS_BUFFERED_MAX = 64 * 1024
-"""A longer run of text is recorded in pieces; readers see it joined."""
-
 CHILDREN_MAX = 256
-INTERRUPTED = "interrupted; outcome unknown"
 
 
-@dataclass(slots=True, kw_only=True)
-class _OpenCall:
-    """A call between its announcement and its result."""
-
-    part: ToolCallPart
-    text: str = ""
-    is_recorded: bool = False
-    child: ConversationId | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Stream:
-    """Where recording stands in one conversation."""
+class _KnownChild(NamedTuple):
+    """A child that has a conversation already; `next_seq` is its next message."""
 
     conversation_id: ConversationId
-    upstream_session_id: UpstreamSessionId
-    seq: int
-    ordinal: int = 0
-    speaker: Speaker | None = None
-    text: list[str] = field(default_factory=list[str])
-    text_is_reasoning: bool = False
-    text_characters: int = 0
-    calls: dict[str, _OpenCall] = field(default_factory=dict[str, _OpenCall])
-    reply: list[str] = field(default_factory=list[str])
+    next_seq: int
 
 
 class Recorder:
     """Records one turn. Feed it with `record`, take the writes with `drain`, end with `finish`.
 
     `next_seq` is the message the reply starts at. `guarantees_owner` says that an event without an
-    id can only be the turn's own session's.
+    id can only be the turn's own session's. Recording that goes on after a crash is told what is
+    stored already: `quarantined` events of the turn, open calls, children.
     """
 
     def __init__(
@@ -104,118 +78,204 @@ class Recorder:
         next_seq: int,
         guarantees_owner: bool = False,
         call_durability: Durability = Durability.PROCESS,
+        quarantined: int = 0,
     ) -> None:
         self._parent = conversation
-        self._turn_id = turn_id
         self._link = link
         self._guarantees_owner = guarantees_owner
-        self._call_durability = call_durability
-        own = _Stream(
+        self._sheet = Sheet(turn_id=turn_id, call_durability=call_durability)
+        self._own = Stream(
+            self._sheet,
             conversation_id=conversation.conversation_id,
             upstream_session_id=link.upstream_session_id,
-            seq=next_seq,
+            next_seq=next_seq,
         )
-        self._own = own
-        self._streams: dict[UpstreamSessionId, _Stream] = {link.upstream_session_id: own}
-        self._writes: list[Write] = []
-        self._quarantined = 0
-        self._now_ms = 0
-        self.tokens_used: int | None = None
-        self.title = ""
+        self._known: dict[UpstreamSessionId, _KnownChild] = {}
+        self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self._own}
+        self._running: dict[UpstreamSessionId, None] = {}
+        self._quarantined = quarantined
+
+    def know_open_call(self, part: ToolCallPart) -> None:
+        """Expect the result of a call that was recorded before."""
+        self._own.expect(part)
+
+    def know_child(
+        self, upstream_session_id: UpstreamSessionId, child: ConversationId, *, next_seq: int
+    ) -> None:
+        """Know a child that was recorded before, so that its start does not open it again."""
+        self._known[upstream_session_id] = _KnownChild(conversation_id=child, next_seq=next_seq)
 
     @property
     def reply(self) -> str:
         """The text of the turn's own session so far, children's left out."""
-        return "".join(self._own.reply)
+        return self._own.reply
 
     @property
     def quarantined(self) -> int:
-        """How many events had no owner."""
+        """How many events of the turn had no owner."""
         return self._quarantined
+
+    @property
+    def tokens_used(self) -> int | None:
+        """Tokens the turn's own session holds, None while the agent has not said."""
+        return self._own.tokens_used
+
+    @property
+    def title(self) -> str:
+        """The name the agent gave the turn's own session, empty without one."""
+        return self._own.title
 
     def record(self, event: AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
-        self._now_ms = at_ms
+        self._sheet.now_ms = at_ms
         stream = self._stream_of(event)
         if stream is None:
-            self._quarantine(event)
-            return
-        match event:
-            case TextReceived(text=text):
-                self._say(stream, text, is_reasoning=False)
-            case ReasoningReceived(text=text):
-                self._say(stream, text, is_reasoning=True)
-            case ToolCallAnnounced():
-                self._announce(stream, event)
-            case ToolCallUpdated():
-                self._update(stream, event)
-            case ChildStarted():
-                self._start_child(stream, event)
-            case _:
-                self._note(stream, event)
+            is_named = event.upstream_session_id is not None
+            self._quarantine(event, reason="unknown session id" if is_named else "no session id")
+        else:
+            self._take(stream, event)
 
     def drain(self) -> tuple[Write, ...]:
         """Return what is ready to be written, in order, once."""
-        writes = tuple(self._writes)
-        self._writes.clear()
+        writes = tuple(self._sheet.writes)
+        self._sheet.writes.clear()
         return writes
 
     def flush(self) -> tuple[Write, ...]:
         """Return also the text that is still running, as a part of its own."""
         for stream in self._streams.values():
-            self._close_text(stream)
+            stream.close_text()
         return self.drain()
 
     def finish(self, *, at_ms: int) -> tuple[Write, ...]:
-        """Close what is open: a call without a result gets an unknown one. Returns all writes."""
-        self._now_ms = at_ms
+        """Close what is open: calls and children without an end get an unknown one.
+
+        Returns all writes.
+        """
+        self._sheet.now_ms = at_ms
+        for child_id in reversed(tuple(self._running)):
+            self._end_child(child_id, Outcome.UNKNOWN)
+        # Also a child that spoke again after its end.
         for stream in self._streams.values():
-            self._close_text(stream)
-            for call_id in tuple(stream.calls):
-                self._close_call(stream, call_id, status="unknown", text=INTERRUPTED)
+            stream.close()
         return self.drain()
+
+    def _take(self, stream: Stream, event: AgentEvent) -> None:
+        match event:
+            case TextReceived():
+                stream.say(event)
+            case ReasoningReceived(text=text):
+                stream.think(text)
+            case ToolCallAnnounced():
+                stream.announce(event)
+            case ToolCallUpdated():
+                self._update(stream, event)
+            case ChildStarted():
+                self._start_child(stream, event)
+            case ChildEnded(child_upstream_session_id=child, outcome=outcome):
+                self._end_child(child, outcome)
+            case _:
+                self._note(stream, event)
+
+    def _update(self, stream: Stream, event: ToolCallUpdated) -> None:
+        """The child before the result: the result refers to it."""
+        child_id = event.child_upstream_session_id
+        if child_id is not None and child_id not in self._streams:
+            self._start_child(stream, _as_child_started(event, stream.open_call(event.call_id)))
+        child = self._streams.get(child_id) if child_id is not None else None
+        stream.update(event, child=child.conversation_id if child and child.parent else None)
+
+    def _note(self, stream: Stream, event: AgentEvent) -> None:
+        match event:
+            case UsageReported(tokens_used=tokens):
+                stream.tokens_used = tokens if tokens is not None else stream.tokens_used
+            case TitleChanged(title=title):
+                stream.title = title
+            case UserTextReplayed(text=text):
+                if stream is not self._own:  # ours is stored before it is sent
+                    stream.hear(text)
+            case PlanChanged(entries=entries):
+                stream.note(UnknownPart(kind="plan", raw=entries))
+            case PermissionAnswered():
+                stream.note(UnknownPart(kind="permission", raw=_permission(event)))
+            case UnknownReceived(kind=kind, raw=raw):
+                stream.note(UnknownPart(kind=kind, raw=raw))
+            case _:
+                self._quarantine(event, reason="unknown kind of event")
 
     # --- routing -------------------------------------------------------------------------------
 
-    def _stream_of(self, event: AgentEvent) -> _Stream | None:
+    def _stream_of(self, event: AgentEvent) -> Stream | None:
         if event.upstream_session_id is None:
             return self._own if self._guarantees_owner else None
         return self._streams.get(event.upstream_session_id)
 
-    def _quarantine(self, event: AgentEvent) -> None:
-        reason = "no session id" if event.upstream_session_id is None else "unknown session id"
+    def _quarantine(self, event: AgentEvent, *, reason: str) -> None:
         raw: Mapping[str, JsonValue] = {"event": type(event).__name__, **asdict(event)}
-        self._writes.append(
+        self._sheet.writes.append(
             RecordQuarantine(
-                turn_id=self._turn_id,
+                turn_id=self._sheet.turn_id,
                 ordinal=self._quarantined,
                 reason=reason,
                 raw=raw,
-                recorded_at_ms=self._now_ms,
+                recorded_at_ms=self._sheet.now_ms,
             )
         )
         self._quarantined += 1
 
-    def _start_child(self, parent: _Stream, event: ChildStarted) -> None:
+    def _start_child(self, parent: Stream, event: ChildStarted) -> None:
         child_id = event.child_upstream_session_id
-        if child_id in self._streams or len(self._streams) > CHILDREN_MAX:
+        if child_id not in self._streams:
+            if len(self._streams) > CHILDREN_MAX:
+                return
+            self._streams[child_id] = self._child_stream(parent, event)
+        stream = self._streams[child_id]
+        if stream.parent is None:  # an agent that names its own session as its child
             return
+        self._running[child_id] = None
+        call = parent.open_call(event.call_id)
+        if call is not None:
+            call.child = stream.conversation_id
+
+    def _child_stream(self, parent: Stream, event: ChildStarted) -> Stream:
+        child_id = event.child_upstream_session_id
+        known = self._known.get(child_id)
+        return Stream(
+            self._sheet,
+            conversation_id=known.conversation_id if known else self._open_child(parent, event),
+            upstream_session_id=child_id,
+            next_seq=known.next_seq if known else 1,
+            parent=parent,
+        )
+
+    def _open_child(self, parent: Stream, event: ChildStarted) -> ConversationId:
         child = child_conversation(
             self._parent,
             parent_conversation_id=parent.conversation_id,
             started=event,
-            opened_at_ms=self._now_ms,
+            opened_at_ms=self._sheet.now_ms,
         )
-        self._streams[child_id] = _Stream(
-            conversation_id=child.conversation_id, upstream_session_id=child_id, seq=1
-        )
-        self._writes += [
+        self._sheet.writes += [
             OpenConversation(conversation=child),
-            OpenLink(link=self._child_link(child, child_id)),
+            OpenLink(link=self._child_link(child, event.child_upstream_session_id)),
         ]
-        call = parent.calls.get(event.call_id or "")
-        if call is not None:
-            call.child = child.conversation_id
+        return child.conversation_id
+
+    def _end_child(self, child_id: UpstreamSessionId, outcome: Outcome) -> None:
+        """Close a child's stream and note its end in the parent's. A second end changes nothing."""
+        if child_id not in self._running:
+            return
+        del self._running[child_id]
+        child = self._streams[child_id]
+        assert child.parent is not None, "only children run"
+        child.close()
+        raw: dict[str, JsonValue] = {
+            "conversation_id": child.conversation_id,
+            "outcome": str(outcome),
+            "tokens_used": child.tokens_used,
+            "title": child.title,
+        }
+        child.parent.note(UnknownPart(kind="child_ended", raw=raw))
 
     def _child_link(self, child: Conversation, upstream: UpstreamSessionId) -> Link:
         return Link(
@@ -226,116 +286,8 @@ class Recorder:
             agent_version=self._link.agent_version,
             working_directory=self._link.working_directory,
             opened_because="child",
-            opened_at_ms=self._now_ms,
+            opened_at_ms=self._sheet.now_ms,
         )
-
-    # --- parts ---------------------------------------------------------------------------------
-
-    def _say(self, stream: _Stream, text: str, *, is_reasoning: bool) -> None:
-        if stream.text and stream.text_is_reasoning != is_reasoning:
-            self._close_text(stream)
-        stream.text_is_reasoning = is_reasoning
-        stream.text.append(text)
-        stream.text_characters += len(text)
-        if not is_reasoning:
-            stream.reply.append(text)
-        if stream.text_characters >= TEXT_CHARACTERS_BUFFERED_MAX:
-            self._close_text(stream)
-
-    def _close_text(self, stream: _Stream) -> None:
-        text = "".join(stream.text)
-        stream.text.clear()
-        stream.text_characters = 0
-        if not text:
-            return
-        part: Part = ReasoningPart(text=text) if stream.text_is_reasoning else TextPart(text=text)
-        self._append(stream, Speaker.ASSISTANT, part)
-
-    def _announce(self, stream: _Stream, event: ToolCallAnnounced) -> None:
-        self._close_text(stream)
-        part = ToolCallPart(
-            call_id=event.call_id,
-            title=event.title,
-            tool_kind=event.tool_kind,
-            arguments=event.arguments,
-            locations=event.locations,
-        )
-        stream.calls[event.call_id] = call = _OpenCall(part=part)
-        if event.arguments:
-            self._record_call(stream, call)
-
-    def _update(self, stream: _Stream, event: ToolCallUpdated) -> None:
-        call = stream.calls.get(event.call_id)
-        if call is None:
-            call = stream.calls[event.call_id] = _OpenCall(part=_late_call(event))
-        if not call.is_recorded:
-            call.part = _merged(call.part, event)
-        if event.text is not None:
-            call.text = event.text
-        if event.child_upstream_session_id is not None and call.child is None:
-            self._start_child(stream, _as_child_started(event, call.part))
-        if event.status in {"completed", "failed"}:
-            self._close_call(stream, event.call_id, status=event.status, text=call.text)
-        elif event.status == "in_progress" or event.arguments:
-            self._record_call(stream, call)
-
-    def _record_call(self, stream: _Stream, call: _OpenCall) -> None:
-        if not call.is_recorded:
-            call.is_recorded = True
-            self._append(stream, Speaker.ASSISTANT, call.part)
-
-    def _close_call(self, stream: _Stream, call_id: str, *, status: str, text: str) -> None:
-        call = stream.calls.pop(call_id)
-        self._close_text(stream)
-        self._record_call(stream, call)
-        result = ToolResultPart(
-            call_id=call_id, status=status, text=text, child_conversation_id=call.child
-        )
-        self._append(stream, Speaker.TOOL, result)
-
-    def _note(self, stream: _Stream, event: AgentEvent) -> None:
-        match event:
-            case UsageReported(tokens_used=tokens) if stream is self._own:
-                self.tokens_used = tokens if tokens is not None else self.tokens_used
-            case TitleChanged(title=title) if stream is self._own:
-                self.title = title
-            case PlanChanged(entries=entries):
-                self._close_text(stream)
-                self._append(stream, Speaker.ASSISTANT, UnknownPart(kind="plan", raw=entries))
-            case PermissionAnswered():
-                self._close_text(stream)
-                note = UnknownPart(kind="permission", raw=_permission(event))
-                self._append(stream, Speaker.ASSISTANT, note)
-            case UnknownReceived(kind=kind, raw=raw):
-                self._close_text(stream)
-                self._append(stream, Speaker.ASSISTANT, UnknownPart(kind=kind, raw=raw))
-            case ChildEnded() | UserTextReplayed() | UsageReported() | TitleChanged():
-                pass
-            case _:
-                self._quarantine(event)
-
-    def _append(self, stream: _Stream, speaker: Speaker, part: Part) -> None:
-        if stream.speaker is not None and stream.speaker is not speaker:
-            stream.seq += 1
-            stream.ordinal = 0
-        stream.speaker = speaker
-        self._writes.append(
-            RecordParts(
-                conversation_id=stream.conversation_id,
-                seq=stream.seq,
-                first_ordinal=stream.ordinal,
-                speaker=speaker,
-                turn_id=self._turn_id,
-                upstream_session_id=stream.upstream_session_id,
-                recorded_at_ms=self._now_ms,
-                parts=(part,),
-                durability=self._durability(part),
-            )
-        )
-        stream.ordinal += 1
-
-    def _durability(self, part: Part) -> Durability:
-        return self._call_durability if isinstance(part, ToolCallPart) else Durability.PROCESS
 
 
 def child_conversation(
@@ -366,23 +318,10 @@ def child_conversation(
     )
 
 
-def _late_call(event: ToolCallUpdated) -> ToolCallPart:
-    return ToolCallPart(call_id=event.call_id, title=event.title or "", tool_kind="other")
-
-
-def _merged(part: ToolCallPart, event: ToolCallUpdated) -> ToolCallPart:
-    return ToolCallPart(
-        call_id=part.call_id,
-        title=event.title or part.title,
-        tool_kind=event.tool_kind or part.tool_kind,
-        arguments=event.arguments or part.arguments,
-        locations=part.locations if event.locations is None else event.locations,
-    )
-
-
-def _as_child_started(event: ToolCallUpdated, part: ToolCallPart) -> ChildStarted:
+def _as_child_started(event: ToolCallUpdated, call: OpenCall | None) -> ChildStarted:
     assert event.child_upstream_session_id is not None
-    role = part.arguments.get("subagent_type") if isinstance(part.arguments, Mapping) else None
+    arguments = event.arguments or (call.part.arguments if call else None)
+    role = arguments.get("subagent_type") if isinstance(arguments, Mapping) else None
     return ChildStarted(
         upstream_session_id=event.upstream_session_id,
         child_upstream_session_id=event.child_upstream_session_id,

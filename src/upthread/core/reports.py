@@ -13,13 +13,19 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from upthread.core.markdown import item, neutral
+
 Status: TypeAlias = Literal["done", "needs_input", "blocked"]
 VerdictResult: TypeAlias = Literal["approved", "rejected"]
 
 REPORT_BYTES_MAX = 256 * 1024
-SUMMARY_LINES_MAX = 200
+REPORT_LINES_MAX = 200
+"""Of summary, decisions, findings and evidence together: what reaches the next role."""
 
-_BLOCK = re.compile(r"^```upthread[ \t]*\r?\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^ {0,3}```upthread[ \t]*\r?\n(?P<body>(?:(?! {0,3}```)[^\n]*\n)*) {0,3}```[ \t]*\r?$",
+    re.MULTILINE,
+)
 
 INSTRUCTIONS = """\
 End your reply with your report, a fenced block like this one, valid JSON, nothing after it:
@@ -28,7 +34,7 @@ End your reply with your report, a fenced block like this one, valid JSON, nothi
  "decisions": [], "findings": [], "verdict": null}
 ```
 `status` is "done", "needs_input" (then `questions` is [{"id": "q1", "text": "…"}]) or "blocked".
-`summary` is Markdown, at most 200 lines. `decisions` and `findings` are lists of sentences.
+`summary` is Markdown; `decisions` and `findings` are lists of sentences; at most 200 lines in all.
 `verdict` is null unless you judge: {"result": "approved" or "rejected", "evidence": ["…"]}."""
 
 
@@ -83,16 +89,32 @@ def decode_report(raw: bytes) -> Report:
         raise MalformedReportError(f"the report has {len(raw)} bytes, {REPORT_BYTES_MAX} allowed")
     try:
         report = msgspec.json.decode(raw, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedReportError(f"the report cannot be read: {error}") from error
     if report.status == "needs_input" and not report.questions:
         raise MalformedReportError('status is "needs_input" but `questions` is empty')
-    lines = report.summary.count("\n") + 1
-    if lines > SUMMARY_LINES_MAX:
+    lines = _lines_of(report)
+    if lines > REPORT_LINES_MAX:
         raise MalformedReportError(
-            f"the summary has {lines} lines, at most {SUMMARY_LINES_MAX} are passed on: shorten it"
+            f"the report has {lines} lines, at most {REPORT_LINES_MAX} are passed on: shorten it"
         )
     return report
+
+
+def _lines_of(report: Report) -> int:
+    evidence = report.verdict.evidence if report.verdict else ()
+    texts = (report.summary, *report.decisions, *report.findings, *evidence)
+    return sum(len(text.splitlines()) for text in texts)
+
+
+def ends_with_report(reply: str) -> bool:
+    """Return whether a report that can be read is the last thing in a reply."""
+    *_, end = (0, *(block.end() for block in _BLOCK.finditer(reply)))
+    try:
+        read_report(reply)
+    except MalformedReportError:
+        return False
+    return not reply[end:].strip()
 
 
 def without_report(reply: str) -> str:
@@ -101,10 +123,13 @@ def without_report(reply: str) -> str:
 
 
 def render(role: str, report: Report) -> str:
-    """Return the report as a Markdown section for the next role's prompt."""
+    """Return the report as a Markdown section for the next role's prompt.
+
+    Whatever the report says, it stays inside this section: see core/markdown.py.
+    """
     lines = [f"# Report of {role}", f"status: {report.status}"]
     if report.summary:
-        lines += ["", report.summary]
+        lines += ["", neutral(report.summary)]
     lines += _listed("## Decisions", report.decisions)
     lines += _listed("## Findings", report.findings)
     if report.verdict:
@@ -115,4 +140,4 @@ def render(role: str, report: Report) -> str:
 def _listed(heading: str, items: tuple[str, ...], *, keep: bool = False) -> list[str]:
     if not items and not keep:
         return []
-    return ["", heading, *(f"- {item}" for item in items)]
+    return ["", heading, *map(item, items)]

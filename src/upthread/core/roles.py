@@ -20,9 +20,13 @@ from upthread.core.names import parse_role
 from upthread.errors import ConfigError, UsageError
 
 INSTRUCTIONS_BYTES_MAX = 256 * 1024
+FRONT_MATTER_CHARACTERS_MAX = 16 * 1024
 
 BUILT_IN_ROLES = frozenset({"explore", "plan", "general-purpose", "build", "general"})
-"""Roles of the agents themselves: fresh, recorded, never resumed unless configured."""
+"""Roles of the agents themselves: fresh and recorded, never resumed unless configured."""
+
+_BYTE_ORDER_MARK = "\ufeff"
+_FENCE = "---"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,7 @@ def read_markdown_role(text: str, *, file_stem: str, source: str) -> Role:
     front_matter, instructions = _split_front_matter(text, source)
     fields = _mapping(front_matter, source)
     return _role(
-        name=fields.get("name", file_stem),
+        name=fields.get("name") or file_stem,
         description=fields.get("description", ""),
         instructions=instructions,
         source=source,
@@ -82,8 +86,8 @@ def read_markdown_role(text: str, *, file_stem: str, source: str) -> Role:
 def read_toml_role(text: str, *, file_stem: str, source: str) -> Role:
     """Return the role in a Codex agent file. Raises ConfigError like `read_markdown_role`."""
     try:
-        fields = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        fields = tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{source} is not valid TOML: {error}", hint="mend the file") from error
     return _role(
         name=fields.get("name", file_stem),
@@ -107,26 +111,40 @@ def _role(*, name: object, description: object, instructions: object, source: st
     except UsageError as error:
         raise ConfigError(f"{source}: {error.message}", hint=error.hint) from error
     return Role(
-        name=checked, description=str(description), instructions=str(instructions), source=source
+        name=checked,
+        description=str(description),
+        instructions=str(instructions),
+        continuity="fresh" if checked in BUILT_IN_ROLES else "auto",
+        source=source,
     )
 
 
 def _split_front_matter(text: str, source: str) -> tuple[str, str]:
-    lines = text.lstrip("\ufeff").splitlines()
-    if not lines or lines[0].strip() != "---":
-        return "", text
+    lines = text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").split("\n")
+    if lines[0].rstrip() != _FENCE:
+        return "", "\n".join(lines).strip()
     for index, line in enumerate(lines[1:], start=1):
-        if line.strip() == "---":
+        # Not indented: a block of text in the front matter may hold the same three dashes.
+        if line.rstrip() == _FENCE:
             return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]).strip()
     raise ConfigError(f"{source}: the front matter is not closed", hint="end it with a line ---")
 
 
 def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
+    if len(front_matter) > FRONT_MATTER_CHARACTERS_MAX:
+        raise ConfigError(
+            f"{source}: the front matter is too long",
+            hint=f"{FRONT_MATTER_CHARACTERS_MAX} characters at most",
+        )
     try:
-        loaded: object = yaml.safe_load(front_matter)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # The loader that makes text, lists and mappings only: no tag is obeyed, nothing is merged,
+        # an alias costs a reference, and a role called 007 or `on` keeps its name.
+        loaded: object = yaml.BaseLoader(front_matter).get_single_data()
+    except (yaml.YAMLError, RecursionError) as error:
         place = " ".join(str(error).split())
-        raise ConfigError(f"{source}: the front matter is not valid YAML: {place}") from error
+        raise ConfigError(
+            f"{source}: the front matter is not valid YAML: {place}", hint="mend the file"
+        ) from error
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):

@@ -6,7 +6,10 @@ commit the event it led to. So whoever finds a turn after a crash does exactly w
 holder would have done next, with one exception: a prompt may have left (SENT). Then the agent's
 own history decides (core/recognition.py): reply complete → adopt it; prompt there, reply
 incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
-A prompt leaves at most SENDS_MAX times in all.
+A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one.
+A prompt leaves at most SENDS_MAX times in all; once a person has looked at a parked turn and told
+it to go on, once more. Only a turn whose prompt may have left is ever parked: before that, it ends
+with its outcome and nothing has happened.
 """
 
 from __future__ import annotations
@@ -63,21 +66,21 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
         SessionAttached: TurnState.ATTACHED,
         RecoveryStarted: TurnState.INTENDED,
         TurnEnded: TurnState.ENDED,
-        TurnParked: TurnState.PARKED,
     },
     TurnState.ATTACHED: {
         PromptSent: TurnState.SENT,
         RecoveryStarted: TurnState.INTENDED,
         TurnEnded: TurnState.ENDED,
-        TurnParked: TurnState.PARKED,
     },
     TurnState.SENT: {
+        AttachFailed: TurnState.INTENDED,
         RecoveryStarted: TurnState.UNCERTAIN,
         TurnEnded: TurnState.ENDED,
         TurnParked: TurnState.PARKED,
     },
     TurnState.UNCERTAIN: {
         SessionAttached: TurnState.UNCERTAIN,
+        AttachFailed: TurnState.INTENDED,
         RecoveryStarted: TurnState.UNCERTAIN,
         PromptRecognised: TurnState.UNCERTAIN,
         PromptSent: TurnState.SENT,
@@ -110,11 +113,18 @@ class Recognition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
-    """A turn as its events tell it. `sends` counts how often a prompt left."""
+    """A turn as its events tell it.
+
+    `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
+    `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
+    whether a person told the parked turn to go on and no prompt has left since.
+    """
 
     state: TurnState = TurnState.NEW
     events: int = 0
     sends: int = 0
+    is_prompted: bool = False
+    is_person_asked: bool = False
     intended: TurnIntended | None = None
     attached: SessionAttached | None = None
     sent: PromptSent | None = None
@@ -140,19 +150,29 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     """Return the view after one more event. An event out of place is a bug of ours."""
     following = TRANSITIONS[view.state].get(type(event))
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
+    was_parked = view.state is TurnState.PARKED
     view = replace(view, state=following, events=view.events + 1)
-    if isinstance(event, PromptSent):
-        return replace(view, sent=event, sends=view.sends + 1)
-    if isinstance(event, PromptRecognised):
-        return replace(view, recognised=Recognition(event.recognition))
-    kept = _KEPT.get(type(event))
-    changes: dict[str, Any] = {kept: event} if kept else {}
-    return replace(view, **changes)
+    match event:
+        case PromptSent():
+            assert view.sends < SENDS_MAX, f"a prompt left {SENDS_MAX} times already"
+            sends = view.sends + 1
+            return replace(view, sent=event, sends=sends, is_prompted=True, is_person_asked=False)
+        case PromptRecognised():
+            return replace(view, recognised=Recognition(event.recognition))
+        case SessionAttached():
+            same = view.attached and view.attached.upstream_session_id == event.upstream_session_id
+            return replace(view, attached=event, is_prompted=view.is_prompted and bool(same))
+        case RecoveryStarted() if was_parked:
+            sends = min(view.sends, SENDS_MAX - 1)
+            return replace(view, parked=None, sends=sends, is_person_asked=True)
+        case _:
+            kept = _KEPT.get(type(event))
+            changes: dict[str, Any] = {kept: event} if kept else {}
+            return replace(view, **changes)
 
 
 _KEPT: Final[Mapping[type[TurnEvent], str]] = {
     TurnIntended: "intended",
-    SessionAttached: "attached",
     TurnEnded: "ended",
     TurnParked: "parked",
 }

@@ -17,11 +17,11 @@ from upthread.errors import UpstreamError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """An attached session. `history` is what `load` replayed, empty after new or resume."""
+    """An attached session. `history` is what `load` replayed, None after new or resume."""
 
     upstream_session_id: UpstreamSessionId
     how: str
-    history: tuple[AgentEvent, ...] = ()
+    history: tuple[AgentEvent, ...] | None = None
 
 
 async def attach(
@@ -34,19 +34,26 @@ async def attach(
     if connection.capabilities.can_resume:
         await connection.resume_session(current)
         return Attached(upstream_session_id=current, how="resumed")
-    return await attach_with_history(connection, current=current)
+    return await _load(connection, current=current)
 
 
 async def attach_with_history(
     connection: AgentConnection, *, current: UpstreamSessionId
 ) -> Attached:
-    """Attach and read the history back, as recovery needs it."""
+    """Attach and read the history back, as recovery needs it; None from an agent that cannot."""
+    if connection.capabilities.can_load or not connection.capabilities.can_resume:
+        return await _load(connection, current=current)
+    await connection.resume_session(current)
+    return Attached(upstream_session_id=current, how="resumed")
+
+
+async def _load(connection: AgentConnection, *, current: UpstreamSessionId) -> Attached:
     if not connection.capabilities.can_load:
         agent = connection.capabilities.agent
         raise UpstreamError(
-            f"{agent} cannot load the session {current}",
+            f"{agent} can neither resume nor load the session {current}",
             outcome=Outcome.UNKNOWN,
-            hint="this agent keeps no history that can be read back",
+            hint="begin the prompt with `fresh:` to start a new session from a briefing",
             upstream_session_id=current,
         )
     history = await connection.load_session(current)

@@ -6,9 +6,10 @@ moment meet at the lease, so that exactly one mints the conversation and its ups
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from upthread.core import turn as turns
@@ -26,6 +27,7 @@ from upthread.core.types import (
     Fence,
     Lease,
     Link,
+    Outcome,
     ProjectId,
     TurnId,
 )
@@ -37,6 +39,9 @@ from upthread.store.base import Store
 WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
 
 SIBLINGS_MAX = 64
+
+LOOK_BACK_TURNS_MAX = 32
+"""How many turns in a row may end before their prompt left, and the session still be known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,17 @@ class ClaimRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prompts:
+    """What an upstream session has heard from us, as far as is known for certain.
+
+    `has_any` whether a prompt ever left for it; `answered` how many it has for certain.
+    """
+
+    has_any: bool
+    answered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """A leased conversation as it stands. `last` is its newest turn, None before the first."""
 
@@ -64,6 +80,7 @@ class Claim:
     turns: int
     messages: int
     last: tuple[TurnId, TurnView] | None
+    prompts: Prompts
 
     def inputs(self, request: ClaimRequest) -> HandshakeInputs:
         """Return what the handshake decides on, as far as the claim knows it."""
@@ -169,20 +186,27 @@ class Conversations:
         resolved = self._store.resolve(key)
         conversation = resolved.conversation if resolved else self.mint(key, fences=(fence,))
         conversation_id = conversation.conversation_id
-        newest = self._store.turns(conversation_id, newest=1)
-        last = (
-            (newest[0].turn_id, turns.fold(self._store.turn_events(newest[0].turn_id)))
-            if newest
-            else None
-        )
+        link = resolved.link if resolved else None
+        views = self._views(conversation_id)
+        last = next(views, None)
         return Claim(
             conversation=conversation,
-            link=resolved.link if resolved else None,
+            link=link,
             fence=fence,
             turns=self._store.turn_count(conversation_id),
             messages=self._store.message_count(conversation_id),
             last=last,
+            prompts=_prompts(link, chain((last,), views) if last else ()),
         )
+
+    def _views(self, conversation_id: ConversationId) -> Iterator[tuple[TurnId, TurnView]]:
+        """Read turns, newest first; nearly always only the first of them is asked for."""
+        newest = self._store.turns(conversation_id, newest=1)
+        if not newest:
+            return
+        yield newest[0].turn_id, turns.fold(self._store.turn_events(newest[0].turn_id))
+        for turn in reversed(self._store.turns(conversation_id, newest=LOOK_BACK_TURNS_MAX)[:-1]):
+            yield turn.turn_id, turns.fold(self._store.turn_events(turn.turn_id))
 
     def mint(
         self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1
@@ -220,6 +244,22 @@ class Conversations:
             except ConflictError:
                 continue  # another process named this workstream, or took this name: look again
             return name
+
+
+def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Prompts:
+    """Look back to the newest turn that prompted the session, or the one that made it."""
+    for _, view in views:
+        attached = view.attached
+        if link is None or attached is None:
+            continue
+        if attached.upstream_session_id != link.upstream_session_id:
+            continue
+        if view.sent is not None and view.is_prompted:
+            was_answered = view.ended is not None and view.ended.outcome is Outcome.OK
+            return Prompts(has_any=True, answered=view.sent.prompts_before + was_answered)
+        if attached.how == "new":
+            return Prompts(has_any=False, answered=0)
+    return Prompts(has_any=True, answered=0)
 
 
 def _key(request: ClaimRequest, slot: int) -> ConversationKey:

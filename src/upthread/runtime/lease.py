@@ -7,13 +7,14 @@ over learns it at the next heartbeat or commit, and stops its agent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
 
 import anyio
 
-from upthread.core.types import Fence, Lease
+from upthread.core.types import Fence, Holder, Lease
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -56,12 +57,16 @@ class Leases:
     async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
         fence = await self._acquire(request)
+        _HELD_HERE.add((fence.name, fence.token))
         try:
-            async with task_group() as tasks:
-                tasks.start_soon(self._beat, fence)
-                yield fence
-                tasks.cancel_scope.cancel()
+            with _one_fenced_error():
+                async with task_group() as tasks:
+                    tasks.start_soon(self._beat, fence)
+                    yield fence
+                    tasks.cancel_scope.cancel()
         finally:
+            # First of all: should the release fail (full disk), this process can take it again.
+            _HELD_HERE.discard((fence.name, fence.token))
             await self._release(fence)
 
     async def _acquire(self, request: LeaseRequest) -> Fence:
@@ -96,6 +101,7 @@ class Leases:
                 may_take = current is not None and (
                     current.holder is None
                     or self._system.is_dead(current.holder)
+                    or _is_left_over(current, holder)
                     or (stale is not None and _same(stale, current))
                 )
                 if current is not None and not may_take:
@@ -118,6 +124,34 @@ class Leases:
                 await self._system.in_thread(lambda: self._store.release_lease(fence))
             except FencedError:
                 return
+
+
+_HELD_HERE: Final[set[tuple[str, int]]] = set()
+"""What this process holds, by lease name and token; a lease in its name that is not here is not
+held by anybody: its release could not be written."""
+
+
+def _is_left_over(current: Lease, ourselves: Holder) -> bool:
+    named = current.holder
+    is_ours = named is not None and replace(named, doing="") == replace(ourselves, doing="")
+    return is_ours and (current.name, current.token) not in _HELD_HERE
+
+
+@contextmanager
+def _one_fenced_error() -> Generator[None]:
+    """Raise one FencedError where several leases were lost at once: the caller's cure is one."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        fenced, others = group.split(FencedError)
+        if fenced is None or others is not None:
+            raise
+        raise _first(fenced) from group
+
+
+def _first(group: BaseExceptionGroup[FencedError]) -> FencedError:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _same(stale: Lease, current: Lease) -> bool:

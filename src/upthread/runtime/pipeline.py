@@ -235,7 +235,14 @@ class Runs:
         return live
 
     async def _resume_if_parked(self, live: LiveRun, request: RunRequest) -> None:
-        """Asking for a parked run again is how a person says: go on."""
+        """Asking for a parked run again is how a person says: go on.
+
+        So is asking for one whose last step failed, when its process ended before it parked it.
+        """
+        command = pipelines.next_command(live.view)
+        last = live.view.last
+        if isinstance(command, Park) and last is not None and last.outcome is not Outcome.OK:
+            await self._advance(live, request)
         if live.view.parked is not None:
             await self._commit(live, request, RunResumed(because="run again"))
 

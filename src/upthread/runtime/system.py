@@ -9,11 +9,12 @@ import functools
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -21,6 +22,9 @@ import anyio.to_thread
 from upthread.core.types import Holder
 
 Result = TypeVar("Result")
+
+THREAD_POLL_S = 0.001
+"""How often a cancelled caller looks whether its call has ended."""
 
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -117,6 +121,48 @@ class System:
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a store call off the event loop. One hop a batch, never one an event.
 
-        A commit under way is not abandoned when the caller is cancelled.
+        A call under way is not abandoned when the caller is cancelled: this returns, or raises the
+        cancellation, only when the call has ended.
         """
-        return await anyio.to_thread.run_sync(call, limiter=self.store_limiter)
+        watched = _Watched(call)
+        async with self.store_limiter:
+            try:
+                return await anyio.to_thread.run_sync(watched)
+            except anyio.get_cancelled_exc_class():
+                # anyio shields the wait from its own scopes, not from the task's own cancellation,
+                # which is what Ctrl-C is: two threads would be in one connection.
+                await watched.wait_until_over()
+                raise
+
+
+class _Watched(Generic[Result]):
+    """A call of which it is known whether it has begun and ended; given up, it never begins."""
+
+    def __init__(self, call: Callable[[], Result]) -> None:
+        self._call = call
+        self._turnstile = threading.Lock()
+        self._is_given_up = False
+        self._has_begun = False
+        self._is_over = threading.Event()
+
+    def __call__(self) -> Result:
+        with self._turnstile:
+            if self._is_given_up:
+                raise CallGivenUpError
+            self._has_begun = True
+        try:
+            return self._call()
+        finally:
+            self._is_over.set()
+
+    async def wait_until_over(self) -> None:
+        """Return when the call has ended; one that has not begun by now never will."""
+        with self._turnstile:
+            self._is_given_up = not self._has_begun
+        with anyio.CancelScope(shield=True):
+            while self._has_begun and not self._is_over.is_set():  # noqa: ASYNC110  # a thread's event
+                await anyio.sleep(THREAD_POLL_S)
+
+
+class CallGivenUpError(Exception):
+    """A call was cancelled before it began. Nobody is left to see this."""

@@ -14,6 +14,7 @@ import anyio
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core import turn as turns
+from upthread.core.catching_up import unrecorded
 from upthread.core.commands import EndLink, OpenLink, OpenTurn, Write
 from upthread.core.events import (
     AttachFailed,
@@ -24,9 +25,9 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
-from upthread.core.handshake import GONE, decide
+from upthread.core.handshake import GONE, RESUME, decide
 from upthread.core.prompt import context_for, continuation, wants_fresh, without_fresh
-from upthread.core.recognition import Recognised, recognise, unrecorded
+from upthread.core.recognition import Recognised, recognise
 from upthread.core.recorder import Recorder
 from upthread.core.turn import Recognition, TurnCommand
 from upthread.core.types import (
@@ -34,6 +35,7 @@ from upthread.core.types import (
     Link,
     Message,
     Outcome,
+    Part,
     TextPart,
     TurnId,
     UpstreamSessionId,
@@ -111,9 +113,14 @@ class Turns:
             return
         await self._end_leftover_agent(view)
         live.turn_id, live.view = turn_id, view
-        outcome = Outcome.UNKNOWN if view.parked else Outcome.PROCESS_DIED
+        outcome = live.outcome_of_park if view.parked else Outcome.PROCESS_DIED
         detail = "interrupted; a new prompt took its place"
-        await live.commit(TurnEnded(outcome=outcome, detail=detail))
+        writes: tuple[Write, ...] = ()
+        if live.link is not None:
+            rest = await live.recorder_of_rest()
+            writes = rest.finish(at_ms=self._system.now_ms())
+        await live.commit(TurnEnded(outcome=outcome, detail=detail), writes=writes)
+        live.advance_past(writes)
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
         attached = view.attached
@@ -219,10 +226,9 @@ class Turns:
     async def _attach(self, live: LiveTurn, connection: AgentConnection) -> None:
         intended = live.view.intended
         assert intended is not None
+        decision = RESUME if _is_banked(live) else intended.decision
         try:
-            attached = await attach(
-                connection, decision=intended.decision, current=live.current_session
-            )
+            attached = await attach(connection, decision=decision, current=live.current_session)
         except UpstreamError as error:
             await self._decide_again(live, error)
             return
@@ -233,14 +239,22 @@ class Turns:
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
         """A session that is gone for certain is closed with its cause; anything else is raised."""
         outcome = Outcome(error.outcome)
-        if outcome not in GONE or live.link is None or live.inputs is None:
+        if outcome not in GONE or live.link is None or live.view.sends >= turns.SENDS_MAX:
             raise error
+        await self._roll_over(live, outcome, str(error))
+
+    async def _roll_over(
+        self, live: LiveTurn, outcome: Outcome, detail: str, *, writes: Sequence[Write] = ()
+    ) -> None:
+        """Close the link with its cause and decide again, knowing that the session is gone."""
+        assert live.link is not None
+        assert live.inputs is not None
         now_ms = self._system.now_ms()
         link, live.link = live.link, None
         live.inputs = replace(live.inputs, failed_attach=outcome, current_agent=None)
         decision = decide(live.inputs)
         failed = AttachFailed(
-            upstream_session_id=link.upstream_session_id, outcome=outcome, detail=str(error)
+            upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
         )
         again = replace(
             live.require_intended(),
@@ -254,7 +268,8 @@ class Turns:
             ended_because=outcome,
             ended_at_ms=now_ms,
         )
-        await live.commit(failed, again, writes=(end,))
+        await live.commit(failed, again, writes=(*writes, end))
+        live.advance_past(writes)
 
     async def _bank(
         self, live: LiveTurn, connection: AgentConnection, attached: Attached
@@ -287,26 +302,37 @@ class Turns:
     # --- sending -------------------------------------------------------------------------------
 
     async def _send(self, live: LiveTurn, connection: AgentConnection) -> None:
-        intended = live.require_intended()
         context = context_for(
             role=live.request.claim.role,
             task=live.request.task,
-            decision=intended.decision,
-            briefing=await live.briefing(intended.decision),
+            decision=live.telling,
+            briefing=await live.briefing(live.telling),
         )
-        message = await live.message(intended.prompt_seq)
-        writes: tuple[Write, ...] = ()
-        if context:
-            parts = (ContextPart(text=context),)
-            stamp = message.upstream_session_id
-            writes = (live.user_parts(message.seq, len(message.parts), parts, stamp=stamp),)
-            message = replace(message, parts=(*message.parts, *parts))
+        message, writes = await self._prompt_message(live, context)
         sent = PromptSent(prompt_seq=message.seq, prompts_before=live.prompts_before())
         await live.commit(sent, writes=writes)
+        live.advance_past(writes)
         await self._stream(live, connection, message.sent_text)
 
+    async def _prompt_message(
+        self, live: LiveTurn, context: str
+    ) -> tuple[Message, tuple[Write, ...]]:
+        """Return the message as it is sent, and the writes that complete the record of it."""
+        message = await live.message(live.require_intended().prompt_seq)
+        if live.view.sends:  # it went to a session that is gone: what is sent now is another one
+            text = "\n\n".join(piece for piece in (context, message.text) if piece)
+            parts: tuple[Part, ...] = (ContextPart(text=text),)
+            write = live.user_parts(live.next_seq, 0, parts, stamp=live.current_session)
+            return replace(message, seq=live.next_seq, parts=parts), (write,)
+        if not context:
+            return message, ()
+        parts = (ContextPart(text=context),)
+        stamp = message.upstream_session_id
+        write = live.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
+        return replace(message, parts=(*message.parts, *parts)), (write,)
+
     async def _stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> None:
-        live.recording = recording = self._recording(live)
+        live.recording = recording = await self._recording(live)
         upstream_session_id = live.require_link().upstream_session_id
         results: list[PromptResult] = []
         async with task_group() as tasks:
@@ -317,13 +343,14 @@ class Turns:
             tasks.cancel_scope.cancel()
         await self._conclude(live, results[0], recording.close())
 
-    def _recording(self, live: LiveTurn) -> Recording:
+    async def _recording(self, live: LiveTurn) -> Recording:
         recorder = Recorder(
             conversation=live.conversation,
             turn_id=live.turn_id,
             link=live.require_link(),
             next_seq=live.next_seq,
             call_durability=live.request.durability,
+            quarantined=await live.quarantined() if live.view.sends > 1 else 0,
         )
         live.recorder = recorder
         return Recording(
@@ -342,6 +369,14 @@ class Turns:
             detail = f"{live.unanswered.title}: nobody was there to allow it"
             await live.commit(TurnParked(reason="permission", detail=detail), writes=writes)
             return
+        if result.outcome is Outcome.PROCESS_DIED:
+            # What it had done is in its history alone: to be read there before anything is sent.
+            parked = TurnParked(reason=Outcome.PROCESS_DIED, detail=result.detail)
+            await live.commit(parked, writes=writes)
+            return
+        if result.outcome in GONE and live.view.sends < turns.SENDS_MAX:
+            await self._roll_over(live, result.outcome, result.detail, writes=writes)
+            return
         ended = TurnEnded(
             outcome=result.outcome,
             report=live.report_data(),
@@ -357,11 +392,13 @@ class Turns:
         sent = live.view.sent
         assert sent is not None
         current = live.require_link().upstream_session_id
-        attached = await attach_with_history(connection, current=current)
+        try:
+            attached = await attach_with_history(connection, current=current)
+        except UpstreamError as error:
+            await self._decide_again(live, error)
+            return
         message = await live.message(sent.prompt_seq)
-        found = recognise(
-            attached.history, sent_text=message.sent_text, prompts_before=sent.prompts_before
-        )
+        found = await self._recognised(live, attached, message)
         known = PromptRecognised(recognition=found.recognition)
         await live.commit(live.attached_event(connection, attached))
         live.tell_started(recognition=found.recognition)
@@ -374,6 +411,26 @@ class Turns:
             await self._adopt(live, found, known)
         else:
             await self._send_more(live, connection, message, found)
+
+    async def _recognised(self, live: LiveTurn, attached: Attached, message: Message) -> Recognised:
+        """Return what the history says of our prompt.
+
+        What cannot be told counts as cut off once a person said to go on: a continuation is right
+        for a prompt that arrived and for one that did not.
+        """
+        sent = live.view.sent
+        assert sent is not None
+        found = Recognised(recognition=Recognition.UNDECIDABLE)
+        if attached.history is not None:
+            found = recognise(
+                attached.history,
+                sent_text=message.sent_text,
+                prompts_before=sent.prompts_before,
+                earlier_texts=await live.earlier_texts(),
+            )
+        if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
+            return replace(found, recognition=Recognition.INCOMPLETE)
+        return found
 
     async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:
         writes = await self._record_tail(live, found)
@@ -407,20 +464,22 @@ class Turns:
 
     async def _record_tail(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
         """Return writes for what the agent did before the crash and we had not recorded."""
-        messages = await live.messages_of_turn()
-        recorder = Recorder(
-            conversation=live.conversation,
-            turn_id=live.turn_id,
-            link=live.require_link(),
-            next_seq=live.next_seq,
-            guarantees_owner=True,
-        )
+        assert live.view.sent is not None
+        messages = await live.messages_of_turn(after_seq=live.view.sent.prompt_seq)
+        recorder = await live.recorder_of_rest()
+        await live.know_children(recorder, found.tail)
         now_ms = self._system.now_ms()
         for event in unrecorded(found.tail, messages):
             recorder.record(event, at_ms=now_ms)
         writes = recorder.finish(at_ms=now_ms)
         live.advance_past(writes)
         return writes
+
+
+def _is_banked(live: LiveTurn) -> bool:
+    """Whether this turn has made and banked its session already, and the crash came after that."""
+    attached = live.view.attached
+    return attached is not None and attached.upstream_session_id == live.current_session
 
 
 async def _prompt(

@@ -282,8 +282,12 @@ async def test_a13_permission_is_asked_recorded_then_answered(scripted, request_
         assert [e.call_id for e in announced] == ["c1"], "the call is recorded before the question"
         return PermissionAnswer(option_id="no", answered_by="a person")
 
+    async def slowly(event):
+        await anyio.sleep(0.05)
+        await recorded(event)
+
     async with scripted().open(request_for(answer_permission=refuse)) as connection:
-        await connection.prompt(SESSION, "[[permission]]", on_event=recorded)
+        await connection.prompt(SESSION, "[[permission]]", on_event=slowly)
     assert asked[0].title == "rm -r build"
     assert (asked[0].arguments, asked[0].locations) == ({"a": 1}, ("build",))
     assert asked[0].options == (("yes", "allow_once"), ("no", "reject_once"))

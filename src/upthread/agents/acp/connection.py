@@ -6,6 +6,7 @@ The words are ACP's (schema 1.19.0).
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any, Final
 
 import anyio
@@ -300,8 +301,6 @@ class AcpConnection:
 
 
 def _introduction(quirk: Quirk) -> dict[str, Any]:
-    from upthread import __version__  # noqa: PLC0415  # the front door imports us
-
     capabilities: dict[str, Any] = {
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
@@ -311,5 +310,5 @@ def _introduction(quirk: Quirk) -> dict[str, Any]:
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "clientCapabilities": capabilities,
-        "clientInfo": {"name": "upthread", "title": "upthread", "version": __version__},
+        "clientInfo": {"name": "upthread", "title": "upthread", "version": version("upthread")},
     }

@@ -15,7 +15,7 @@ from upthread.config import load_settings
 from upthread.errors import UsageError
 from upthread.surfaces.cli.demo import with_upthread, without
 from upthread.surfaces.cli.demo.counting import Counts
-from upthread.surfaces.cli.demo.stage import set_stage
+from upthread.surfaces.cli.demo.stage import EXAMPLE, WORKSTREAM, set_stage
 
 ROWS = (
     ("ended", "status"),
@@ -42,26 +42,32 @@ def demo(
     """Play the main job with the rehearsal agent, and the same job without continuity."""
     if keep is not None and keep.exists():
         raise UsageError(f"{keep} exists", hint="name a new directory")
-    directory = keep or Path(tempfile.mkdtemp(prefix="upthread-demo-"))
+    directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))
+    told: list[str] = []
     try:
-        ours, theirs = _play(directory, say=(lambda _: None) if as_json else typer.echo)
+        ours, theirs = _play(directory, say=told.append if as_json else typer.echo)
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
     if as_json:
-        typer.echo(json.dumps({"schema": 1, "with": asdict(ours), "without": asdict(theirs)}))
-    else:
-        typer.echo(_table(ours, theirs))
-        if keep is not None:
-            typer.echo(
-                f"kept in {keep}; try: UPTHREAD_HOME={keep}/with/home upthread audit spec-42"
-            )
-    raise typer.Exit(0 if ours.status == "approved" else 1)
+        result = {"schema": 1, "told": told, "with": asdict(ours), "without": asdict(theirs)}
+        typer.echo(json.dumps(result))
+        raise typer.Exit(_exit_code(ours))
+    typer.echo(_table(ours, theirs))
+    if keep is not None:
+        project, home = directory / "with" / EXAMPLE, directory / "with" / "home"
+        typer.echo(f"kept; try: UPTHREAD_HOME={home} upthread -C {project} audit {WORKSTREAM}")
+    raise typer.Exit(_exit_code(ours))
+
+
+def _exit_code(ours: Counts) -> int:
+    return 0 if ours.status == "approved" else 1
 
 
 def _play(directory: Path, say: with_upthread.Say) -> tuple[Counts, Counts]:
     say("This is a rehearsal: a rule-based agent, no model. Everything else is real:")
-    say("processes, sessions, files, git, the kill. Every figure is counted in this run.\n")
+    say("processes, sessions, files, git, the kill. Every figure is counted in this run.")
+    say("The rehearsal remembers only what its session holds, so lost continuity shows.\n")
     say("── With upthread: every line is a new process ──")
     stage = set_stage(directory / "with")
     ours = with_upthread.play(stage, say)

@@ -1,0 +1,174 @@
+"""Effects: actions on the world, read from what an agent asked for and what came of it.
+
+A tool call that can change something is an intent when it is asked for and a receipt when its
+result is known; without one its outcome is unknown. Effects are listed to whoever goes on, so that
+they are not repeated; in a recovery turn, an outward one that was done or may have been is held
+back where we are asked. A local `pytest` is simply run again.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from upthread.core.types import JsonValue, Message, ToolCallPart, ToolResultPart
+
+EFFECT_KINDS: Final = frozenset({"edit", "delete", "move", "execute", "other"})
+"""ACP's kinds of tools that can change the world; read, search, think and fetch cannot."""
+
+OUTWARD_PATTERNS: Final = (
+    "*git push*",
+    "gh *",
+    "*gh pr *",
+    "*npm publish*",
+    "*twine upload*",
+    "*docker push*",
+    "*kubectl apply*",
+    "*terraform apply*",
+    "*deploy*",
+    "*sendmail*",
+    "mail *",
+    "*curl*-X P*",
+    "*curl*--data*",
+)
+"""Commands that reach beyond this machine, as shell patterns over the command or title."""
+
+ARGUMENTS_LEFT_OUT: Final = frozenset({"description", "cwd", "timeout"})
+"""Arguments that differ between two calls of the same action."""
+
+TITLE_CHARACTERS_MAX: Final = 200
+
+
+class EffectState(StrEnum):
+    """What is known of an effect."""
+
+    INTENT = "intent"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+_STATE_OF_STATUS: Final[Mapping[str, EffectState]] = {
+    "completed": EffectState.DONE,
+    "failed": EffectState.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """One action. `digest` is equal for calls that mean the same action."""
+
+    seq: int
+    call_id: str
+    tool_kind: str
+    title: str
+    digest: str
+    state: EffectState
+    is_outward: bool
+
+    @property
+    def in_words(self) -> str:
+        """One line for a briefing: `git push origin main: done`."""
+        title = " ".join(self.title.split())[:TITLE_CHARACTERS_MAX]
+        told = {EffectState.INTENT: "outcome unknown", EffectState.UNKNOWN: "outcome unknown"}
+        return f"{title}: {told.get(self.state, str(self.state))}"
+
+
+def effects_of(
+    messages: Iterable[Message], *, outward_patterns: Sequence[str] = OUTWARD_PATTERNS
+) -> tuple[Effect, ...]:
+    """Return the effects in messages, in order; a call without a result is an intent."""
+    calls: dict[str, Effect] = {}
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart) and part.tool_kind in EFFECT_KINDS:
+                calls[part.call_id] = _intent(message.seq, part, outward_patterns)
+            elif isinstance(part, ToolResultPart) and part.call_id in calls:
+                calls[part.call_id] = _received(calls[part.call_id], part)
+    return tuple(calls.values())
+
+
+def must_hold_back(
+    *,
+    title: str,
+    tool_kind: str,
+    arguments: JsonValue,
+    known: Iterable[Effect],
+    outward_patterns: Sequence[str] = OUTWARD_PATTERNS,
+) -> Effect | None:
+    """Return the known effect a call would repeat, None when it may run.
+
+    Only outward calls are held back, and only where the same was done or may have been.
+    """
+    if not is_outward(title, arguments, outward_patterns):
+        return None
+    digest = digest_of(tool_kind, title, arguments)
+    doubtful = {EffectState.DONE, EffectState.UNKNOWN, EffectState.INTENT}
+    for effect in known:
+        if effect.digest == digest and effect.state in doubtful:
+            return effect
+    return None
+
+
+def is_outward(title: str, arguments: JsonValue, patterns: Sequence[str]) -> bool:
+    """Return whether a call reaches beyond this machine, by its command or its title."""
+    command = command_of(arguments)
+    return any(
+        fnmatch.fnmatchcase(text, pattern)
+        for text in (title, command)
+        if text
+        for pattern in patterns
+    )
+
+
+def command_of(arguments: JsonValue) -> str:
+    """Return the command line in a call's arguments; empty where there is none."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    command = arguments.get("command")
+    if isinstance(command, str):
+        return command
+    if isinstance(command, Sequence):
+        return " ".join(str(word) for word in command)
+    return ""
+
+
+def digest_of(tool_kind: str, title: str, arguments: JsonValue) -> str:
+    """Return the digest of what a call does: its kind, and its arguments in canonical order.
+
+    A call without arguments is known by its title.
+    """
+    meant: object = title
+    if isinstance(arguments, Mapping) and arguments:
+        meant = {name: value for name, value in arguments.items() if name not in ARGUMENTS_LEFT_OUT}
+    canonical = json.dumps([tool_kind, meant], sort_keys=True, separators=(",", ":"), default=list)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _intent(seq: int, part: ToolCallPart, patterns: Sequence[str]) -> Effect:
+    return Effect(
+        seq=seq,
+        call_id=part.call_id,
+        tool_kind=part.tool_kind,
+        title=part.title or part.tool_kind,
+        digest=digest_of(part.tool_kind, part.title, part.arguments),
+        state=EffectState.INTENT,
+        is_outward=is_outward(part.title, part.arguments, patterns),
+    )
+
+
+def _received(effect: Effect, part: ToolResultPart) -> Effect:
+    return Effect(
+        seq=effect.seq,
+        call_id=effect.call_id,
+        tool_kind=effect.tool_kind,
+        title=effect.title,
+        digest=effect.digest,
+        state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN),
+        is_outward=effect.is_outward,
+    )

@@ -1,0 +1,122 @@
+"""A run as it stands: the pipeline it follows and what its events came to. Values only.
+
+What an event changes and what comes next is decided in core/pipeline.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from upthread.core.events import Question, RunEnded, RunParked, StepEnded, StepStarted
+from upthread.core.reports import Report
+from upthread.core.types import JsonValue
+
+REJECTIONS_MAX: Final = 2
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One step of a pipeline, as written in TOML.
+
+    `on_rejected` is the role a rejecting verdict sends the run back to; a step with one must hand
+    back a verdict.
+    """
+
+    role: str
+    task: str
+    needs: tuple[str, ...] = ()
+    on_rejected: str | None = None
+    rejections_max: int = REJECTIONS_MAX
+
+
+class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Steps in order."""
+
+    steps: tuple[Step, ...]
+
+    def index_of(self, role: str) -> int:
+        """Return the position of a role's step; ValueError for a role without one."""
+        return [step.role for step in self.steps].index(role)
+
+
+def check_pipeline(pipeline: Pipeline) -> str:
+    """Return what is wrong with a pipeline, in words; empty when nothing is."""
+    roles = [step.role for step in pipeline.steps]
+    if not roles:
+        return "it has no steps"
+    if len(set(roles)) != len(roles):
+        return "a role has two steps"
+    for index, step in enumerate(pipeline.steps):
+        for needed in step.needs:
+            if needed not in roles:
+                return f"{step.role} needs {needed}, which has no step"
+        if step.on_rejected and step.on_rejected not in roles[:index]:
+            return f"{step.role} sends back to {step.on_rejected}, which is no earlier step"
+    return ""
+
+
+def as_data(pipeline: Pipeline) -> JsonValue:
+    """Return the pipeline as plain data, for the run's first event."""
+    data: JsonValue = msgspec.to_builtins(pipeline)
+    return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """A report as handed back, with what it was based on."""
+
+    role: str
+    report: Report
+    input_digest: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run as its events tell it.
+
+    `is_resumed` until the next step starts or ends: a person said to go on from the stop.
+    `asked_in_vain` counts steps in a row that asked nothing new.
+    """
+
+    events: int = 0
+    specification: str = ""
+    pipeline: Pipeline = field(default_factory=lambda: Pipeline(steps=()))
+    iteration: int = 1
+    steps_run: int = 0
+    started: StepStarted | None = None
+    last: StepEnded | None = None
+    was_asked_again: bool = False
+    asked_in_vain: int = 0
+    is_resumed: bool = False
+    handed: Mapping[str, Handed] = field(default_factory=dict[str, Handed])
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    questions: tuple[Question, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict[str, str])
+    rejections: Mapping[str, int] = field(default_factory=dict[str, int])
+    parked: RunParked | None = None
+    ended: RunEnded | None = None
+
+    @property
+    def open_questions(self) -> tuple[Question, ...]:
+        """Questions nobody has answered yet, oldest first."""
+        return tuple(q for q in self.questions if q.question_id not in self.answers)
+
+    @property
+    def status(self) -> str:
+        """Return running, waiting_for_human, parked, idle before a start, or how it ended."""
+        if self.ended:
+            return self.ended.status
+        if self.parked:
+            return "parked"
+        if self.open_questions:
+            return "waiting_for_human"
+        return "running" if self.events else "idle"
+
+    def report(self, role: str) -> Report | None:
+        """Return the role's newest report."""
+        handed = self.handed.get(role)
+        return handed.report if handed else None

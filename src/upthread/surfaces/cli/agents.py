@@ -1,0 +1,93 @@
+"""`agents`: which agents upthread knows, which are here, and how each one is driven."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import anyio
+
+from upthread import __version__
+from upthread.agents.registry import AGENTS, REHEARSAL, InstalledAgent, installed_agents
+from upthread.config import load_settings
+from upthread.runtime.repository import find_repository
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.table import write_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedAgent:
+    """One agent as it is listed; the names are the JSON keys."""
+
+    agent: str
+    is_installed: bool
+    version: str | None
+    path: str | None
+    driven_by: str
+    command: tuple[str, ...]
+    how_to_install: str
+    is_configured: bool
+
+
+def list_agents(call: Call) -> int:
+    """List the known agents and those the configuration adds."""
+    repository = find_repository(Path())
+    settings = load_settings(repository.root, environment=os.environ, database=call.database)
+    found = {each.agent: each for each in anyio.run(installed_agents)}
+    listed = [_known(name, found.get(name)) for name in AGENTS if name not in settings.agents]
+    listed += [_configured(name, agent.command) for name, agent in settings.agents.items()]
+    output = call.output
+    if output.is_json:
+        shapes = [asdict(agent) for agent in listed]
+        output.json({"default_agent": settings.agent, "agents": shapes})
+        return 0
+    head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "COMMAND")
+    write_table(output, head, [_row(agent) for agent in listed])
+    for agent in listed:
+        if not agent.is_installed:
+            output.line(f"  to get {agent.agent}: {agent.how_to_install}", "dim")
+    return 0
+
+
+def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
+    entry = AGENTS[name]
+    is_own = name == REHEARSAL
+    version = __version__ if is_own else installed.version if installed else None
+    return ListedAgent(
+        agent=name,
+        is_installed=is_own or installed is not None,
+        version=version,
+        path=installed.path if installed else None,
+        driven_by=entry.kind,
+        command=entry.command,
+        how_to_install=entry.how_to_install,
+        is_configured=False,
+    )
+
+
+def _configured(name: str, command: tuple[str, ...]) -> ListedAgent:
+    path = shutil.which(command[0]) if command else None
+    return ListedAgent(
+        agent=name,
+        is_installed=path is not None,
+        version=None,
+        path=path,
+        driven_by="acp",
+        command=command,
+        how_to_install="its command is in the configuration, and not on PATH",
+        is_configured=True,
+    )
+
+
+def _row(agent: ListedAgent) -> tuple[str, ...]:
+    is_own = agent.agent == REHEARSAL
+    return (
+        agent.agent,
+        "yes" if agent.is_installed else "no",
+        agent.version or "",
+        agent.driven_by.upper(),
+        "built in, used only when named" if is_own else shlex.join(agent.command),
+    )

@@ -1,0 +1,377 @@
+"""The verbs as they are typed: names, options, help. What each does is in a module of its own.
+
+A verb imports its module when it is called: `--help`, `--version` and the light verbs must not pay
+for the heavy ones. The first eight are the ones people use daily; the rest comes after.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from upthread import __version__
+from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call, enter_directory
+from upthread.surfaces.cli.completing import complete_address, complete_workstream
+from upthread.surfaces.cli.output import Output
+
+DAILY = "Every day"
+MORE = "More"
+STREAMS = frozenset({"tell", "run"})
+
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADDRESS",
+        help="WORKSTREAM/ROLE, such as spec-42/planner, or an instance name.",
+        autocompletion=complete_address,
+    ),
+]
+Workstream = Annotated[
+    str,
+    typer.Argument(
+        metavar="WS", help="The workstream, such as spec-42.", autocompletion=complete_workstream
+    ),
+]
+Agent = Annotated[
+    str | None, typer.Option("--agent", metavar="A", help='opencode, …, or acp:"COMMAND".')
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Database = Annotated[
+    str | None, typer.Option("--db", metavar="URL", help="Another database: a file path.")
+]
+Directory = Annotated[
+    str | None, typer.Option("-C", "--directory", metavar="DIR", help="Work as if started in DIR.")
+]
+
+
+@dataclass(slots=True, kw_only=True)
+class Invocation:
+    """What is known of this run of the program so far; errors are told accordingly."""
+
+    verb: str = ""
+    is_json: bool = False
+    database: str | None = None
+    output: Output | None = None
+
+
+def build(invocation: Invocation) -> typer.Typer:
+    """Return the program, which notes in `invocation` how it was called."""
+    app = typer.Typer(
+        name="upthread",
+        add_completion=True,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Your agents pick up where they left off, and tell you when they can't.",
+    )
+    _add_globals(app, invocation)
+    for panel, verbs in ((DAILY, _DAILY_VERBS), (MORE, _MORE_VERBS)):
+        for name, function in verbs:
+            command = app.command(name, rich_help_panel=panel)
+            command(_callable(name, function, invocation))
+    _add_demo(app)
+    return app
+
+
+def _add_globals(app: typer.Typer, invocation: Invocation) -> None:
+    @app.callback()
+    def before(  # pyright: ignore[reportUnusedFunction]  # the decorator has it
+        *,
+        as_json: AsJson = False,
+        database: Database = None,
+        directory: Directory = None,
+        version: Annotated[  # noqa: ARG001  # its callback has printed it
+            bool,
+            typer.Option(
+                "--version", is_eager=True, callback=_print_version, help="Print the version."
+            ),
+        ] = False,
+    ) -> None:
+        invocation.is_json |= as_json
+        invocation.database = database
+        if directory is not None:
+            enter_directory(directory)
+
+
+def _print_version(value: bool) -> None:  # noqa: FBT001  # how typer calls it
+    if value:
+        typer.echo(f"upthread {__version__}")
+        raise typer.Exit
+
+
+def _callable(
+    name: str, function: Callable[..., int], invocation: Invocation
+) -> Callable[..., int]:
+    """Give a verb the options every verb takes, and its Call in their place."""
+
+    @functools.wraps(function)
+    def invoke(*, as_json: bool, database: str | None, directory: str | None, **given: Any) -> int:
+        invocation.verb = name
+        invocation.is_json |= as_json
+        invocation.output = Output(is_json=invocation.is_json)
+        if directory is not None:
+            enter_directory(directory)
+        call = Call(output=invocation.output, database=database or invocation.database)
+        return function(call, **given)
+
+    own = inspect.signature(function, eval_str=True)
+    added = [
+        _option("as_json", AsJson, False),
+        _option("database", Database, None),
+        _option("directory", Directory, None),
+    ]
+    parameters = [*list(own.parameters.values())[1:], *added]
+    invoke.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # read by inspect
+    return invoke
+
+
+def _option(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+    )
+
+
+def _add_demo(app: typer.Typer) -> None:
+    settings: dict[str, Any] = {
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    }
+
+    @app.command("demo", rich_help_panel=MORE, context_settings=settings)
+    def demo(context: typer.Context) -> object:  # pyright: ignore[reportUnusedFunction]
+        """Play the main job with the rehearsal agent, and the same job without continuity."""
+        from upthread.surfaces.cli.demo.verb import demo as play
+
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command()(play)
+        command = typer.main.get_command(alone)
+        code = command.main(list(context.args), prog_name="upthread demo", standalone_mode=False)
+        return code or 0
+
+
+# --- every day ---------------------------------------------------------------------------------
+
+
+def tell(
+    call: Call,
+    *,
+    address: Address,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The prompt; - reads standard input.")
+    ] = None,
+    agent: Agent = None,
+    sibling: Annotated[
+        bool, typer.Option("--sibling", help="If busy, open a second conversation of the role.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="If busy, wait for the turn to end.")
+    ] = False,
+    go_on: Annotated[
+        bool, typer.Option("--continue", help="Go on with an interrupted or parked turn.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start a fresh session.")] = False,
+) -> int:
+    """One turn with one role: says whether the session was resumed, and why not."""
+    from upthread.surfaces.cli import talking
+
+    if go_on and text is not None:
+        raise UsageError(
+            "--continue takes no text", hint="it goes on with the prompt that was sent"
+        )
+    if not go_on and text is None:
+        raise UsageError("there is nothing to tell", hint=f'upthread tell {address} "…"')
+    asked = talking.Tell(
+        address=address,
+        text=text,
+        agent=agent,
+        when_busy=talking.when_busy(is_sibling=sibling, is_waiting=wait),
+        is_fresh=fresh,
+    )
+    return talking.tell(call, asked)
+
+
+def run(
+    call: Call,
+    *,
+    workstream: Workstream,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The specification; none goes on.")
+    ] = None,
+    spec: Annotated[
+        str | None, typer.Option("--spec", metavar="FILE", help="The specification's file.")
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="A|ROLE=A", help="The agent, for all roles or for one."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after N steps.")
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="If another run is under way, wait for it.")
+    ] = False,
+    continuity: Annotated[
+        Literal["resume", "fresh", "auto"] | None,
+        typer.Option("--continuity", help="For all roles, in place of their own."),
+    ] = None,
+) -> int:
+    """Take the pipeline over a workstream, as far as it goes by itself."""
+    from upthread.surfaces.cli import running
+
+    asked = running.Run(
+        workstream=workstream,
+        text=text,
+        specification_path=spec,
+        agents=agent or (),
+        steps_max=steps,
+        is_waiting=wait,
+        continuity=continuity,
+    )
+    return running.run(call, asked)
+
+
+def answer(
+    call: Call,
+    *,
+    workstream: Workstream,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[QUESTION] TEXT", help="The question's id if several are open."),
+    ],
+) -> int:
+    """Answer a question a role has asked."""
+    from upthread.surfaces.cli import running
+
+    if len(words) not in {1, 2}:
+        raise UsageError("too many words", hint=f'upthread answer {workstream} QUESTION "TEXT"')
+    question_id = words[0] if len(words) == 2 else None
+    return running.answer(call, workstream=workstream, question_id=question_id, text=words[-1])
+
+
+def ls(
+    call: Call,
+    *,
+    workstream: Annotated[
+        str | None, typer.Argument(metavar="WS", autocompletion=complete_workstream)
+    ] = None,
+) -> int:
+    """List the workstreams, or the roles of one."""
+    from upthread.surfaces.cli import looking
+
+    return looking.list_workstreams(call, workstream)
+
+
+def show(
+    call: Call,
+    *,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WS|ADDRESS",
+            help="A workstream or one conversation.",
+            autocompletion=complete_address,
+        ),
+    ],
+) -> int:
+    """Show how a workstream or one conversation stands."""
+    from upthread.surfaces.cli import looking
+
+    return looking.show(call, what)
+
+
+def why(call: Call, *, address: Address, agent: Agent = None) -> int:
+    """Show the last decision, and what would be decided now."""
+    from upthread.surfaces.cli import looking
+
+    return looking.why(call, address, agent=agent)
+
+
+def upstream_id(call: Call, *, address: Address) -> int:
+    """Print the agent's own session id, for scripts."""
+    from upthread.surfaces.cli import looking
+
+    return looking.upstream_id(call, address)
+
+
+def open_session(call: Call, *, address: Address, dry_run: DryRun = False) -> int:
+    """Resume the session in the agent's own interface; --json only says how."""
+    from upthread.surfaces.cli import changing
+
+    return changing.open_session(call, address, is_dry_run=dry_run)
+
+
+# --- more --------------------------------------------------------------------------------------
+
+
+def adopt(
+    call: Call,
+    *,
+    address: Address,
+    session: Annotated[str, typer.Argument(metavar="ID", help="The agent's own session id.")],
+    agent: Agent = None,
+) -> int:
+    """Take an existing session of an agent in, as the conversation's current one."""
+    from upthread.surfaces.cli import changing
+
+    return changing.adopt(call, address, session, agent=agent)
+
+
+def reset(
+    call: Call,
+    *,
+    address: Address,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> int:
+    """End a conversation and begin a new one in its place; the old one stays for the audit."""
+    from upthread.surfaces.cli import changing
+
+    return changing.reset(call, address, is_yes=yes, is_dry_run=dry_run)
+
+
+def audit(
+    call: Call,
+    *,
+    workstream: Workstream,
+    form: Annotated[
+        Literal["md", "json"], typer.Option("--format", help="Markdown or JSON.")
+    ] = "md",
+) -> int:
+    """Write down everything that is kept of a workstream."""
+    from upthread.surfaces.cli.audit import verb
+
+    return verb.audit(call, workstream, form=form)
+
+
+def list_agents(call: Call) -> int:
+    """List the agents: which are known, which are here, how they are driven."""
+    from upthread.surfaces.cli import agents
+
+    return agents.list_agents(call)
+
+
+_DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("tell", tell),
+    ("run", run),
+    ("answer", answer),
+    ("ls", ls),
+    ("show", show),
+    ("why", why),
+    ("id", upstream_id),
+    ("open", open_session),
+)
+_MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("adopt", adopt),
+    ("reset", reset),
+    ("audit", audit),
+    ("agents", list_agents),
+)

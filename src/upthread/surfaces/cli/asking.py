@@ -1,0 +1,110 @@
+"""Asking a person at the terminal: a permission an agent wants, a change upthread would make.
+
+Only where somebody is there to answer: both streams are terminals and nobody asked for JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.errors import UsageError
+from upthread.runtime.permissions import NOBODY
+from upthread.surfaces.cli.neutral import one_line
+from upthread.surfaces.cli.output import Output
+
+PERSON: Final = "the person at the terminal"
+LOCATIONS_SHOWN_MAX: Final = 5
+ANSWER_CHARACTERS_MAX: Final = 200
+
+# What is asked first holds once; an agent that offers nothing of the kind is taken at its word.
+_CHOICES: Final = (
+    ("y", ("allow_once", "allow_always")),
+    ("n", ("reject_once", "reject_always")),
+)
+_SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
+
+
+def can_ask(output: Output) -> bool:
+    """Return whether a person is there."""
+    return output.is_live and sys.stdin is not None and sys.stdin.isatty()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    key: str
+    kind: str
+    option_id: str
+
+
+class PermissionDialogue:
+    """Asks one permission at a time. `before` clears the place where the question is written."""
+
+    def __init__(self, output: Output, before: Callable[[], None]) -> None:
+        self._output = output
+        self._before = before
+        self._lock = anyio.Lock()
+
+    async def ask(self, request: PermissionRequest) -> PermissionAnswer:
+        """Return the person's answer; nobody's when they only close the input."""
+        async with self._lock:
+            self._before()
+            choices = _choices(request)
+            self._show(request, choices)
+            while True:
+                said = await _read_line()
+                if not said:
+                    self._output.note("nobody answered: the turn is parked")
+                    return PermissionAnswer(option_id=None, answered_by=NOBODY)
+                key = _SAID.get(said.strip().lower())
+                for choice in choices:
+                    if choice.key == key:
+                        return PermissionAnswer(option_id=choice.option_id, answered_by=PERSON)
+                self._prompt(choices)
+
+    def _show(self, request: PermissionRequest, choices: tuple[_Choice, ...]) -> None:
+        kind = one_line(request.tool_kind)
+        self._output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
+        for location in request.locations[:LOCATIONS_SHOWN_MAX]:
+            self._output.note(f"    {one_line(location)}")
+        more = len(request.locations) - LOCATIONS_SHOWN_MAX
+        if more > 0:
+            self._output.note(f"    and {more} more")
+        self._prompt(choices)
+
+    def _prompt(self, choices: tuple[_Choice, ...]) -> None:
+        listed = ", ".join(f"{each.key} = {each.kind.replace('_', ' ')}" for each in choices)
+        self._output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
+
+
+def _choices(request: PermissionRequest) -> tuple[_Choice, ...]:
+    offered = {kind: option_id for option_id, kind in reversed(request.options)}
+    found: list[_Choice] = []
+    for key, kinds in _CHOICES:
+        kind = next((kind for kind in kinds if kind in offered), None)
+        if kind is not None:
+            found.append(_Choice(key=key, kind=kind, option_id=offered[kind]))
+    return tuple(found)
+
+
+async def _read_line() -> str:
+    """Return a line of the terminal, empty at its end; Ctrl-C is not held up by it."""
+    descriptor = sys.stdin.fileno()
+    await anyio.wait_readable(descriptor)
+    return os.read(descriptor, ANSWER_CHARACTERS_MAX).decode("utf-8", "replace")
+
+
+def confirm(output: Output, question: str) -> bool:
+    """Ask yes or no, no by default. Raises UsageError where nobody can answer."""
+    if not can_ask(output):
+        raise UsageError(
+            "nobody is there to confirm it", hint="say --yes, or see it first with --dry-run"
+        )
+    output.note(f"{question} [y/N]")
+    return _SAID.get(sys.stdin.readline().strip().lower()) == "y"

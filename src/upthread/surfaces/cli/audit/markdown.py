@@ -1,0 +1,216 @@
+"""The audit as Markdown, to be read from top to bottom.
+
+Headings, tables and sentences are ours. Whatever an agent, a person or a file said stands in a
+fence longer than any inside it, or in a code span: it cannot forge a heading or close its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from upthread.core.handshake import in_words
+from upthread.core.types import (
+    ContextPart,
+    ErasedPart,
+    FilePart,
+    JsonValue,
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from upthread.runtime.audit import Audit, AuditedConversation, AuditedTurn
+from upthread.surfaces.cli.audit.runs import run_lines
+from upthread.surfaces.cli.audit.shape import PERMISSION
+from upthread.surfaces.cli.neutral import code, fenced
+from upthread.surfaces.cli.output import plain
+from upthread.surfaces.cli.words import counted, decision_in_words, moment, reasons_in_words
+
+
+def audit(record: Audit) -> str:
+    """Return the whole record as one Markdown document."""
+    return "\n".join(_lines(record)) + "\n"
+
+
+def _lines(record: Audit) -> Iterator[str]:
+    view = record.workstream
+    conversations = record.conversations
+    turns = sum(len(each.turns) for each in conversations)
+    yield f"# Audit of {code(view.workstream.workstream)}"
+    yield ""
+    yield f"- status: {view.status.replace('_', ' ')}"
+    yield f"- base name: {code(view.workstream.base_name)}"
+    counts = (counted(len(conversations), "conversation"), counted(turns, "turn"))
+    yield f"- recorded: {', '.join((*counts, counted(len(record.runs), 'run')))}"
+    yield f"- integrity: {_integrity(record)}"
+    for run in record.runs:
+        yield from run_lines(run)
+    for conversation in conversations:
+        yield from _conversation_lines(conversation)
+
+
+def _integrity(record: Audit) -> str:
+    messages = sum(each.messages for each in record.conversations)
+    if not record.faults:
+        return f"every message verifies against its hash chain ({counted(messages, 'message')})"
+    places = ", ".join(
+        f"{code(conversation.conversation_id)} from message {seq}"
+        for conversation, seq in record.faults
+    )
+    return f"**BROKEN**: {places} does not match what was recorded"
+
+
+# --- a conversation ----------------------------------------------------------------------------
+
+
+def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
+    conversation = audited.conversation
+    yield ""
+    yield f"## {code(conversation.key.address)} ({code(conversation.instance_name)})"
+    yield ""
+    generation = f", generation {conversation.generation}" if conversation.generation > 1 else ""
+    opened = moment(conversation.opened_at_ms)
+    yield f"Conversation {code(conversation.conversation_id)}{generation}, opened {opened}."
+    if conversation.parent_conversation_id:
+        call = (
+            f", its call {code(conversation.parent_call_id)}" if conversation.parent_call_id else ""
+        )
+        yield f"A child of {code(conversation.parent_conversation_id)}{call}."
+    yield from _chain_lines(audited)
+    for refusal in audited.refusals:
+        reasons = "; ".join(in_words(reason) for reason in refusal.reasons)
+        yield ""
+        yield f"Refused at {moment(refusal.decided_at_ms)}: {reasons}."
+    for turn in audited.turns:
+        yield from _turn_lines(turn)
+    for message in audited.child_messages:
+        yield from _message_lines(message)
+
+
+def _chain_lines(audited: AuditedConversation) -> Iterator[str]:
+    yield ""
+    if not audited.chain:
+        yield "No upstream session."
+        return
+    yield "| # | upstream session | agent | opened | because | ended | because |"
+    yield "|--:|---|---|---|---|---|---|"
+    for link in audited.chain:
+        ended = moment(link.ended_at_ms) if link.ended_at_ms is not None else "—"
+        agent = _cell(f"{link.agent} {link.agent_version}".strip())
+        cells = (
+            str(link.seq),
+            _cell(link.upstream_session_id),
+            agent,
+            moment(link.opened_at_ms),
+            _cell(link.opened_because),
+            ended,
+            _cell(link.ended_because or ""),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    return code(text).replace("|", "\\|")
+
+
+# --- a turn ------------------------------------------------------------------------------------
+
+
+def _turn_lines(audited: AuditedTurn) -> Iterator[str]:
+    view = audited.view
+    ended, parked = view.ended, view.parked
+    became = ended.outcome if ended else "parked" if parked else "not ended"
+    decision = view.intended.decision if view.intended else "undecided"
+    yield ""
+    yield f"### Turn {audited.number}: {decision.replace('_', ' ')}, {became.replace('_', ' ')}"
+    yield ""
+    yield f"- turn {code(audited.turn.turn_id)}, {moment(audited.turn.opened_at_ms)}"
+    if audited.turn.run_id:
+        yield f"- of run {code(audited.turn.run_id)}"
+    if view.intended:
+        session = view.attached.upstream_session_id if view.attached else None
+        done = decision_in_words(decision, None)
+        where = f" {code(session)}" if session else ""
+        yield f"- decision: {done}{where}: {reasons_in_words(view.intended.reasons)}"
+    if ended:
+        adopted = ", the reply was taken over from the agent's own history" if ended.adopted else ""
+        detail = f": {code(ended.detail)}" if ended.detail else ""
+        yield f"- outcome: {ended.outcome}{adopted}{detail}"
+    elif parked:
+        yield f"- parked: {code(parked.reason)}: {code(parked.detail)}"
+    for message in audited.messages:
+        yield from _message_lines(message)
+    for quarantined in audited.quarantined:
+        yield ""
+        yield f"Quarantined, {code(quarantined.reason)}:"
+        yield ""
+        yield _json(quarantined.raw)
+
+
+def _message_lines(message: Message) -> Iterator[str]:
+    session = f", {code(message.upstream_session_id)}" if message.upstream_session_id else ""
+    for part in message.parts:
+        yield ""
+        yield f"**{message.speaker}** {message.seq}{session} — {_title(part)}"
+        body = _body(part)
+        if body:
+            yield ""
+            yield body
+
+
+def _title(part: Part) -> str:
+    match part:
+        case TextPart():
+            title = "text"
+        case ContextPart():
+            title = "context sent by upthread"
+        case ReasoningPart():
+            title = "reasoning"
+        case ToolCallPart():
+            where = "".join(f", {code(location)}" for location in part.locations)
+            what = f"{code(part.title)} ({code(part.tool_kind)}){where}"
+            title = f"tool call {code(part.call_id)}: {what}"
+        case ToolResultPart():
+            child = part.child_conversation_id
+            of_child = f", child {code(child)}" if child else ""
+            title = f"tool result {code(part.call_id)}: {code(part.status)}{of_child}"
+        case FilePart():
+            title = f"file {code(part.uri)}"
+        case UnknownPart(kind=kind, raw=raw):
+            title = _permission(raw) if kind == PERMISSION else code(kind)
+        case ErasedPart():
+            title = f"{code(part.kind)}, erased"
+        case _:
+            assert_never(part)
+    return title
+
+
+def _body(part: Part) -> str:
+    match part:
+        case TextPart(text=text) | ContextPart(text=text) | ReasoningPart(text=text):
+            return fenced(text)
+        case ToolResultPart(text=text):
+            return fenced(text) if text else ""
+        case ToolCallPart(arguments=arguments):
+            return _json(arguments) if arguments else ""
+        case UnknownPart(kind=kind, raw=raw):
+            return "" if kind == PERMISSION else _json(raw)
+        case FilePart() | ErasedPart():
+            return ""
+
+
+def _permission(raw: JsonValue) -> str:
+    if not isinstance(raw, Mapping):
+        return "permission"
+    names = ("title", "answer", "answered_by")
+    title, answer, answered_by = (code(str(raw.get(name, ""))) for name in names)
+    return f"permission for {title}: {answer}, answered by {answered_by}"
+
+
+def _json(value: JsonValue) -> str:
+    return fenced(json.dumps(plain(value), indent=2, ensure_ascii=False), "json")

@@ -1,0 +1,140 @@
+"""The audit as JSON: the same record as in Markdown, with every event and part."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from upthread.core import types
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.types import ErasedPart, Message, Part, UnknownPart
+from upthread.runtime.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
+from upthread.surfaces.cli.shapes import run_status
+
+Shape = dict[str, object]
+
+PART_KINDS: Final[dict[type[Any], str]] = {
+    types.TextPart: "text",
+    types.ContextPart: "context",
+    types.ReasoningPart: "reasoning",
+    types.ToolCallPart: "tool_call",
+    types.ToolResultPart: "tool_result",
+    types.FilePart: "file",
+    types.UnknownPart: "unknown",
+    types.ErasedPart: "erased",
+}
+
+PERMISSION: Final = "permission"
+"""The kind under which the recorder keeps an answered permission."""
+
+
+def audit(record: Audit) -> Shape:
+    """Return the whole record."""
+    view = record.workstream
+    faults = [
+        {"conversation_id": conversation.conversation_id, "message_seq": seq}
+        for conversation, seq in record.faults
+    ]
+    return {
+        "workstream": view.workstream.workstream,
+        "project_id": view.workstream.project_id,
+        "base_name": view.workstream.base_name,
+        "status": view.status,
+        "integrity": {"is_intact": not faults, "faults": faults},
+        "conversations": [_conversation(each) for each in record.conversations],
+        "runs": [_run(each) for each in record.runs],
+    }
+
+
+def _conversation(audited: AuditedConversation) -> Shape:
+    conversation = audited.conversation
+    return {
+        "conversation_id": conversation.conversation_id,
+        "address": conversation.key.address,
+        "role": conversation.key.role,
+        "slot": conversation.key.slot,
+        "generation": conversation.generation,
+        "instance_name": conversation.instance_name,
+        "opened_at_ms": conversation.opened_at_ms,
+        "parent_conversation_id": conversation.parent_conversation_id,
+        "parent_call_id": conversation.parent_call_id,
+        "first_unverified_seq": audited.first_unverified_seq,
+        "chain": [_members(link, "conversation_id") for link in audited.chain],
+        "turns": [_turn(each) for each in audited.turns],
+        "child_messages": [_message(each) for each in audited.child_messages],
+        "refusals": [
+            _members(refusal, "conversation_id", "durability") for refusal in audited.refusals
+        ],
+    }
+
+
+def _turn(audited: AuditedTurn) -> Shape:
+    view = audited.view
+    ended = view.ended
+    return {
+        "turn_id": audited.turn.turn_id,
+        "number": audited.number,
+        "run_id": audited.turn.run_id,
+        "opened_at_ms": audited.turn.opened_at_ms,
+        "state": view.state,
+        "decision": view.intended.decision if view.intended else None,
+        "reasons": view.intended.reasons if view.intended else [],
+        "outcome": ended.outcome if ended else None,
+        "detail": ended.detail if ended else view.parked.detail if view.parked else "",
+        "upstream_session_id": view.attached.upstream_session_id if view.attached else None,
+        "events": [_event(event) for event in audited.events],
+        "messages": [_message(each) for each in audited.messages],
+        "permissions": permissions(audited.messages),
+        "quarantined": [_members(each, "turn_id") for each in audited.quarantined],
+    }
+
+
+def _message(message: Message) -> Shape:
+    members = _members(message, "conversation_id", "turn_id", "parts")
+    return {**members, "parts": [_part(part) for part in message.parts]}
+
+
+def _part(part: Part) -> Shape:
+    kind = PART_KINDS[type(part)]
+    if isinstance(part, UnknownPart):
+        return {"kind": kind, "unknown_kind": part.kind, "raw": part.raw}
+    if isinstance(part, ErasedPart):
+        return {"kind": kind, "erased_kind": part.kind}
+    return {"kind": kind, **_members(part)}
+
+
+def permissions(messages: tuple[Message, ...]) -> list[object]:
+    """Return what was asked and who or what answered: call_id, title, answer, answered_by."""
+    return [
+        part.raw
+        for message in messages
+        for part in message.parts
+        if isinstance(part, UnknownPart) and part.kind == PERMISSION
+    ]
+
+
+def _run(audited: AuditedRun) -> Shape:
+    return {
+        "run_id": audited.run.run_id,
+        "number": audited.number,
+        "opened_at_ms": audited.run.opened_at_ms,
+        "status": run_status(audited.view),
+        "iteration": audited.view.iteration,
+        "events": [_event(event) for event in audited.events],
+    }
+
+
+def _event(event: TurnEvent | RunEvent) -> Shape:
+    return {"kind": event_kind(event), **_members(event)}
+
+
+def event_kind(event: TurnEvent | RunEvent) -> str:
+    """`TurnIntended` is `turn_intended`."""
+    name = type(event).__name__
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+def _members(value: Any, *without: str) -> Shape:
+    return {
+        each.name: getattr(value, each.name) for each in fields(value) if each.name not in without
+    }

@@ -1,0 +1,158 @@
+"""Failures: an error as one line, or as one JSON object, and the exit code it ends with.
+
+Only a bug of ours shows a traceback, and says that it is one.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from upthread.core.handshake import in_words
+from upthread.errors import (
+    ConfigError,
+    ConflictError,
+    LeaseHeldError,
+    NotFoundError,
+    RefusedError,
+    StoreError,
+    UpstreamError,
+    UpthreadError,
+    UsageError,
+)
+from upthread.surfaces.cli.neutral import neutral
+from upthread.surfaces.cli.output import Output
+
+EXIT_ERROR: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_WAITING: Final = 4
+EXIT_INTERRUPTED: Final = 130
+
+KINDS: Final[tuple[tuple[type[UpthreadError], str], ...]] = (
+    (NotFoundError, "not_found"),
+    (UsageError, "usage"),
+    (ConfigError, "config"),
+    (UpstreamError, "agent"),
+    (StoreError, "store"),
+    (LeaseHeldError, "busy"),
+    (ConflictError, "conflict"),
+    (RefusedError, "refused"),
+)
+"""The word of an error in JSON; the first that fits, else `error`."""
+
+_REFUSALS: Final = frozenset({"busy", "refused"})
+_ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a person or a script is told. `refused` is the line of a refusal, without its hint."""
+
+    kind: str
+    message: str
+    exit_code: int
+    hint: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    refused: str = ""
+
+
+INTERRUPTED: Final = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """Return what to say about an error; None for a bug of ours."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
+    if isinstance(error, UpthreadError):
+        return Failure(
+            kind=_kind_of(error),
+            message=error.message,
+            exit_code=error.exit_code,
+            hint=error.hint,
+            ids=error.ids,
+            refused=_refused(error),
+        )
+    return _of_the_parser(error)
+
+
+def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
+    """Return the failure as JSON; in a stream it is the result."""
+    told: dict[str, object] = {
+        "error": {
+            "kind": failure.kind,
+            "message": failure.message,
+            "hint": failure.hint,
+            "ids": failure.ids,
+        },
+        "exit_code": failure.exit_code,
+    }
+    if not is_stream:
+        return told
+    status = failure.kind if failure.kind == "interrupted" else "failed"
+    return {"type": "result", "status": "refused" if failure.refused else status, **told}
+
+
+def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
+    """Show a failure and return its exit code."""
+    output.end_line()
+    if output.is_json:
+        output.json(shape(failure, is_stream=is_stream))
+    elif failure is INTERRUPTED:
+        output.note(failure.message)
+    elif failure.refused:
+        output.note(failure.refused + (f" ({failure.hint})" if failure.hint else ""), "yellow")
+    else:
+        hint = f" ({failure.hint})" if failure.hint else ""
+        output.note(_one_paragraph(f"error: {failure.message}{hint}"), "red")
+    return failure.exit_code
+
+
+def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
+    """Show the traceback of a bug of ours, on standard error."""
+    sys.stderr.write(neutral("".join(traceback.format_exception(error))))
+    failure = Failure(
+        kind="bug", message=f"{type(error).__name__}: {error}", hint=_ISSUES, exit_code=EXIT_ERROR
+    )
+    return tell(failure, output, is_stream=is_stream)
+
+
+def _kind_of(error: UpthreadError) -> str:
+    return next((word for kind, word in KINDS if isinstance(error, kind)), "error")
+
+
+def _refused(error: UpthreadError) -> str:
+    where = error.ids.get("address") or error.ids.get("workstream") or error.ids.get("lease", "")
+    if isinstance(error, LeaseHeldError):
+        name = re.sub(r"^(workstream|conversation) \S+ ", "", where)
+        return f"{name}: REFUSED: busy — {error.holder}"
+    if isinstance(error, RefusedError):
+        reason = error.reasons[0] if error.reasons else "refused"
+        return f"{where}: REFUSED: {reason} — {in_words(reason)}"
+    return ""
+
+
+def _of_the_parser(error: BaseException) -> Failure | None:
+    """The parser's own errors are usage errors; it names them by `format_message`."""
+    written = getattr(error, "format_message", None)
+    if written is None:
+        return None
+    context = getattr(error, "ctx", None)
+    path: str = getattr(context, "command_path", "upthread")
+    return Failure(
+        kind="usage",
+        message=str(written()).rstrip("."),
+        hint=f"see {path} --help",
+        exit_code=EXIT_USAGE,
+    )
+
+
+def _one_paragraph(text: str) -> str:
+    """An agent's stderr may be in a hint: lines stay, indented, so that none can pose as ours."""
+    return "\n  ".join(text.splitlines())

@@ -1,0 +1,234 @@
+"""Looking: `ls`, `show`, `why`, `id`. They read, and change nothing."""
+
+from __future__ import annotations
+
+import shlex
+
+from upthread.client import Project, Why
+from upthread.core.handshake import in_words
+from upthread.core.types import Link
+from upthread.errors import NotFoundError, UsageError
+from upthread.runtime.overview import RoleView, WorkstreamView
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.neutral import neutral, one_line
+from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.table import write_table
+from upthread.surfaces.cli.words import (
+    conversation_name,
+    counted,
+    decision_in_words,
+    intention_in_words,
+    ordinal,
+    reasons_in_words,
+)
+
+
+def list_workstreams(call: Call, workstream: str | None) -> int:
+    """List the project's workstreams, or the roles of one."""
+
+    async def use(project: Project) -> tuple[tuple[WorkstreamView, ...], shapes.CommandOf]:
+        if workstream is not None:
+            return (await project.show(workstream),), project.command_of
+        return await project.workstreams(), project.command_of
+
+    views, command_of = call.with_project(use)
+    output = call.output
+    if output.is_json:
+        listed = [shapes.workstream(view, command_of) for view in views]
+        output.json({"workstreams": listed})
+    elif workstream is not None:
+        _roles_table(output, views[0])
+    elif views:
+        head = ("WORKSTREAM", "NAME", "STATUS", "OPEN", "ROLES")
+        write_table(output, head, [_workstream_row(view) for view in views])
+    else:
+        output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
+    return 0
+
+
+def show(call: Call, what: str) -> int:
+    """Show a workstream, or one conversation."""
+
+    async def use(project: Project) -> tuple[WorkstreamView | RoleView, shapes.CommandOf]:
+        return await _found(project, what), project.command_of
+
+    view, command_of = call.with_project(use)
+    if isinstance(view, RoleView):
+        _show_role(call.output, view, command_of)
+    else:
+        _show_workstream(call.output, view, command_of)
+    return 0
+
+
+def why(call: Call, address: str, *, agent: str | None) -> int:
+    """Show the last decision, and what would be decided now."""
+
+    async def use(project: Project) -> tuple[Why, RoleView]:
+        return await project.why(address, agent=agent), await project.role(address)
+
+    found, view = call.with_project(use)
+    output = call.output
+    session = view.link.upstream_session_id if view.link else None
+    if output.is_json:
+        instance_name = view.conversation.instance_name
+        output.json({"instance_name": instance_name, **shapes.why(found)})
+        return 0
+    output.line(conversation_name(view.conversation), "bold")
+    if found.last is not None:
+        last = decision_in_words(found.last.decision, session)
+        number = f" · {ordinal(view.turns)} turn" if view.turns else ""
+        output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
+    now = intention_in_words(found.now.decision, session)
+    output.line(f"  now   it would {now}: {reasons_in_words(found.now.reasons)}")
+    if found.now.hint:
+        output.line(f"        {found.now.hint}", "dim")
+    return 0
+
+
+def upstream_id(call: Call, address: str) -> int:
+    """Print the bare upstream id. Raises NotFoundError when no session is open."""
+
+    async def use(project: Project) -> tuple[RoleView, Link]:
+        view = await project.role(address)
+        return view, open_link(view)
+
+    view, link = call.with_project(use)
+    if call.output.is_json:
+        told = {
+            "address": view.conversation.key.address,
+            "conversation_id": view.conversation.conversation_id,
+            "agent": link.agent,
+            "upstream_session_id": link.upstream_session_id,
+        }
+        call.output.json(told)
+    else:
+        call.output.line(link.upstream_session_id)
+    return 0
+
+
+def open_link(view: RoleView) -> Link:
+    """Return the open link of a conversation; raises NotFoundError when it has none."""
+    link = view.link
+    if link is None:
+        address = view.conversation.key.address
+        raise NotFoundError(
+            f"{address} has no open session",
+            hint=f'start one: upthread tell {address} "…"',
+            address=address,
+        )
+    return link
+
+
+async def _found(project: Project, what: str) -> WorkstreamView | RoleView:
+    """A name with a slash may be a workstream (a branch) or an address: the workstream wins."""
+    try:
+        return await project.show(what)
+    except NotFoundError as error:
+        try:
+            address = await project.parse(what)
+        except UsageError:
+            raise error from None
+        return await project.role(f"{address.workstream}/{address.role}{_slot(address.slot)}")
+
+
+def _slot(slot: int) -> str:
+    return "" if slot == 1 else f"~{slot}"
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
+    roles = ", ".join(f"{role.conversation.key.role} {role.turns}" for role in view.roles)
+    asked = str(len(view.open_questions)) if view.open_questions else ""
+    known = view.workstream
+    return (known.workstream, known.base_name, view.status, asked, roles)
+
+
+def _roles_table(output: Output, view: WorkstreamView) -> None:
+    head = ("ADDRESS", "NAME", "STATE", "TURNS", "AGENT", "SESSION")
+    rows = [
+        (
+            role.conversation.key.address,
+            role.conversation.instance_name,
+            role.state,
+            str(role.turns),
+            role.link.agent if role.link else "—",
+            role.link.upstream_session_id if role.link else "—",
+        )
+        for role in view.roles
+    ]
+    write_table(output, head, rows)
+
+
+def _show_workstream(output: Output, view: WorkstreamView, command_of: shapes.CommandOf) -> None:
+    if output.is_json:
+        output.json(shapes.workstream(view, command_of))
+        return
+    known = view.workstream
+    name = f" ({known.base_name})" if known.base_name else ""
+    output.row((known.workstream, "bold"), (f"{name}: ", ""), (view.status.replace("_", " "), ""))
+    if view.roles:
+        output.line()
+        _roles_table(output, view)
+    for role in view.roles:
+        if role.verdict:
+            stale = "" if role.verdict.is_current else ", of an input that has changed since"
+            output.line(f"  {role.conversation.key.role}: {role.verdict.outcome}{stale}")
+    _show_questions(output, view)
+    commands = [(role, _command(role, command_of)) for role in view.roles]
+    if any(command for _, command in commands):
+        output.line()
+        for role, command in commands:
+            if command:
+                output.line(f"  {role.conversation.key.role}: {command}", "dim")
+
+
+def _show_questions(output: Output, view: WorkstreamView) -> None:
+    name = shlex.quote(view.workstream.workstream)
+    for question in view.open_questions:
+        text = neutral(question.text).replace("\n", "\n    ")
+        asked = one_line(question.question_id)
+        output.line()
+        output.row((f"  {asked}", "bold"), (f"  {text}", ""))
+        output.line(f'    upthread answer {name} {shlex.quote(asked)} "…"', "dim")
+
+
+def _show_role(output: Output, view: RoleView, command_of: shapes.CommandOf) -> None:
+    if output.is_json:
+        told = {"workstream": view.conversation.key.workstream}
+        output.json({**told, **shapes.role(view, command_of)})
+        return
+    output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
+    for label, value in _role_lines(view, _command(view, command_of)):
+        output.row((f"  {label:<13}", "dim"), (value, ""))
+
+
+def _role_lines(view: RoleView, command: str | None) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = [("conversation", view.conversation.conversation_id)]
+    if view.holder:
+        lines.append(("held by", view.holder.in_words()))
+    for link in view.chain:
+        ended = f"; ended: {in_words(link.ended_because)}" if link.ended_because else ""
+        opened = f"{link.agent}; opened: {in_words(link.opened_because)}{ended}"
+        lines.append((f"session {link.seq}", f"{link.upstream_session_id} ({opened})"))
+    last = view.last_turn
+    if last and last.intended:
+        became = last.ended.outcome if last.ended else view.state
+        why = reasons_in_words(last.intended.reasons)
+        said = f"{last.intended.decision} ({why}), {became}"
+        lines.append(("last turn", f"{counted(view.turns, 'turn')}; {said}"))
+    if view.verdict:
+        lines.append(("verdict", view.verdict.outcome))
+    lines.append(("open it with", command or "nothing: the agent has no interface of its own"))
+    return lines
+
+
+def _command(view: RoleView, command_of: shapes.CommandOf) -> str | None:
+    if view.link is None:
+        return None
+    command = command_of(view.link)
+    if command is None:
+        return None
+    return f"cd {shlex.quote(view.link.working_directory)} && {shlex.join(command)}"

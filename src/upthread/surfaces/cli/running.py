@@ -1,0 +1,217 @@
+"""`run` and `answer`: a pipeline over a workstream, step by step, and the human's part in it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from upthread.client import Project, RunOptions
+from upthread.core.events import RunEvent, RunStarted
+from upthread.core.handshake import Continuity
+from upthread.core.pipeline import RunView
+from upthread.core.reports import Report
+from upthread.core.types import Outcome
+from upthread.errors import UsageError
+from upthread.runtime.live_turn import TurnResult
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.neutral import neutral, one_line
+from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.talking import Screen, json_listener
+from upthread.surfaces.cli.texts import read_prompt, read_specification
+from upthread.surfaces.cli.words import PERMISSION_HINT, counted, outcome_in_words
+
+_ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
+_STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What was typed. Without a specification the newest run goes on."""
+
+    workstream: str
+    text: str | None = None
+    specification_path: str | None = None
+    agents: Sequence[str] = ()
+    steps_max: int | None = None
+    is_waiting: bool = False
+    continuity: Continuity | None = None
+
+
+def run(call: Call, asked: Run) -> int:
+    """Carry a `run` out; returns its exit code."""
+    output = call.output
+    specification = _specification(asked)
+    agent, agents = agents_by_role(asked.agents)
+    screen = Screen(output, shows_reply=False)
+    options = RunOptions(
+        agent=agent,
+        agents=agents,
+        continuity=asked.continuity,
+        steps_max=asked.steps_max,
+        is_waiting=asked.is_waiting,
+        listener=json_listener(output) if output.is_json else screen.listener(),
+        on_event=_event_printer(asked, output),
+        on_result=_result_printer(output, screen),
+    )
+
+    async def use(project: Project) -> RunView:
+        return await project.run(asked.workstream, specification, options)
+
+    with screen:
+        view = call.with_project(use, ask_person=screen.ask_person)
+    _end(asked.workstream, view, output)
+    return shapes.run_exit_code(shapes.run_status(view))
+
+
+def answer(call: Call, *, workstream: str, question_id: str | None, text: str) -> int:
+    """Answer an open question; tells what is still open, or how the run goes on."""
+    given = read_prompt(text)
+
+    async def use(project: Project) -> RunView:
+        return await project.answer(workstream, given, question_id=question_id)
+
+    view = call.with_project(use)
+    output = call.output
+    if output.is_json:
+        output.json(shapes.run_state(workstream, view, next_commands=_next(workstream, view)))
+    else:
+        output.line(f"{workstream}: answered", "green")
+        _tell_next(workstream, view, output)
+    return shapes.run_exit_code(shapes.run_status(view))
+
+
+def agents_by_role(given: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    """Split `--agent A` and `--agent ROLE=A`. Raises UsageError for two agents for all roles."""
+    everyone: list[str] = []
+    by_role: dict[str, str] = {}
+    for each in given:
+        found = _ROLE_AGENT.fullmatch(each)
+        if found:
+            by_role[found["role"]] = found["agent"]
+        else:
+            everyone.append(each)
+    if len(everyone) > 1:
+        raise UsageError(
+            f"two agents for all roles: {', '.join(everyone)}", hint="name roles: --agent ROLE=A"
+        )
+    return (everyone[0] if everyone else None), by_role
+
+
+def _specification(asked: Run) -> str | None:
+    if asked.text is not None and asked.specification_path is not None:
+        raise UsageError("a specification twice: as text and as --spec", hint="give one of them")
+    if asked.specification_path is not None:
+        return read_specification(asked.specification_path)
+    return None if asked.text is None else read_prompt(asked.text)
+
+
+# --- while it goes -----------------------------------------------------------------------------
+
+
+def _event_printer(asked: Run, output: Output) -> Callable[[RunEvent], None]:
+    def tell_event(event: RunEvent) -> None:
+        if isinstance(event, RunStarted) and not output.is_json:
+            number = f" · {counted(event.iteration, 'iteration')}" if event.iteration > 1 else ""
+            output.line(f"{asked.workstream}: a run begins{number}", "bold")
+
+    return tell_event
+
+
+def _result_printer(output: Output, screen: Screen) -> Callable[[str, TurnResult], Awaitable[None]]:
+    async def tell_result(_role: str, result: TurnResult) -> None:
+        if output.is_json:
+            output.json(shapes.turn_ended(result))
+            return
+        screen.hide()
+        style, said = step_in_words(result)
+        output.row(("  ", ""), (said, style))
+
+    return tell_result
+
+
+def step_in_words(result: TurnResult) -> tuple[str, str]:
+    """Return the style and the line that tells what a step came to."""
+    if result.parked is not None:
+        return "yellow", f"parked: {one_line(result.parked.detail or result.parked.reason)}"
+    if result.outcome is not Outcome.OK:
+        return "red", one_line(_failure(result))
+    return _report_in_words(result.report)
+
+
+def _failure(result: TurnResult) -> str:
+    said, _ = outcome_in_words(result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms)
+    return said
+
+
+def _report_in_words(report: Report | None) -> tuple[str, str]:
+    if report is None:
+        return "yellow", "no report that can be read"
+    if report.status == "needs_input":
+        return "yellow", f"asks {counted(len(report.questions), 'question')}"
+    if report.status == "blocked":
+        return "red", f"blocked: {one_line(report.summary)}"
+    if report.verdict is None:
+        return "", f"done: {_first_line(report.summary)}"
+    evidence = "; ".join(report.verdict.evidence)
+    style = "green" if report.verdict.result == "approved" else "yellow"
+    return style, one_line(
+        f"{report.verdict.result}: {evidence}" if evidence else report.verdict.result
+    )
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    more = f" (and {counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
+    return one_line(lines[0], characters_max=160) + more if lines else "no summary"
+
+
+# --- at the end --------------------------------------------------------------------------------
+
+
+def _end(workstream: str, view: RunView, output: Output) -> None:
+    if output.is_json:
+        if view.open_questions:
+            output.json(shapes.waiting(workstream, view.open_questions))
+        output.json(shapes.ran(workstream, view, next_commands=_next(workstream, view)))
+        return
+    status = shapes.run_status(view)
+    style = _STATUS_STYLES.get(status, "")
+    output.row((f"{workstream}: ", "bold"), (status.replace("_", " "), style))
+    if view.ended:
+        for evidence in view.ended.evidence:
+            output.line(f"  {one_line(evidence)}")
+    _tell_next(workstream, view, output)
+
+
+def _tell_next(workstream: str, view: RunView, output: Output) -> None:
+    if view.parked and not view.ended:
+        detail = f": {one_line(view.parked.detail)}" if view.parked.detail else ""
+        who = f"{view.parked.role}: " if view.parked.role else ""
+        output.line(f"  {who}{view.parked.reason.replace('_', ' ')}{detail}")
+        if view.parked.reason == "permission":
+            output.line(f"  {PERMISSION_HINT}", "dim")
+    for question in view.open_questions:
+        text = neutral(question.text).replace("\n", "\n    ")
+        output.line()
+        output.row((f"  {one_line(question.question_id)}", "bold"), (f"  {text}", ""))
+        output.line(f"    {_answer_command(workstream, question.question_id)}", "dim")
+    if view.open_questions:
+        output.line()
+    for command in _next(workstream, view):
+        if not command.startswith("upthread answer"):
+            then = "then go on" if view.open_questions else "go on"
+            output.line(f"  {then}: {command}", "dim")
+
+
+def _next(workstream: str, view: RunView) -> list[str]:
+    if view.ended:
+        return []
+    answers = [_answer_command(workstream, each.question_id) for each in view.open_questions]
+    return [*answers, f"upthread run {shlex.quote(workstream)}"]
+
+
+def _answer_command(workstream: str, question_id: str) -> str:
+    return f'upthread answer {shlex.quote(workstream)} {shlex.quote(question_id)} "…"'

@@ -1,0 +1,290 @@
+"""Shapes: what `--json` says, key by key. docs/json.md has an example of each.
+
+Others rely on these keys: one may be added, none renamed or taken away without a new `schema`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from upthread.client import Why
+from upthread.core import events
+from upthread.core.events import AgentEvent, Question, TurnParked
+from upthread.core.pipeline import RunView
+from upthread.core.reports import Report
+from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
+from upthread.runtime.live_turn import TurnResult, TurnStarted
+from upthread.runtime.overview import RoleView, VerdictView, WorkstreamView
+from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
+from upthread.surfaces.cli.words import reasons_in_words, started_line
+
+CommandOf = Callable[[Link], tuple[str, ...] | None]
+Shape = dict[str, object]
+
+PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
+    events.TextReceived: "text",
+    events.ReasoningReceived: "reasoning",
+    events.ToolCallAnnounced: "tool_call",
+    events.ToolCallUpdated: "tool_call_update",
+    events.ChildStarted: "child_started",
+    events.ChildEnded: "child_ended",
+    events.PlanChanged: "plan",
+    events.UsageReported: "usage",
+    events.TitleChanged: "title",
+    events.PermissionAnswered: "permission",
+    events.UserTextReplayed: "user_text",
+    events.UnknownReceived: "unknown",
+}
+
+# --- a workstream ------------------------------------------------------------------------------
+
+
+def workstream(view: WorkstreamView, command_of: CommandOf) -> Shape:
+    """How a workstream stands."""
+    return {
+        "workstream": view.workstream.workstream,
+        "status": view.status,
+        "base_name": view.workstream.base_name,
+        "open_questions": questions(view.open_questions),
+        "roles": [role(each, command_of) for each in view.roles],
+        "children": [
+            {
+                "role": child.key.role,
+                "conversation_id": child.conversation_id,
+                "parent_conversation_id": child.parent_conversation_id,
+            }
+            for child in view.children
+        ],
+    }
+
+
+def role(view: RoleView, command_of: CommandOf) -> Shape:
+    """How one conversation stands."""
+    link = view.link
+    command = command_of(link) if link else None
+    return {
+        "role": view.conversation.key.role,
+        "slot": view.conversation.key.slot,
+        "address": view.conversation.key.address,
+        "instance_name": view.conversation.instance_name,
+        "conversation_id": view.conversation.conversation_id,
+        "agent": link.agent if link else None,
+        "upstream_session_id": link.upstream_session_id if link else None,
+        "resume_command": shlex.join(command) if command else None,
+        "chain": chain(view.chain),
+        "state": view.state,
+        "holder": view.holder.in_words() if view.holder else None,
+        "turns": view.turns,
+        "last_turn": _last_turn(view),
+        "verdict": _verdict(view.verdict),
+    }
+
+
+def chain(links: Sequence[Link]) -> list[Shape]:
+    """The upstream sessions a conversation has held, oldest first."""
+    return [
+        {
+            "upstream_session_id": link.upstream_session_id,
+            "agent": link.agent,
+            "opened_because": link.opened_because,
+            "ended_because": link.ended_because,
+        }
+        for link in links
+    ]
+
+
+def questions(asked: Sequence[Question]) -> list[Shape]:
+    """Questions only a human can answer."""
+    return [{"id": each.question_id, "role": each.role, "text": each.text} for each in asked]
+
+
+def _last_turn(view: RoleView) -> Shape | None:
+    last = view.last_turn
+    if last is None or last.intended is None:
+        return None
+    return {
+        "turn_id": view.last_turn_id,
+        "decision": last.intended.decision,
+        "reasons": last.intended.reasons,
+        "outcome": last.ended.outcome if last.ended else None,
+        "parked": _parked(last.parked if last.ended is None else None),
+    }
+
+
+def _verdict(verdict: VerdictView | None) -> Shape | None:
+    if verdict is None:
+        return None
+    return {
+        "outcome": verdict.outcome,
+        "input_digest": verdict.input_digest,
+        "is_current": verdict.is_current,
+        "evidence": verdict.evidence,
+    }
+
+
+def _parked(parked: TurnParked | None) -> Shape | None:
+    if parked is None:
+        return None
+    return {
+        "reason": parked.reason,
+        "detail": parked.detail,
+        "reset_at_ms": parked.reset_at_ms,
+    }
+
+
+# --- a decision --------------------------------------------------------------------------------
+
+
+def why(found: Why) -> Shape:
+    """The last decision, and the one that would be taken now."""
+    return {
+        "address": found.address,
+        "last": _decision(found.last) if found.last else None,
+        "now": _decision(found.now),
+    }
+
+
+def _decision(decision: Decision) -> Shape:
+    """Staleness and price are part of the contract: null and empty until they are known."""
+    return {
+        "decision": decision.decision,
+        "reasons": decision.reasons,
+        "words": reasons_in_words(decision.reasons),
+        "stale_files": [],
+        "tokens_to_resume": None,
+        "tokens_to_brief": None,
+    }
+
+
+# --- the stream --------------------------------------------------------------------------------
+
+
+def turn_started(started: TurnStarted) -> Shape:
+    """A session is attached. `line` is what a person would read."""
+    return {
+        "type": "turn_started",
+        **_where(started.conversation),
+        "turn_id": started.turn_id,
+        "turn_number": started.turn_number,
+        "decision": started.decision,
+        "reasons": started.reasons,
+        "recognition": started.recognition or None,
+        "agent": started.agent,
+        "upstream_session_id": started.upstream_session_id,
+        "line": started_line(started),
+    }
+
+
+def part(event: AgentEvent) -> Shape:
+    """Something the agent said or did; `upstream_session_id` tells a child's from its parent's."""
+    members = {name: getattr(event, name) for name in event.__slots__}
+    kind = PART_KINDS.get(type(event), "unknown")
+    if isinstance(event, events.UnknownReceived):
+        members = {"unknown_kind": event.kind, "raw": event.raw}
+    session = {"upstream_session_id": event.upstream_session_id}
+    return {"type": "part", "kind": kind, **session, **members}
+
+
+def turn_ended(result: TurnResult) -> Shape:
+    """A turn is over, or parked."""
+    return {"type": "turn_ended", **_where(result.conversation), **_became(result)}
+
+
+def told(result: TurnResult) -> Shape:
+    """The result of `tell`: the last line."""
+    status = told_status(result)
+    return {
+        "type": "result",
+        "status": status,
+        **_where(result.conversation),
+        **_became(result),
+        "exit_code": TOLD_EXIT_CODES[status],
+    }
+
+
+TOLD_EXIT_CODES: Final = {"done": 0, "parked": EXIT_WAITING, "failed": EXIT_ERROR}
+
+
+def told_status(result: TurnResult) -> str:
+    """Return done, parked or failed."""
+    if result.parked is not None:
+        return "parked"
+    return "done" if result.outcome is Outcome.OK else "failed"
+
+
+def _where(conversation: Conversation) -> Shape:
+    return {
+        "workstream": conversation.key.workstream,
+        "role": conversation.key.role,
+        "slot": conversation.key.slot,
+        "instance_name": conversation.instance_name,
+        "conversation_id": conversation.conversation_id,
+    }
+
+
+def _became(result: TurnResult) -> Shape:
+    return {
+        "turn_id": result.turn_id,
+        "turn_number": result.turn_number,
+        "decision": result.decision,
+        "reasons": result.reasons,
+        "upstream_session_id": result.upstream_session_id,
+        "outcome": None if result.parked else result.outcome,
+        "detail": result.detail,
+        "reset_at_ms": result.reset_at_ms,
+        "reply": result.reply,
+        "report": _report(result.report),
+        "parked": _parked(result.parked),
+    }
+
+
+def _report(report: Report | None) -> JsonValue:
+    data: JsonValue = msgspec.to_builtins(report) if report else None
+    return data
+
+
+def waiting(workstream_name: str, asked: Sequence[Question]) -> Shape:
+    """A run waits for a human."""
+    return {"type": "waiting", "workstream": workstream_name, "questions": questions(asked)}
+
+
+def ran(workstream_name: str, view: RunView, *, next_commands: Sequence[str]) -> Shape:
+    """The result of `run`: the last line."""
+    status = run_status(view)
+    return {
+        "type": "result",
+        **run_state(workstream_name, view, next_commands=next_commands),
+        "exit_code": run_exit_code(status),
+    }
+
+
+def run_state(workstream_name: str, view: RunView, *, next_commands: Sequence[str]) -> Shape:
+    """How a run stands. `next` are the commands that take it on."""
+    parked = view.parked
+    return {
+        "workstream": workstream_name,
+        "status": run_status(view),
+        "iteration": view.iteration,
+        "open_questions": questions(view.open_questions),
+        "parked": {"reason": parked.reason, "detail": parked.detail, "role": parked.role}
+        if parked
+        else None,
+        "evidence": view.ended.evidence if view.ended else [],
+        "next": next_commands,
+    }
+
+
+def run_status(view: RunView) -> str:
+    """Return running, waiting_for_human, parked, rejected, approved or done."""
+    if view.ended is None and view.parked and view.parked.reason == "rejected_too_often":
+        return "rejected"
+    return view.status
+
+
+def run_exit_code(status: str) -> int:
+    """A run that was stopped by --steps has done what was asked of it."""
+    return EXIT_WAITING if status in {"waiting_for_human", "parked", "rejected"} else 0

@@ -1,0 +1,48 @@
+"""Tables: aligned columns of plain text, wide characters counted as the terminal shows them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from upthread.surfaces.cli.neutral import one_line
+from upthread.surfaces.cli.output import Output
+
+GAP: Final = "  "
+CELL_CHARACTERS_MAX: Final = 60
+
+_STATE_STYLES: Final = {
+    "running": "cyan",
+    "approved": "green",
+    "waiting_for_human": "yellow",
+    "parked": "yellow",
+    "interrupted": "yellow",
+    "rejected": "red",
+}
+
+
+def write_table(output: Output, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write a table; a cell that is the word of a state has that state's colour."""
+    cells = [[one_line(cell, characters_max=CELL_CHARACTERS_MAX) for cell in row] for row in rows]
+    widths = [max(_width(row[column]) for row in (head, *cells)) for column in range(len(head))]
+    _write_row(output, head, widths, style="dim")
+    for row in cells:
+        _write_row(output, row, widths)
+
+
+def _write_row(output: Output, row: Sequence[str], widths: Sequence[int], style: str = "") -> None:
+    pieces: list[tuple[str, str]] = []
+    last = len(row) - 1
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        pieces.append((cell, style or _STATE_STYLES.get(cell, "")))
+        if column != last:
+            pieces.append((" " * (width - _width(cell)) + GAP, ""))
+    output.row(*pieces)
+
+
+def _width(text: str) -> int:
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

@@ -1,0 +1,168 @@
+"""`tell`: one turn with one role, shown as it happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upthread.client import Project, TellOptions
+from upthread.core.events import (
+    AgentEvent,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+)
+from upthread.core.types import Lease, UpstreamSessionId
+from upthread.errors import UsageError
+from upthread.runtime.conversation import WhenBusy
+from upthread.runtime.live_turn import Listener, TurnResult, TurnStarted
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.asking import PermissionDialogue, can_ask
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.status_line import StatusLine
+from upthread.surfaces.cli.texts import read_prompt
+from upthread.surfaces.cli.words import PERMISSION_HINT, outcome_in_words, started_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """What was typed. `text` is None to go on with an interrupted turn."""
+
+    address: str
+    text: str | None
+    agent: str | None = None
+    when_busy: WhenBusy = "refuse"
+    is_fresh: bool = False
+
+
+def tell(call: Call, asked: Tell) -> int:
+    """Carry a `tell` out; returns its exit code."""
+    output = call.output
+    screen = Screen(output)
+    text = None if asked.text is None else read_prompt(asked.text)
+    options = TellOptions(
+        agent=asked.agent,
+        when_busy=asked.when_busy,
+        is_fresh=asked.is_fresh,
+        listener=json_listener(output) if output.is_json else screen.listener(),
+    )
+
+    async def use(project: Project) -> TurnResult:
+        if text is None:
+            return await project.go_on(asked.address, options)
+        return await project.tell(asked.address, text, options)
+
+    with screen:
+        result = call.with_project(use, ask_person=screen.ask_person)
+    if output.is_json:
+        output.json(shapes.turn_ended(result))
+        output.json(shapes.told(result))
+    else:
+        screen.end(result)
+    return shapes.TOLD_EXIT_CODES[shapes.told_status(result)]
+
+
+def when_busy(*, is_sibling: bool, is_waiting: bool) -> WhenBusy:
+    """Return what to do when another turn is running. Raises UsageError for both at once."""
+    if is_sibling and is_waiting:
+        raise UsageError("--sibling and --wait exclude each other", hint="choose one")
+    if is_sibling:
+        return "sibling"
+    return "wait" if is_waiting else "refuse"
+
+
+def json_listener(output: Output) -> Listener:
+    """Return a listener that writes one JSON object a line."""
+    return Listener(
+        started=lambda started: output.json(shapes.turn_started(started)),
+        event=lambda event: output.json(shapes.part(event)),
+    )
+
+
+class Screen:
+    """What a person sees of a turn: the decision, the status line, the reply.
+
+    `shows_reply` is False where only the outcome counts, as in a run.
+    """
+
+    def __init__(self, output: Output, *, shows_reply: bool = True) -> None:
+        self._output = output
+        self._shows_reply = shows_reply
+        self._session: UpstreamSessionId | None = None
+        self._has_replied = False
+        self._status = StatusLine(output)
+        self.ask_person = (
+            PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
+        )
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._make_room()
+
+    def listener(self) -> Listener:
+        """Return the listener that feeds this screen."""
+        return Listener(started=self._started, event=self._event, waiting=self._waiting)
+
+    def end(self, result: TurnResult) -> None:
+        """Show what the stream did not: a reply taken over, an ending that is none."""
+        self._make_room()
+        if not self._has_replied:
+            self._output.reply(result.reply)
+        self._output.end_line()
+        self._tell_trouble(result)
+
+    def _tell_trouble(self, result: TurnResult) -> None:
+        """Say why a turn failed or waits, and what to do."""
+        address = result.conversation.key.address
+        if result.parked is not None:
+            hint = f"go on with it: upthread tell {address} --continue"
+            detail = result.parked.detail or result.parked.reason
+            self._output.note(f"{address}: PARKED: {detail} ({hint})", "yellow")
+            if result.parked.reason == "permission":
+                self._output.note(f"  {PERMISSION_HINT}", "dim")
+        elif shapes.told_status(result) == "failed":
+            said, hint = outcome_in_words(
+                result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
+            )
+            self._output.note(f"error: {address}: {said} ({hint})", "red")
+
+    def hide(self) -> None:
+        """Take the status line away, for others to write."""
+        self._status.hide()
+
+    def _make_room(self) -> None:
+        self._status.hide()
+        self._output.end_line()
+
+    def _started(self, started: TurnStarted) -> None:
+        self._status.hide()
+        self._session = started.upstream_session_id
+        line = started_line(started)
+        if self._shows_reply:
+            self._output.note(line, "cyan")
+        else:
+            self._output.line(line, "cyan")
+        self._status.show(f"{started.agent} is working")
+
+    def _event(self, event: AgentEvent) -> None:
+        if event.upstream_session_id != self._session:
+            return  # a child's, or nobody's: neither is this turn's reply
+        match event:
+            case TextReceived(text=text) if self._shows_reply:
+                self._status.hide()
+                self._has_replied = True
+                self._output.reply(text)
+            case ToolCallAnnounced(title=title) if title:
+                self._status.show(title)
+            case ToolCallUpdated(title=title) if title:
+                self._status.show(title)
+            case _:
+                pass
+
+    def _waiting(self, lease: Lease) -> None:
+        holder = lease.holder.in_words() if lease.holder else "a holder that has just gone"
+        self._status.hide()
+        self._output.note(f"waiting for {holder}")
+        self._status.show("waiting")

@@ -1,0 +1,129 @@
+"""Words: what happened, in the words a person reads. Text in, text out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from upthread.core.handshake import (
+    FIRST,
+    REFUSE,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    START_FRESH,
+    in_words,
+)
+from upthread.core.types import Conversation, Outcome
+from upthread.runtime.live_turn import TurnStarted
+
+_DONE: Final[Mapping[str, str]] = {
+    FIRST: "STARTED {session}",
+    RESUME: "RESUMED {session}",
+    RESUME_WITH_UPDATE: "RESUMED {session} with an update",
+    RESUME_WITH_REPLAY: "ROLLED OVER to {session} with replay",
+    START_FRESH: "STARTED FRESH {session} with a briefing",
+    REFUSE: "REFUSED",
+}
+
+_RECOGNISED: Final[Mapping[str, str]] = {
+    "complete": "the turn was cut off; its reply was complete and is taken over",
+    "incomplete": "the turn was cut off; it goes on from there",
+    "absent": "the turn was cut off before its prompt arrived; it is sent again",
+    "undecidable": "the turn was cut off; what became of its prompt cannot be told",
+}
+
+_OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
+    Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
+    Outcome.EXPIRED: ("the session has expired", "tell it again"),
+    Outcome.BUSY: ("the agent says the session is in use elsewhere", "close it there"),
+    Outcome.RATE_LIMITED: ("the agent is rate limited", "wait, or go on with another --agent"),
+    Outcome.CREDIT_EXHAUSTED: ("the agent's credit is used up", "add credit, or another --agent"),
+    Outcome.CONTEXT_FULL: ("the session's context is full", "start fresh with --fresh"),
+    Outcome.AUTH: ("the agent is not signed in", "sign in with the agent's own command"),
+    Outcome.CORRUPTED: ("the agent cannot read the session", "tell it again"),
+    Outcome.PROCESS_DIED: ("the agent died", "its words are in agent-stderr; tell it again"),
+    Outcome.POISONED: ("the session repeats itself", "start fresh with --fresh"),
+    Outcome.TIMED_OUT: ("the agent did not answer in time", "raise prompt_timeout_s, or go on"),
+    Outcome.CANCELLED: ("the turn was cancelled", "tell it again when you are ready"),
+    Outcome.WORKSPACE_CHANGED: ("the working directory has changed", "go back to it"),
+    Outcome.TRANSIENT: ("the agent failed for a moment", "tell it again"),
+    Outcome.UNKNOWN: ("the agent failed", "its own words are above or in the detail"),
+}
+
+
+PERMISSION_HINT: Final = (
+    "to allow it, be at the terminal, or write it into upthread.toml: "
+    '[permissions] with edit = "allow"'
+)
+
+
+def conversation_name(conversation: Conversation) -> str:
+    """`spec-42/planner (Kael-planner)`."""
+    return f"{conversation.key.address} ({conversation.instance_name})"
+
+
+def started_line(started: TurnStarted) -> str:
+    """The one line that says which decision was taken, and why when it is not the plain one."""
+    decision = RESUME if started.recognition else started.decision
+    done = _DONE[decision].format(session=started.upstream_session_id)
+    number = f" · {ordinal(started.turn_number)} turn" if started.turn_number > 1 else ""
+    why = _RECOGNISED.get(started.recognition) or _why(decision, started.reasons)
+    because = f": {why}" if why else ""
+    return f"{conversation_name(started.conversation)}: {done}{number}{because}"
+
+
+def _why(decision: str, reasons: tuple[str, ...]) -> str:
+    if decision == FIRST or (decision == RESUME and reasons == ("unchanged",)):
+        return ""
+    return reasons_in_words(reasons)
+
+
+def reasons_in_words(reasons: tuple[str, ...]) -> str:
+    """Return reason codes as sentences, the deciding one first."""
+    return "; ".join(in_words(reason) for reason in reasons if reason != "unchanged") or in_words(
+        "unchanged"
+    )
+
+
+def decision_in_words(decision: str, session: str | None) -> str:
+    """`RESUMED ses_…`; without a session where there is none."""
+    return " ".join(_DONE.get(decision, decision).format(session=session or "").split())
+
+
+def intention_in_words(decision: str, session: str | None) -> str:
+    """What would be done now: `resume ses_…`."""
+    return {
+        FIRST: "start a first session",
+        RESUME: f"resume {session}",
+        RESUME_WITH_UPDATE: f"resume {session} with an update",
+        RESUME_WITH_REPLAY: "roll over to a new session with replay",
+        START_FRESH: "start a fresh session with a briefing",
+        REFUSE: "refuse",
+    }.get(decision, decision)
+
+
+def outcome_in_words(outcome: Outcome, *, detail: str, reset_at_ms: int | None) -> tuple[str, str]:
+    """Return what went wrong and what to do next."""
+    said, hint = _OUTCOMES.get(outcome, (str(outcome), ""))
+    if outcome is Outcome.RATE_LIMITED:
+        said += f" until {moment(reset_at_ms)}" if reset_at_ms else ", until when it did not say"
+    return (f"{said}: {detail}" if detail else said), hint
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th."""
+    if number % 100 in {11, 12, 13}:
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def moment(at_ms: int) -> str:
+    """Return a time in UTC, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 turn`, `3 turns`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,140 @@
+"""Effects: what counts as one, when two calls mean the same, what is held back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.effects import (
+    EffectState,
+    command_of,
+    digest_of,
+    effects_of,
+    is_outward,
+    must_hold_back,
+)
+from upthread.core.types import (
+    ConversationId,
+    Message,
+    Speaker,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+)
+
+
+def message(seq: int, *parts: ToolCallPart | ToolResultPart) -> Message:
+    return Message(
+        conversation_id=ConversationId("con_1"),
+        seq=seq,
+        speaker=Speaker.ASSISTANT,
+        turn_id=TurnId("trn_1"),
+        upstream_session_id=None,
+        recorded_at_ms=0,
+        parts=parts,
+    )
+
+
+def call(call_id: str, kind: str = "execute", command: str = "git push") -> ToolCallPart:
+    return ToolCallPart(
+        call_id=call_id, title=command, tool_kind=kind, arguments={"command": command}
+    )
+
+
+def result(call_id: str, status: str = "completed") -> ToolResultPart:
+    return ToolResultPart(call_id=call_id, status=status, text="")
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (None, EffectState.INTENT),
+        ("completed", EffectState.DONE),
+        ("failed", EffectState.FAILED),
+        ("unknown", EffectState.UNKNOWN),
+    ],
+)
+def test_a_call_is_an_intent_until_its_result_is_known(status, state):
+    parts = [call("c1")] + ([result("c1", status)] if status else [])
+    (effect,) = effects_of([message(1, *parts)])
+    assert effect.state is state
+    assert effect.is_outward
+
+
+def test_reading_and_thinking_change_nothing():
+    kinds = ("read", "search", "think", "fetch")
+    assert effects_of([message(1, *(call(kind, kind) for kind in kinds))]) == ()
+
+
+def test_a_result_without_its_call_is_no_effect():
+    assert effects_of([message(1, result("c9"))]) == ()
+
+
+def test_effects_are_listed_in_order_and_in_words():
+    effects = effects_of(
+        [message(1, call("a", "edit", "Write a.txt"), result("a")), message(2, call("b"))]
+    )
+    assert [effect.in_words for effect in effects] == [
+        "Write a.txt: done",
+        "git push: outcome unknown",
+    ]
+    assert [effect.seq for effect in effects] == [1, 2]
+
+
+def test_an_outward_call_that_was_done_or_may_have_been_is_held_back():
+    known = effects_of(
+        [
+            message(1, call("a")),
+            message(2, call("b", command="gh pr create"), result("b", "failed")),
+        ]
+    )
+
+    def held(command: str) -> bool:
+        return (
+            must_hold_back(
+                title=command, tool_kind="execute", arguments={"command": command}, known=known
+            )
+            is not None
+        )
+
+    assert held("git push")
+    assert not held("git push --tags")
+    assert not held("gh pr create")  # it is known to have failed
+    assert not held("pytest")
+
+
+@given(
+    st.dictionaries(st.text(min_size=1), st.text() | st.integers(), min_size=1).filter(
+        lambda arguments: not {"description", "cwd", "timeout"} & set(arguments)
+    )
+)
+def test_the_order_of_arguments_and_what_is_said_about_a_call_do_not_matter(arguments):
+    turned = {"description": "again", **dict(reversed(arguments.items()))}
+    assert digest_of("execute", "t", arguments) == digest_of("execute", "t", turned)
+    assert digest_of("execute", "t", arguments) != digest_of("edit", "t", arguments)
+
+
+def test_a_call_without_arguments_is_known_by_its_title():
+    assert digest_of("other", "Send mail", None) == digest_of("other", "Send mail", {})
+    assert digest_of("other", "Send mail", None) != digest_of("other", "Send more", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ({"command": "git push"}, "git push"),
+        ({"command": ["git", "push"]}, "git push"),
+        ({"command": 3}, ""),
+        ({}, ""),
+        (None, ""),
+        ([1], ""),
+    ],
+)
+def test_the_command_is_found_where_there_is_one(arguments, command):
+    assert command_of(arguments) == command
+
+
+def test_patterns_look_at_the_title_too():
+    assert is_outward("deploy to production", None, ("*deploy*",))
+    assert not is_outward("", None, ("*",))

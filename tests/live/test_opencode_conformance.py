@@ -1,0 +1,77 @@
+"""The promises of the agent port on the real OpenCode.
+
+A few of them in every run, the whole suite in the soak: each starts an OpenCode of its own. What it
+cannot be brought to (garbage, late words, an event without a session) is `absent` in the matrix.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.live.opencode import opencode_environment
+
+from upthread.agents.acp import AcpAdapter
+from upthread.core.types import Outcome
+from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
+
+pytestmark = [pytest.mark.live, pytest.mark.anyio]
+
+ALWAYS = frozenset(
+    {
+        "A1_leaving_in_the_middle_of_a_turn_ends_it",
+        "A4_an_unknown_session_is_missing_never_new",
+        "A13_a_permission_given_is_an_event",
+    }
+)
+PARAMETERS = [
+    pytest.param(promise, id=promise.name, marks=() if promise.name in ALWAYS else pytest.mark.soak)
+    for promise in PROMISES
+]
+
+
+def call(tool, **arguments):
+    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+
+
+def agent_under_test(binary, model):
+    def environment(place):
+        permission = {"edit": "ask", "bash": "allow", "external_directory": "allow"}
+        return opencode_environment(place / "home", model, permission=permission)
+
+    return AgentUnderTest(
+        name="opencode",
+        adapter=AcpAdapter(agent="opencode", command=[str(binary), "acp"]),
+        environment=environment,
+        plain="The word is KIWI. [[SAY noted]]",
+        unknown_session="ses_0000000000000000000000abcd",
+        # Its errors are always opaque.
+        opaque={"UPTHREAD_NOTHING_MORE": "1"},
+        outcomes={
+            Outcome.OK: "[[SAY ok]]",
+            Outcome.AUTH: "[[FAIL 401 invalid api key]]",
+            Outcome.RATE_LIMITED: "[[FAIL 429 retry-after=1 rate limit reached]]",
+        },
+        pieces=(f"[[SAY {'lorem ipsum dolor ' * 20}]]", "lorem ipsum dolor " * 19),
+        odd_text=("[[SAY é 🎈 end]]", "é 🎈 end"),
+        hang=call("bash", command="echo started; sleep 300", description="wait"),
+        permission=f"{call('write', filePath='new.txt', content='x')} [[SAY done]]",
+        child=call("task", description="sub", prompt="[[SAY child]]", subagent_type="general")
+        + " [[SAY done]]",
+    )
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.parametrize("promise", PARAMETERS)
+async def test_opencode_keeps_promise(promise, opencode_binary, model, tmp_path, record_property):
+    verdict = "BROKEN"
+    try:
+        verdict = await promise.run(agent_under_test(opencode_binary, model), tmp_path)
+    finally:
+        record_property("agent promise", (promise.name, "opencode", str(verdict)))
+    if verdict is Verdict.ABSENT:
+        pytest.skip(f"OpenCode cannot be brought to show it: no {promise.needs}")
