@@ -1,8 +1,8 @@
 """The raw limit: the same engine, doing the least that could be called the job.
 
 What raw does: one table of messages with one index, one table of addresses; a message is one JSON
-object in one row, encoded and decoded by msgspec, the fastest there is here. The same SQLite through
-the same apsw, write-ahead log, page cache, busy time-out and durability as ours.
+object in one row, encoded and decoded by msgspec, the fastest there is here. The same SQLite
+through the same apsw, write-ahead log, page cache, busy time-out and durability as ours.
 
 What it does not do, and ours does: digests and their chain, the life of the turn, leases and
 fences, sameness of what is written twice, numbers without gaps, text that is not valid Unicode,
@@ -123,7 +123,8 @@ class RawStore:
         self.connection.close()
 
     def _execute(self, statements: str) -> list[Any]:
-        return self.connection.execute(statements).fetchall()
+        rows: list[Any] = self.connection.execute(statements).fetchall()
+        return rows
 
 
 def bodies(number: int) -> list[Body]:

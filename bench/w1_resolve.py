@@ -1,7 +1,8 @@
 """W1: resolve an address among a hundred, ten thousand and a million conversations.
 
-Raw: one lookup of the upstream id in one table, by workstream and role. Ours: `SqliteStore.resolve`,
-which looks in three tables (the newest generation, its newest link, not ended) and returns values.
+Raw: one lookup of the upstream id in one table, by workstream and role. Ours:
+`SqliteStore.resolve`, which looks in three tables (the newest generation, its newest link, not
+ended) and returns values.
 The million rows are written with SQL, on both sides: through `commit` they would take minutes.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import apsw
 from measure import Row, Side, compared, interleaved
@@ -27,20 +29,27 @@ LIMIT = 2.0
 GROWTH_LIMIT = 2.0
 
 _NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {last})"
-_OURS = (
-    "INSERT INTO workstream (project_id, workstream, base_name, opened_at_ms)"
-    " SELECT 'prj_measured', 'spec-' || i, 'Kael-' || i, 1790000000000 FROM n",
-    "INSERT INTO conversation (conversation_id, project_id, workstream, role, slot, generation,"
-    " base_name, opened_at_ms) SELECT printf('con_%026d', i), 'prj_measured', 'spec-' || i,"
-    " 'planner', 1, 1, 'Kael-' || i, 1790000000000 FROM n",
-    "INSERT INTO link (conversation, seq, upstream_session_id, agent, agent_version,"
-    " working_directory, opened_because, opened_at_ms) SELECT i + 1, 1, printf('ses_%026d', i),"
-    " 'opencode', '1.0.217', '/home/kim/projects/checkout', 'none_yet', 1790000000000 FROM n",
-)
-_RAW = (
-    "INSERT INTO address (workstream, role, upstream)"
-    " SELECT 'spec-' || i, 'planner', printf('ses_%026d', i) FROM n",
-)
+_OURS = """
+INSERT INTO workstream (project_id, workstream, base_name, opened_at_ms)
+SELECT 'prj_measured', 'spec-' || i, 'Kael-' || i, 1790000000000 FROM n;
+INSERT INTO conversation (
+    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms
+) SELECT
+    printf('con_%026d', i), 'prj_measured', 'spec-' || i, 'planner', 1, 1, 'Kael-' || i,
+    1790000000000
+FROM n;
+INSERT INTO link (
+    conversation, seq, upstream_session_id, agent, agent_version, working_directory,
+    opened_because, opened_at_ms
+) SELECT
+    i + 1, 1, printf('ses_%026d', i), 'opencode', '1.0.217', '/home/kim/projects/checkout',
+    'none_yet', 1790000000000
+FROM n;
+"""
+_RAW = """
+INSERT INTO address (workstream, role, upstream)
+SELECT 'spec-' || i, 'planner', printf('ses_%026d', i) FROM n;
+"""
 
 
 def measure(*, is_quick: bool) -> list[Row]:
@@ -69,10 +78,10 @@ def measure(*, is_quick: bool) -> list[Row]:
     return [*rows, growth]
 
 
-def _fill(connection: apsw.Connection, statements: tuple[str, ...], size: int) -> None:
+def _fill(connection: Any, statements: str, size: int) -> None:
     connection.execute("PRAGMA synchronous=OFF")
     with connection:
-        for statement in statements:
+        for statement in statements.strip().split(";")[:-1]:
             connection.execute(_NUMBERS.format(last=size - 1) + statement)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -97,7 +106,7 @@ def _raw(path: Path, size: int) -> Side:
 
 def _ours(path: Path, size: int) -> Side:
     SqliteStore(path).close()
-    connection = apsw.Connection(str(path))
+    connection: Any = apsw.Connection(str(path))
     _fill(connection, _OURS, size)
     connection.close()
     store = SqliteStore(path)

@@ -10,7 +10,7 @@ What is said is made before the clock runs, on both sides; encoding is measured,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -145,14 +145,14 @@ def _raw_at_once(path: Path) -> Side:
 
 
 @contextmanager
-def _raw_turns(path: Path, vfs: str) -> Iterator[tuple[Any, Callable[[int], None]]]:
+def _raw_turns(path: Path, vfs: str) -> Generator[tuple[Any, Callable[[int], None]]]:
     store = RawStore(path, vfs=vfs)
     yield store.connection, lambda number: store.append_turn(1, raw.bodies(number))
     store.close()
 
 
 @contextmanager
-def _our_turns(path: Path, vfs: str) -> Iterator[tuple[Any, Callable[[int], None]]]:
+def _our_turns(path: Path, vfs: str) -> Generator[tuple[Any, Callable[[int], None]]]:
     store = SqliteStore(path, vfs=vfs)
     place = open_place(store, "spec-42")
 
@@ -186,7 +186,12 @@ def _counted(directory: Path, turns: Any) -> dict[str, float]:
 
 def _statements(connection: Any, turn: Callable[[int], None]) -> int:
     statements: list[str] = []
-    connection.set_exec_trace(lambda *given: statements.append(given[1]) or True)
+
+    def note(_cursor: object, statement: str, _bindings: object) -> bool:
+        statements.append(statement)
+        return True
+
+    connection.set_exec_trace(note)
     turn(1)
     connection.set_exec_trace(None)
     return len(statements)

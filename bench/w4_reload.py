@@ -1,8 +1,8 @@
 """W4: read a whole conversation of 1,000 and of 10,000 messages, and check its tool calls.
 
-Ours: `SqliteStore.messages` and a pass over the parts. Raw: all rows of one stream, decoded, and the
-same pass. The check is the same on both sides: each call is answered once, before the next thing
-said.
+Ours: `SqliteStore.messages` and a pass over the parts. Raw: all rows of one stream, decoded, and
+the same pass. The check is the same on both sides: each call is answered once, before the next
+thing said.
 """
 
 from __future__ import annotations

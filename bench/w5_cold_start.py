@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -40,9 +40,9 @@ def measure(*, is_quick: bool) -> list[Row]:
     return [compared("W5", what, nothing, timing, None) for what, timing in timings.items()]
 
 
-def _commands() -> dict[str, Sequence[str]]:
+def _commands() -> dict[str, tuple[str, ...]]:
     base, python = str(Path(sys.executable).resolve()), sys.executable
-    commands: dict[str, Sequence[str]] = {
+    commands: dict[str, tuple[str, ...]] = {
         NOTHING: (base, "-I", "-S", "-c", "pass"),
         "python -c pass": (python, "-c", "pass"),
         "import upthread.core.handshake": (python, "-c", "import upthread.core.handshake"),
@@ -75,7 +75,7 @@ def _has_cli() -> bool:
 
 
 def _timings(
-    commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], rounds: int
+    commands: Mapping[str, tuple[str, ...]], environment: Mapping[str, str], rounds: int
 ) -> dict[str, Timing]:
     walls: dict[str, list[float]] = {name: [] for name in commands}
     cpus: dict[str, list[float]] = {name: [] for name in commands}
@@ -88,7 +88,7 @@ def _timings(
     return {name: timing_of(walls[name], cpus[name]) for name in commands}
 
 
-def _started(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
+def _started(command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float, float]:
     """Run a command to its end and return its wall and CPU, in microseconds."""
     silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     started_s = time.perf_counter()

@@ -42,9 +42,9 @@ def measure(*, is_quick: bool) -> list[Row]:
     found: dict[str, list[Written]] = {"raw": [], "ours": []}
     with scratch() as directory:
         for number in range(rounds):
-            for side in found:
+            for side, written in found.items():
                 path = directory / f"{side}-{number}.db"
-                found[side].append(_round(path, _SIDES[side], writers=WRITERS))
+                written.append(_round(path, _SIDES[side], writers=WRITERS))
         many = _round(directory / "many.db", _ours, writers=WRITERS_MANY)
     best = {side: max(written) for side, written in found.items()}
     p99 = f"p99 {best['raw'].p99_ms:.0f} and {best['ours'].p99_ms:.0f} ms"

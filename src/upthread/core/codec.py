@@ -184,7 +184,8 @@ def _has_non_finite(value: object) -> bool:
         return any(map(_has_non_finite, cast("Mapping[str, object]", value).values()))
     if isinstance(value, (list, tuple, Sequence)):
         return any(map(_has_non_finite, cast("Sequence[object]", value)))
-    return any(_has_non_finite(getattr(value, name)) for name in _field_names(type(value)))
+    cls: Any = type(value)
+    return any(_has_non_finite(getattr(value, name)) for name in _field_names(cls))
 
 
 @functools.cache

@@ -142,12 +142,10 @@ class SqliteStore:
         if conversation is None:
             return ()
         if newest is None:
-            query, bindings = "messages", (conversation, after_seq)
-        else:
-            query, bindings = "newest_messages", (conversation, after_seq, max(newest, 0))
-        return self._messages(
-            conversation_id, query, bindings, after_seq=after_seq if newest is None else None
-        )
+            bindings: Row = (conversation, after_seq)
+            return self._messages(conversation_id, "messages", bindings, after_seq=after_seq)
+        bindings = (conversation, after_seq, max(newest, 0))
+        return self._messages(conversation_id, "newest_messages", bindings, after_seq=None)
 
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
         conversation = self._conversation_row(conversation_id)

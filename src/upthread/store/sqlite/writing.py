@@ -118,9 +118,8 @@ def _open_conversation(write: OpenConversation) -> Apply:
         must_equal(home[2], new.base_name, what=f"the base name of workstream {key.workstream!r}")
         if new.parent_conversation_id is not None:
             batch.row_of("conversation", new.parent_conversation_id)
-        return batch.insert(
-            "open_conversation", bindings, table="conversation", name=new.conversation_id
-        )
+        batch.insert("open_conversation", bindings, table="conversation", name=new.conversation_id)
+        return None
 
     return apply
 
@@ -195,9 +194,8 @@ def _open_run(write: OpenRun) -> Apply:
         if stored is not None:
             return must_equal(stored, given, what=f"run {write.run_id}")
         must_exist(batch.row("workstream", names[1:]), what="workstream", name=write.workstream)
-        return batch.insert(
-            "open_run", (*names, write.opened_at_ms), table="run", name=write.run_id
-        )
+        batch.insert("open_run", (*names, write.opened_at_ms), table="run", name=write.run_id)
+        return None
 
     return apply
 
