@@ -2,7 +2,8 @@
 
 Decides the stored form and nothing else; where the bytes go is a store's business. Text is UTF-8
 with `surrogatepass`, so that what an agent sent comes back identical, lone surrogates and NUL
-included. Structured values are JSON objects (RFC 8259) written by msgspec.
+included. Structured values are JSON (RFC 8259) written by msgspec. A tool's result, most of what
+there is to store, is a line of JSON with its status and its child, then its text as it is.
 
 msgspec refuses two things that Python strings and floats can hold: lone surrogates and numbers
 that are not finite. For these alone the standard library writes and reads the same JSON, with the
@@ -249,7 +250,7 @@ def _has_default(each: Field[Any]) -> bool:
 _ANY: Final = _decoder(Any)
 _CALL_ID: Final = frozenset({"call_id"})
 _TOOL_CALL: Final = _shape_of(ToolCallPart, without=_CALL_ID)
-_TOOL_RESULT: Final = _shape_of(ToolResultPart, without=_CALL_ID)
+_TOOL_RESULT_HEAD: Final = _shape_of(ToolResultPart, without=_CALL_ID | {"text"})
 _FILE: Final = _shape_of(FilePart)
 _UNKNOWN: Final = _shape_of(UnknownPart)
 
@@ -267,10 +268,11 @@ def _encode_tool_call(part: ToolCallPart) -> StoredPart:
 
 
 def _encode_tool_result(part: ToolResultPart) -> StoredPart:
-    content: dict[str, JsonValue] = {"status": part.status, "text": part.text}
+    head = {"status": part.status}
     if part.child_conversation_id is not None:
-        content["child_conversation_id"] = part.child_conversation_id
-    return StoredPart("tool_result", part.call_id, encode_json(content))
+        head["child_conversation_id"] = part.child_conversation_id
+    content = encode_json(head) + b"\n" + encode_text(part.text)
+    return StoredPart("tool_result", part.call_id, content)
 
 
 _PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = MappingProxyType(
@@ -301,9 +303,12 @@ def _decode_tool_call(call_id: str, content: bytes) -> Part:
 
 
 def _decode_tool_result(call_id: str, content: bytes) -> Part:
-    result = _decode_as(_TOOL_RESULT, content, "tool_result")
-    child = result.get("child_conversation_id")
-    return _make_tool_result(call_id, result["status"], result["text"], child)
+    line, newline, text = content.partition(b"\n")
+    head = _decode_as(_TOOL_RESULT_HEAD, line, "tool_result")
+    if not newline:
+        raise StoreError("stored tool_result has no text", hint=_DAMAGED)
+    child = head.get("child_conversation_id")
+    return _make_tool_result(call_id, head["status"], decode_text(text), child)
 
 
 def _decode_foreign_part(kind: str, content: bytes) -> Part:

@@ -76,13 +76,11 @@ class Batch:
         self._connection.execute(QUERIES[query], bindings)
         return self._connection.changes() > 0
 
-    def insert(self, query: str, bindings: Row, *, table: str, name: str) -> bool:
-        """Mint a row and remember it. False: the statement found the name taken."""
-        found = self._connection.execute(QUERIES[query], bindings).fetchall()
-        for (row,) in found:
-            self._rows.put(table, name, row)
-            self.minted.append((table, row, name))
-        return bool(found)
+    def insert(self, query: str, bindings: Row, *, table: str, name: str) -> None:
+        """Mint a row and remember it."""
+        ((row,),) = self._connection.execute(QUERIES[query], bindings).fetchall()
+        self._rows.put(table, name, row)
+        self.minted.append((table, row, name))
 
     def row_of(self, table: str, name: str) -> int:
         """Return the row of an id. NotFoundError when it was never opened."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from upthread.core.codec import decode_part, encode_json
+from upthread.core.codec import decode_part
 from upthread.core.making import maker
 from upthread.core.types import (
     Conversation,
@@ -86,36 +86,30 @@ def link_of(  # noqa: PLR0917  # the columns of `-- links`
     )
 
 
-class Names:
-    """The ids behind rows, looked up for many rows at once and remembered."""
+class Names(dict[int | None, Any]):
+    """The ids behind rows, remembered. One that is missing is looked up with those that follow it.
+
+    KeyError for a row that does not exist.
+    """
 
     def __init__(self, database: Database, query: str) -> None:
+        super().__init__({None: None})
         self._database = database
         self._query = QUERIES[query]
-        self._names: dict[int | None, Any] = {None: None}
+
+    def __missing__(self, row: int) -> Any:
+        found: dict[int, Any] = {}
+        found.update(map(from_columns, self._database.rows(self._query, (row,))))
+        for each, name in found.items():
+            self.learn(each, name)
+        return found[row]
 
     def learn(self, row: int, name: str) -> None:
-        """Remember a name that was just committed."""
-        if len(self._names) > NAMES_MAX:
-            self._names = {None: None}
-        self._names[row] = name
-
-    def of(self, rows: set[int | None]) -> Mapping[int | None, Any]:
-        """Return a mapping that holds at least these rows. Whose ids they are, the caller knows."""
-        missing = [row for row in rows if row not in self._names]
-        if missing:
-            if len(self._names) > NAMES_MAX:
-                self._names = {None: None}
-                missing = list(rows)
-            found = self._database.rows(
-                self._query, (encode_json(sorted(filter(None, missing))).decode(),)
-            )
-            self._names.update(map(from_columns, found))
-        return self._names
-
-
-_Head: TypeAlias = tuple[int, str, int, int | None, int, list[Part]]
-"""A message as its first part tells it (seq, speaker, turn, upstream, time), and its parts."""
+        """Remember a name that was committed."""
+        if len(self) > NAMES_MAX:
+            self.clear()
+            self[None] = None
+        self[row] = name
 
 
 def messages_of(
@@ -132,50 +126,37 @@ def messages_of(
     missing or damaged: none is ever skipped. Rows are taken one at a time, so that of a long
     conversation only the values are held.
     """
-    heads: list[_Head] = []
-    last_seq = after_seq
+    messages: list[Message] = []
+    head: tuple[Any, ...] = ()
     parts: list[Part] = []
+    last_seq = after_seq
     try:
+        # The loop over all rows of a conversation: calls and comparisons are counted here.
         for seq, ordinal, speaker, turn, upstream, at_ms, kind, call_id, content in rows:
             if ordinal == 0:
                 if last_seq is not None and seq != last_seq + 1:
                     raise _gap(seq, last_seq + 1)
-                parts = []
-                heads.append((seq, speaker, turn, upstream, at_ms, parts))
+                if parts:
+                    messages.append(_make_message(*head, tuple(parts)))
+                    parts.clear()
             elif seq != last_seq or ordinal != len(parts):
                 raise _gap((seq, ordinal), (last_seq, len(parts)))
             last_seq = seq
+            if ordinal == 0:
+                speaker_of = _SPEAKERS[speaker]
+                head = (conversation_id, seq, speaker_of, turns[turn], upstreams[upstream], at_ms)
             if type(kind) is bytes or type(call_id) is bytes:
                 kind, call_id = from_columns((kind, call_id))  # noqa: PLW2901  # as text
             parts.append(decode_part(kind, call_id, content))
-        return _messages(conversation_id, heads, turns=turns, upstreams=upstreams)
     except (StoreError, KeyError) as error:
         raise StoreError(
             f"message {last_seq} of {conversation_id} is damaged: {error}",
             hint="run `upthread doctor`",
             conversation_id=conversation_id,
         ) from error
-
-
-def _messages(
-    conversation_id: ConversationId, heads: list[_Head], *, turns: Names, upstreams: Names
-) -> tuple[Message, ...]:
-    turn_ids = turns.of({turn for _, _, turn, _, _, _ in heads})
-    upstream_ids = upstreams.of({upstream for _, _, _, upstream, _, _ in heads})
-    return tuple(
-        [
-            _make_message(
-                conversation_id,
-                seq,
-                _SPEAKERS[speaker],
-                turn_ids[turn],
-                upstream_ids[upstream],
-                at_ms,
-                tuple(parts),
-            )
-            for seq, speaker, turn, upstream, at_ms, parts in heads
-        ]
-    )
+    if parts:
+        messages.append(_make_message(*head, tuple(parts)))
+    return tuple(messages)
 
 
 def _gap(place: object, expected: object) -> StoreError:

@@ -118,8 +118,9 @@ def _open_conversation(write: OpenConversation) -> Apply:
         must_equal(home[2], new.base_name, what=f"the base name of workstream {key.workstream!r}")
         if new.parent_conversation_id is not None:
             batch.row_of("conversation", new.parent_conversation_id)
-        batch.insert("open_conversation", bindings, table="conversation", name=new.conversation_id)
-        return None
+        return batch.insert(
+            "open_conversation", bindings, table="conversation", name=new.conversation_id
+        )
 
     return apply
 
@@ -176,11 +177,13 @@ def _open_turn(write: OpenTurn) -> Apply:
     name = to_column(write.turn_id)
 
     def apply(batch: Batch) -> None:
+        stored = batch.row("turn", (name,))
+        if stored is not None:
+            return must_equal(stored, given, what=f"turn {write.turn_id}")
         conversation = batch.row_of("conversation", write.conversation_id)
         run = None if write.run_id is None else batch.row_of("run", write.run_id)
         bindings = (name, conversation, run, write.opened_at_ms)
-        if not batch.insert("open_turn", bindings, table="turn", name=write.turn_id):
-            must_equal(batch.row("turn", (name,)), given, what=f"turn {write.turn_id}")
+        return batch.insert("open_turn", bindings, table="turn", name=write.turn_id)
 
     return apply
 
@@ -194,8 +197,9 @@ def _open_run(write: OpenRun) -> Apply:
         if stored is not None:
             return must_equal(stored, given, what=f"run {write.run_id}")
         must_exist(batch.row("workstream", names[1:]), what="workstream", name=write.workstream)
-        batch.insert("open_run", (*names, write.opened_at_ms), table="run", name=write.run_id)
-        return None
+        return batch.insert(
+            "open_run", (*names, write.opened_at_ms), table="run", name=write.run_id
+        )
 
     return apply
 

@@ -157,11 +157,13 @@ SELECT id FROM upstream WHERE upstream_session_id = ?;
 -- record_upstream: write an upstream id down once
 INSERT INTO upstream (upstream_session_id) VALUES (?) RETURNING id;
 
--- upstream_names: the upstream ids of rows
-SELECT id, upstream_session_id FROM upstream WHERE id IN (SELECT value FROM json_each(?));
+-- upstream_names: the upstream id of a row
+SELECT id, upstream_session_id FROM upstream WHERE id = ?;
 
--- turn_names: the turn ids of rows
-SELECT id, turn_id FROM turn WHERE id IN (SELECT value FROM json_each(?));
+-- turn_names: the turn id of a row, and those that follow it in its conversation
+SELECT id, turn_id FROM turn
+WHERE id >= ?1 AND conversation = (SELECT conversation FROM turn WHERE id = ?1)
+ORDER BY id LIMIT 64;
 
 -- turn_row: the row of a turn
 SELECT id FROM turn WHERE turn_id = ?;
@@ -171,9 +173,8 @@ SELECT c.conversation_id, r.run_id, t.opened_at_ms
 FROM turn AS t JOIN conversation AS c ON c.id = t.conversation LEFT JOIN run AS r ON r.id = t.run
 WHERE t.turn_id = ?;
 
--- open_turn: mint one; no row when the id is taken
-INSERT INTO turn (turn_id, conversation, run, opened_at_ms) VALUES (?, ?, ?, ?)
-ON CONFLICT (turn_id) DO NOTHING RETURNING id;
+-- open_turn: mint one
+INSERT INTO turn (turn_id, conversation, run, opened_at_ms) VALUES (?, ?, ?, ?) RETURNING id;
 
 -- turns: the last so many of a conversation, newest first
 SELECT t.turn_id, t.opened_at_ms, r.run_id
