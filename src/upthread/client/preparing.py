@@ -194,5 +194,6 @@ class Preparing:
             stderr_path=f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
             # All of it: an agent started by upthread sees what it sees when a person starts it.
             environment=self._environment,
+            start_timeout_s=self._settings.start_timeout_s,
             prompt_timeout_s=self._settings.prompt_timeout_s,
         )

@@ -81,8 +81,6 @@ class Turns:
         async with self._conversations.claimed(request.claim) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             self._take_over(live, turn_id)
-            if live.view.ended is not None:
-                return live.result()
             await self._end_leftover_agent(live.view)
             holder = self._system.this_process(request.claim.doing).in_words()
             await live.commit(RecoveryStarted(holder=holder))
@@ -93,7 +91,7 @@ class Turns:
     def _take_over(self, live: LiveTurn, turn_id: TurnId | None) -> None:
         last = live.claim.last
         address = live.claim.conversation.key.address
-        if last is None or (turn_id is not None and last[0] != turn_id):
+        if last is None or last[1].ended or (turn_id is not None and last[0] != turn_id):
             raise UsageError(
                 f"{address} has no turn to go on with",
                 hint="send a prompt: upthread tell " + address + ' "…"',
