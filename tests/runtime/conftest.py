@@ -7,8 +7,8 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
-
 from tests.support.world import World
+
 from upthread.agents._process_group import MARK_VARIABLE
 
 

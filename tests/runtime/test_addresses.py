@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -10,37 +9,16 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.races import RACERS, check_one_session_each, hold
+from tests.support.upthread_process import race_for_addresses, race_for_names
+from tests.support.world import World, git, make_repository
 
 import upthread
-from tests.support.upthread_process import CONTEXT, Race, race_for_addresses, race_for_names
-from tests.support.world import World, git, make_repository
 from upthread.core.types import Speaker
 from upthread.runtime.live_turn import TurnResult
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
-RACERS = 16
-RACE_S = 110.0
-
-
-def hold(world: World, race: Any, *, rounds: int, when_busy: str = "refuse") -> list[Any]:
-    """Let all racers run their rounds and return what each wrote down."""
-    given = Race(
-        barrier=CONTEXT.Barrier(RACERS),
-        rounds=rounds,
-        directory=str(world.project),
-        environment=world.environment,
-        result=str(world.directory / "race"),
-        when_busy=when_busy,
-    )
-    racers = [CONTEXT.Process(target=race, args=(given, number)) for number in range(RACERS)]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join(RACE_S)
-    told = [Path(f"{given.result}.{n}.stderr").read_text() for n in range(RACERS)]
-    assert [racer.exitcode for racer in racers] == [0] * RACERS, told
-    return [json.loads(Path(f"{given.result}.{n}").read_text()) for n in range(RACERS)]
 
 
 async def test_sixteen_processes_at_one_address_make_one_session_each_of_100_rounds(
@@ -69,17 +47,6 @@ async def test_sixteen_processes_that_wait_share_one_session_and_never_interleav
         assert turns[0::2] == turns[1::2]
         assert len(set(turns)) == RACERS
     world.check_histories()
-
-
-def check_one_session_each(world: World, *, conversations: int) -> None:
-    assert len(world.session_files()) == conversations
-    assert len(world.log("session_new")) == conversations
-    found = world.conversations()
-    assert len(found) == conversations
-    with world.store() as store:
-        links = [store.links(each.conversation_id) for each in found]
-    assert [len(each) for each in links] == [1] * conversations
-    assert len({each[0].upstream_session_id for each in links}) == conversations
 
 
 async def test_sixteen_processes_name_many_workstreams_at_once_without_a_collision(

@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.world import ALLOW, World, eventually
 
 import upthread
-from tests.support.world import ALLOW, World, eventually
 from upthread.errors import StoreError
 
 pytestmark = pytest.mark.anyio
@@ -145,14 +145,15 @@ async def test_a_store_that_fails_in_the_middle_fails_the_turn_and_works_again_a
         before = await project.conversation(ADDRESS)
 
         async def break_soon() -> None:
-            while len(world.prompts()) < 2:
-                await anyio.sleep(0.01)
+            await anyio.to_thread.run_sync(lambda: eventually(lambda: len(world.prompts()) == 2))
             breaks(project)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(break_soon)
             with pytest.raises(StoreError):
-                await project.tell(ADDRESS, "[[rehearse: slow 200 10]] [[rehearse: big 200000]]", REHEARSAL)
+                await project.tell(
+                    ADDRESS, "[[rehearse: slow 200 10]] [[rehearse: big 200000]]", REHEARSAL
+                )
             tasks.cancel_scope.cancel()
         assert world.agents() == ()
         mends(project)

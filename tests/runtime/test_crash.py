@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 
 import pytest
-
-import upthread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import (
     ALLOW,
@@ -16,6 +14,8 @@ from tests.support.world import (
     SMALL_SPECIFICATION,
     World,
 )
+
+import upthread
 from upthread.errors import UsageError
 
 pytestmark = pytest.mark.anyio

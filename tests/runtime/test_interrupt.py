@@ -6,9 +6,9 @@ import signal
 
 import anyio
 import pytest
+from tests.support.world import SMALL_SPECIFICATION, World, eventually
 
 import upthread
-from tests.support.world import SMALL_SPECIFICATION, World, eventually
 from upthread.core.types import Outcome
 from upthread.runtime.system import System
 
@@ -58,10 +58,11 @@ async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(
     world: World, after_ms: int
 ) -> None:
     process = world.start("tell", ADDRESS, "[[rehearse: slow 20 5]]")
-    eventually(lambda: world.home.exists())
+    eventually(world.home.exists)
     await anyio.sleep(after_ms / 1000)
     process.send(signal.SIGINT)
-    assert process.exit_code in {0, 130, -signal.SIGINT, 1}, process.stderr
+    # Before it is in its stride Python itself ends it, saying so.
+    assert process.exit_code in {0, 130} or "KeyboardInterrupt" in process.stderr
     assert world.agents() == ()
     async with world.open() as project:
         result = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)

@@ -6,12 +6,13 @@ import signal
 import time
 from typing import Any
 
+import anyio
 import apsw
 import pytest
-
-import upthread
 from tests.support.upthread_process import QUICK, AtCommit
 from tests.support.world import SAY_REPORT, SMALL_SPECIFICATION, UpthreadProcess, World, eventually
+
+import upthread
 from upthread.core.commands import OpenWorkstream, RecordProject, Write
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.lease import LeaseRequest, Leases
@@ -44,7 +45,9 @@ def dump(world: World) -> dict[str, list[tuple[Any, ...]]]:
     database = apsw.Connection(str(world.home / "upthread.db"))
     try:
         names = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-        return {str(name): database.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
+        return {
+            str(name): database.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names
+        }
     finally:
         database.close()
 
@@ -97,7 +100,10 @@ async def test_a_killed_prompt_is_taken_over_at_once(world: World) -> None:
         started_s = time.monotonic()
         result = await project.tell("spec-42/planner", "[[rehearse: say well]]", REHEARSAL)
         took_s = time.monotonic() - started_s
-    assert (result.outcome, result.reply) == ("ok", "This is a rehearsal: no model is behind it.\n\nwell")
+    assert (result.outcome, result.reply) == (
+        "ok",
+        "This is a rehearsal: no model is behind it.\n\nwell",
+    )
     assert result.reasons[0] == "interrupted"
     assert took_s < AT_ONCE_S
     assert len(world.session_files()) == 1
@@ -161,7 +167,7 @@ async def test_a_stopped_holder_is_taken_over_after_ten_seconds_by_default(world
 async def test_a_living_holder_that_beats_is_never_taken_over(world: World) -> None:
     begin_run(world)
     waiting = world.start("run", "spec-42", None, is_waiting=True)
-    time.sleep(3 * QUICK.stale_after_s)
+    await anyio.sleep(3 * QUICK.stale_after_s)
     assert waiting.is_running
     assert len(world.prompts()) == 1
 
@@ -199,21 +205,19 @@ async def test_losing_two_leases_at_once_is_one_error(world: World) -> None:
     async with world.open() as project:
         leases = Leases(project.store, System(), QUICK)
         with pytest.raises(FencedError):
-            async with (
-                leases.held(LeaseRequest(name="outer", doing="run")),
-                leases.held(LeaseRequest(name="inner", doing="tell")),
-            ):
-                for name in ("outer", "inner"):
-                    seen = project.store.lease(name)
-                    other = System().this_process("the other")
-                    assert project.store.acquire_lease(name, other, seen=seen) is not None
-                await eventually_fenced()
+            await hold_both_and_lose_them(leases, project)
 
 
-async def eventually_fenced() -> None:
-    import anyio
-
-    await anyio.sleep(30)
+async def hold_both_and_lose_them(leases: Leases, project: upthread.Project) -> None:
+    async with (
+        leases.held(LeaseRequest(name="outer", doing="run")),
+        leases.held(LeaseRequest(name="inner", doing="tell")),
+    ):
+        for name in ("outer", "inner"):
+            seen = project.store.lease(name)
+            other = System().this_process("the other")
+            assert project.store.acquire_lease(name, other, seen=seen) is not None
+        await anyio.sleep(30)
 
 
 async def test_every_commit_of_a_run_but_naming_is_fenced(

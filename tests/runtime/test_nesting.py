@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.world import ALLOW, REPOSITORY, World
 
 import upthread
-from tests.support.world import ALLOW, REPOSITORY, World
 from upthread.errors import RefusedError
 
 pytestmark = pytest.mark.anyio

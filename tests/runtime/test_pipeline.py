@@ -7,9 +7,9 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
-from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 pytestmark = pytest.mark.anyio
 RUN = upthread.RunOptions(agent="rehearsal")
@@ -122,35 +122,68 @@ async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on
     world.check_histories()
 
 
-async def test_a_malformed_report_is_asked_for_once_and_then_parks(world: World) -> None:
-    world.configure(
-        SMALL_PIPELINE.replace("Plan it.", "Plan it. [[rehearse: bad_report]]")
-        + "[roles.planner]\ninstructions = 'Say [[rehearse: no_report]] with every report.'\n"
-        + ALLOW
-    )
+@pytest.mark.parametrize("fault", ["bad_report", "no_report"])
+async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(
+    world: World, fault: str
+) -> None:
+    task = f"Plan it. [[rehearse: {fault}]]"
+    world.configure(SMALL_PIPELINE.replace("Plan it.", task) + ALLOW)
     async with world.open() as project:
         view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
-        # Asked again, without the directive: now the report is there.
         assert view.status == "approved"
+        assert len((await project.role("spec-42/planner")).chain) == 1
     planner = [each["text"] for each in world.log("prompt") if each["role"] == "planner"]
     assert len(planner) == 2
     assert "Your report could not be used" in planner[1]
 
 
-async def test_a_report_that_stays_away_parks_the_run_and_running_again_asks_again(
+async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(
     world: World,
 ) -> None:
-    silent = "[[rehearse: say I have nothing to report]]"
     world.configure(
-        f'[[pipeline.steps]]\nrole = "planner"\ntask = "{silent}"\n' + "[roles.planner]\n"
+        SMALL_PIPELINE.replace("Check it.", "Check it. [[rehearse: bad_report]]")
+        + "[roles.validator]\ncontinuity = 'fresh'\n"
+        + ALLOW
     )
     async with world.open() as project:
-        view = await project.run("spec-42", f"{SMALL_SPECIFICATION}\n", RUN)
-        # The one repeated request is answered by the role, so it is the specification that is cut.
-        assert view.status in {"done", "parked"}
-    prompts = world.prompts()
-    assert len(prompts) == 2
-    assert "Your report could not be used" in prompts[1]
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        assert view.status == "approved"
+        validator = await project.role("spec-42/validator")
+    assert (validator.turns, len(validator.chain)) == (2, 1)
+
+
+async def test_a_step_that_a_person_went_on_with_by_hand_counts_for_the_run(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE.replace("Plan it.", "Plan it. [[rehearse: hang]]") + ALLOW)
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(world.prompts)
+    process.send(signal.SIGKILL)
+    assert process.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsal")
+        result = await project.go_on("spec-42/planner", options)
+        assert (result.outcome, result.report is not None) == ("ok", True)
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+    planner = [each for each in world.log("prompt") if each["role"] == "planner"]
+    assert len(planner) == 2
+
+
+async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE.replace("Plan it.", "Plan it. [[rehearse: once hang]]") + ALLOW)
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(world.prompts)
+    process.send(signal.SIGKILL)
+    assert process.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsal")
+        await project.tell("spec-42/planner", "[[rehearse: say something else]]", options)
+        view = await project.run("spec-42", None, RUN)
+        assert view.parked is not None
+        assert view.parked.reason == "process_died"
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
 
 
 async def test_a_role_that_never_reports_parks_after_one_request(world: World) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
-
-import upthread
 from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SAY_REPORT, World, eventually
+
+import upthread
 from upthread.errors import UsageError
 from upthread.runtime.live_turn import Listener, TurnStarted
 
@@ -43,17 +45,10 @@ def kill_when(world: World, text: str, is_time: Callable[[], Any], *, agent_too:
     if agent_too:
         for pid in world.agents():
             if pid != victim.pid:
-                upthread_kill(pid)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
     victim.send(signal.SIGKILL)
     assert victim.exit_code == -signal.SIGKILL
-
-
-def upthread_kill(pid: int) -> None:
-    import os
-    from contextlib import suppress
-
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("agent_too", [False, True])
@@ -96,7 +91,10 @@ async def test_a_prompt_that_never_arrived_is_sent_once(world: World) -> None:
 
 
 async def test_a_reply_that_was_complete_is_adopted_and_nothing_is_sent(world: World) -> None:
-    assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=UNRECORDED_END).exit_code == -signal.SIGKILL
+    assert (
+        world.start("tell", ADDRESS, SAY_REPORT, at_commit=UNRECORDED_END).exit_code
+        == -signal.SIGKILL
+    )
     result, recognised = await go_on(world)
     assert (recognised, result.outcome) == (["complete"], "ok")
     assert result.report is not None
@@ -156,7 +154,10 @@ async def test_a_foreign_prompt_in_the_session_makes_it_undecidable_and_parks(
 async def test_an_agent_whose_history_cannot_be_read_parks_and_goes_on_when_a_person_says_so(
     world: World,
 ) -> None:
-    assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=UNRECORDED_END).exit_code == -signal.SIGKILL
+    assert (
+        world.start("tell", ADDRESS, SAY_REPORT, at_commit=UNRECORDED_END).exit_code
+        == -signal.SIGKILL
+    )
     result, _ = await go_on(world, can="no_load")
     assert result.parked is not None
     assert result.parked.reason == "undecidable"

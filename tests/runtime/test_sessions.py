@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Any
 
 import pytest
+from tests.support.upthread_process import AtCommit
+from tests.support.world import ALLOW, World, eventually
 
 import upthread
-from tests.support.world import ALLOW, World
 from upthread.core.types import ContextPart
 
 pytestmark = pytest.mark.anyio
@@ -142,11 +145,8 @@ async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_
 
 
 async def test_another_agent_gets_a_session_of_its_own_and_a_briefing(world: World) -> None:
-    world.configure(
-        '[agents.understudy]\ncommand = ["python3", "-I", "-m", "upthread.agents.rehearsal"]\n'.replace(
-            "python3", __import__("sys").executable
-        )
-    )
+    command = f'["{sys.executable}", "-I", "-m", "upthread.agents.rehearsal"]'
+    world.configure(f"[agents.understudy]\ncommand = {command}\n")
     first = await tell(world)
     second = await tell(world, agent="understudy")
     assert second.reasons[0] == "other_agent"
@@ -174,10 +174,6 @@ async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_i
     world: World,
 ) -> None:
     """Its role's instructions are in the first prompt it gets, whichever turn that is."""
-    import signal
-
-    from tests.support.upthread_process import AtCommit
-
     at = AtCommit(number=5, when="after")
     victim = world.start("tell", "spec-42/planner", SAY, at_commit=at)
     assert victim.exit_code == -signal.SIGKILL
@@ -201,10 +197,6 @@ async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None
 
 
 async def test_a_new_prompt_closes_the_calls_that_a_crash_left_open(world: World) -> None:
-    import signal
-
-    from tests.support.world import eventually
-
     world.configure(ALLOW)
     slow = "[[rehearse: execute sleep 30]]"
     victim = world.start("tell", "spec-42/planner", slow)

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+from tests.support.upthread_process import CONTEXT, QUICK, WAIT_S, AtCommit, Json, Order, main
 
 import upthread
-from tests.support.upthread_process import CONTEXT, QUICK, WAIT_S, AtCommit, Json, Order, main
 from upthread.agents._process_group import MARK_VARIABLE, marked_processes
 from upthread.core.types import Conversation, ConversationId, Message
 from upthread.runtime.lease import LeaseTimes
@@ -173,9 +173,7 @@ class World:
     ) -> AbstractAsyncContextManager[upthread.Project]:
         environment = {**self.environment, **more.pop("environment", {})}
         chosen = {"lease_times": QUICK, **more}
-        return upthread.open_project(
-            directory or self.project, environment=environment, **chosen
-        )
+        return upthread.open_project(directory or self.project, environment=environment, **chosen)
 
     def start(
         self,

@@ -18,7 +18,7 @@ def record(tmp_path_factory, make_upthread):
     up(*tell, f"{FORGED}[[rehearse: say {FORGED}]]", "--agent", "rehearsal")
     up(*tell, "[[rehearse: child explorer look around]] [[rehearse: unstamped whose am I]]")
     up(*tell, "[[rehearse: read README.md]] [[rehearse: execute true]]", code=4)
-    up(*tell, "[[rehearse: lose_session]]", code=1)
+    up(*tell, "[[rehearse: if_resumed lose_session]] [[rehearse: say here]]")
     up(*tell, "[[rehearse: say again]]")
     up.environment["UPTHREAD_CALLERS"] = up("show", "w/planner", "--json").json["conversation_id"]
     refused = up(*tell, "from inside", code=5)
@@ -66,9 +66,9 @@ def test_audit_leaves_nothing_out(record):
     planner = audit["conversations"][0]
     turns = planner["turns"]
 
-    assert [turn["outcome"] for turn in turns] == ["ok", "ok", "unknown", "missing", "ok"]
+    assert [turn["outcome"] for turn in turns] == ["ok", "ok", "unknown", "ok", "ok"]
     assert [turn["number"] for turn in turns] == [1, 2, 3, 4, 5]
-    assert turns[4]["decision"] == "start_fresh_with_briefing"
+    assert turns[3]["decision"] == "start_fresh_with_briefing"
     assert [link["ended_because"] for link in planner["chain"]] == ["missing", None]
     assert [each["reason"] for each in turns[1]["quarantined"]] == ["no session id"]
     assert turns[2]["permissions"][0]["answered_by"] == "nobody"

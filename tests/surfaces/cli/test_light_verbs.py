@@ -60,6 +60,7 @@ def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):
     for name, part in [*((verb, daily) for verb in verbs), *((verb, more) for verb in rest)]:
         assert f"│ {name} " in part
     assert "\x1b" not in text
+    assert shared().out == text, "upthread alone"
     assert shared("--version").out.startswith("upthread ")
     assert shared("demo", "--help").out.count("--keep") == 1
 
