@@ -244,6 +244,7 @@ class Driver:
             call_durability=live.request.durability,
             quarantined=await quarantined(live) if live.view.sends > 1 else 0,
         )
+        await know_children(live, recorder)
         live.recorder = recorder
         return Recording(
             store=self._store,
@@ -359,7 +360,7 @@ class Driver:
         assert live.view.sent is not None
         messages = await live.messages_of_turn(after_seq=live.view.sent.prompt_seq)
         recorder = await recorder_of_rest(live)
-        await know_children(live, recorder, found.tail)
+        await know_children(live, recorder)
         now_ms = self._system.now_ms()
         for event in unrecorded(found.tail, messages):
             recorder.record(event, at_ms=now_ms)
