@@ -82,6 +82,10 @@ def result(call_id: str, session: UpstreamSessionId = OWN, **changes: object) ->
     return ToolCallUpdated(upstream_session_id=session, call_id=call_id, **usual)  # type: ignore[arg-type]
 
 
+def running(call_id: str, session: UpstreamSessionId = OWN) -> ToolCallUpdated:
+    return result(call_id, session, status="in_progress", text=None)
+
+
 def start(
     child: UpstreamSessionId, *, of: UpstreamSessionId = OWN, call_id: str | None = None
 ) -> ChildStarted:
@@ -242,7 +246,7 @@ def test_what_a_child_says_never_reaches_the_parent():
 
 
 def test_a_child_is_stored_when_it_starts_under_its_parents_call():
-    conversation, link = play([call("c1"), start(A, call_id="c1")])[1:3]
+    conversation, link = play([call("c1"), running("c1"), start(A, call_id="c1")])[1:3]
     assert isinstance(conversation, OpenConversation)
     assert isinstance(link, OpenLink)
     child = conversation.conversation
@@ -257,11 +261,14 @@ def test_two_children_at_once_and_a_child_of_a_child_stay_apart():
         [
             call("c1"),
             call("c2"),
+            running("c2"),
+            running("c1"),
             start(A, call_id="c1"),
             start(B, call_id="c2"),
             text("a1 ", A),
             text("b1 ", B),
             call("d1", A),
+            running("d1", A),
             start(DEEP, of=A, call_id="d1"),
             text("deep", DEEP),
             text("a2", A),
@@ -299,7 +306,17 @@ def test_two_children_at_once_and_a_child_of_a_child_stay_apart():
 
 
 def test_a_child_still_running_at_the_end_is_closed_and_noted_as_unknown():
-    said = parts(play([call("c1"), start(A, call_id="c1"), text("half", A), call("d1", A)]))
+    said = parts(
+        play(
+            [
+                call("c1"),
+                running("c1"),
+                start(A, call_id="c1"),
+                text("half", A),
+                call("d1", A),
+            ]
+        )
+    )
     assert said[CON_A][-1] == ToolResultPart(call_id="d1", status="unknown", text=INTERRUPTED)
     assert said[ROOT.conversation_id][1:] == [
         ended_note(CON_A, "unknown"),

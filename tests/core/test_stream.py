@@ -119,6 +119,8 @@ def test_interleaved_calls_keep_their_results_apart():
     sheet, stream = opened()
     stream.announce(announced("c1", arguments={"n": 1}))
     stream.announce(announced("c2", arguments={"n": 2}))
+    stream.update(updated("c1", status="in_progress"))
+    stream.update(updated("c2", status="in_progress"))
     stream.update(updated("c2", status="failed", text="two"))
     stream.update(updated("c1", status="completed", text="one"))
     results = [(seq, ordinal, part) for seq, ordinal, speaker, part in written(sheet)][2:]
@@ -128,15 +130,20 @@ def test_interleaved_calls_keep_their_results_apart():
     ]
 
 
-def test_a_call_is_recorded_once_its_arguments_are_known():
+def test_a_call_is_recorded_when_it_runs_with_all_that_was_learned_of_it_by_then():
     sheet, stream = opened()
-    stream.announce(announced())
-    assert not sheet.writes
+    stream.announce(announced(arguments={"command": "l"}))
     stream.update(updated(arguments={"command": "ls"}, title="List", tool_kind="read"))
+    assert not sheet.writes
+    stream.update(updated(status="in_progress", locations=("a.py",)))
     stream.update(updated(status="in_progress", locations=("late.py",)))
     (_, _, _, part) = written(sheet)[0]
     assert part == ToolCallPart(
-        call_id="c1", title="List", tool_kind="read", arguments={"command": "ls"}
+        call_id="c1",
+        title="List",
+        tool_kind="read",
+        arguments={"command": "ls"},
+        locations=("a.py",),
     )
     assert len(sheet.writes) == 1
 
@@ -165,7 +172,6 @@ def test_a_call_that_is_announced_twice_is_one_call():
     sheet, stream = opened()
     stream.announce(announced(title="…"))
     stream.announce(announced(title="Run ls", arguments={"command": "ls"}))
-    stream.announce(announced())
     stream.close()
     assert [type(part) for *_, part in written(sheet)] == [ToolCallPart, ToolResultPart]
     assert written(sheet)[0][3].title == "Run ls"  # type: ignore[union-attr]
@@ -229,6 +235,8 @@ def test_a_note_joins_the_message_that_is_open():
     stream.note(plan)
     stream.announce(announced("c1", arguments={"n": 1}))
     stream.announce(announced("c2", arguments={"n": 2}))
+    stream.update(updated("c1", status="in_progress"))
+    stream.update(updated("c2", status="in_progress"))
     stream.update(updated("c1", status="completed"))
     stream.note(plan)
     stream.update(updated("c2", status="completed"))

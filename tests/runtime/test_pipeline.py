@@ -137,6 +137,21 @@ async def test_a_malformed_report_is_asked_for_once_and_then_parks(world: World)
     assert "Your report could not be used" in planner[1]
 
 
+async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(
+    world: World,
+) -> None:
+    world.configure(
+        SMALL_PIPELINE.replace("Check it.", "Check it. [[rehearse: bad_report]]")
+        + "[roles.validator]\ncontinuity = 'fresh'\n"
+        + ALLOW
+    )
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        assert view.status == "approved"
+        validator = await project.role("spec-42/validator")
+    assert (validator.turns, len(validator.chain)) == (2, 1)
+
+
 async def test_a_report_that_stays_away_parks_the_run_and_running_again_asks_again(
     world: World,
 ) -> None:

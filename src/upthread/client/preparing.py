@@ -154,6 +154,8 @@ class Preparing:
         role = request.claim.role
         if continuity is not None:
             role = replace(role, continuity=continuity, resume_if=None)
+        if step.is_asked_again:
+            role = replace(role, continuity="resume")
         condition = step.condition_role(role.resume_if) if role.resume_if else None
         return replace(
             request,

@@ -61,7 +61,11 @@ from upthread.store.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """What a run asks of whoever knows roles and agents: a TellRequest for one step."""
+    """What a run asks of whoever knows roles and agents: a TellRequest for one step.
+
+    `is_asked_again` asks for a report that is missing: in the same session, whatever the role's
+    continuity.
+    """
 
     role: str
     task: Task
@@ -72,6 +76,7 @@ class StepRequest:
     condition_role: Callable[[str], str | None]
     at_intent: Callable[[TurnId], Sequence[Write]]
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]]
+    is_asked_again: bool = False
 
 
 ANSWER_TRIES_MAX = 8
@@ -340,6 +345,7 @@ class Runs:
             condition_role=lambda name: _digest_of(view, name),
             at_intent=at_intent,
             at_end=at_end,
+            is_asked_again=command.asked_again,
         )
 
     # --- writing -------------------------------------------------------------------------------
