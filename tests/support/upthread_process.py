@@ -117,7 +117,26 @@ async def run(
     return {"status": view.status, "parked": view.parked.reason if view.parked else None}
 
 
-JOBS: dict[str, Callable[..., Any]] = {"tell": tell, "go_on": go_on, "run": run}
+async def do_once(project: upthread.Project, key: str, file: str, *, then: str = "") -> Json:
+    """Append a line to a file, once; `then` says what becomes of this process in the action."""
+
+    async def act() -> Json:
+        _append(file, f"{os.getpid()}\n")
+        if then == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if then == "stay":
+            await anyio.sleep(WAIT_S)
+        return {"pid": os.getpid()}
+
+    return {"receipt": await project.once(key, act)}
+
+
+JOBS: dict[str, Callable[..., Any]] = {
+    "tell": tell,
+    "go_on": go_on,
+    "run": run,
+    "do_once": do_once,
+}
 
 
 # --- the process ---------------------------------------------------------------------------------
@@ -167,6 +186,11 @@ def _settle_in(environment: dict[str, str], result: str) -> None:
     errors = os.open(f"{result}.stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(errors, 2)
     os.close(errors)
+
+
+def _append(path: str, line: str) -> None:
+    with Path(path).open("a", encoding="utf-8") as lines:
+        lines.write(line)
 
 
 def _write(path: str, result: Json) -> None:

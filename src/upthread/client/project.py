@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from upthread.agents.base import ListedSession
+from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
@@ -95,6 +96,7 @@ class Project:
         self.project_id = project_id
         self._system = system
         self._leases = Leases(store, system, lease_times)
+        self.once = DoOnce(store=store, system=system, leases=self._leases, project_id=project_id)
         self._conversations = Conversations(store, system, self._leases)
         self._turns = Turns(store, system, self._conversations)
         self._runs = Runs(

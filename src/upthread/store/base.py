@@ -70,7 +70,6 @@ from upthread.core.types import (
     ProjectIdentity,
     RunId,
     TurnId,
-    UpstreamSessionId,
 )
 
 SAID_WITHIN_MESSAGES: Final = 10_000
@@ -209,7 +208,7 @@ class Store(Protocol):
         self,
         conversation_id: ConversationId,
         *,
-        upstream_session_ids: Collection[UpstreamSessionId],
+        upstream_session_ids: Collection[str],
         newest: int,
     ) -> tuple[Message, ...]:
         """Return the newest so many messages that say something, oldest first (S22).

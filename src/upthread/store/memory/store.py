@@ -165,7 +165,7 @@ class MemoryStore:
         self,
         conversation_id: ConversationId,
         *,
-        upstream_session_ids: Collection[UpstreamSessionId],
+        upstream_session_ids: Collection[str],
         newest: int,
     ) -> tuple[Message, ...]:
         within = self.messages(conversation_id, newest=SAID_WITHIN_MESSAGES)

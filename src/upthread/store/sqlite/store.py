@@ -25,7 +25,6 @@ from upthread.core.types import (
     ProjectIdentity,
     RunId,
     TurnId,
-    UpstreamSessionId,
 )
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import (
@@ -172,7 +171,7 @@ class SqliteStore:
         self,
         conversation_id: ConversationId,
         *,
-        upstream_session_ids: Collection[UpstreamSessionId],
+        upstream_session_ids: Collection[str],
         newest: int,
     ) -> tuple[Message, ...]:
         conversation = self._conversation_row(conversation_id)

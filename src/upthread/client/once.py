@@ -1,0 +1,174 @@
+"""Doing once: an action of your own that no crash, retry or second process does again.
+
+`await up.once("release-1.4", publish)` commits that it will be done, does it, and commits the
+receipt it returned. From then on the receipt is returned in place of doing. A process that died
+between the two commits leaves an outcome nobody can know from here: it is shown, never guessed, and
+a person settles it. Decides what a stored attempt means for a caller; the store decides who begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import anyio
+
+from upthread.core.codec import decode_json, encode_json
+from upthread.core.commands import OnceState, RecordOnce
+from upthread.core.names import shown
+from upthread.core.types import Fence, JsonValue, ProjectId
+from upthread.errors import NotFoundError, UsageError
+from upthread.runtime.lease import LeaseRequest, Leases
+from upthread.runtime.system import System
+from upthread.store.base import Once, Store
+
+KEY_BYTES_MAX: Final = 1_000
+
+Action = Callable[[], Awaitable[JsonValue]]
+
+
+class DoOnce:
+    """Does actions once in a project. Made by `Project`, as `up.once`."""
+
+    def __init__(
+        self, *, store: Store, system: System, leases: Leases, project_id: ProjectId
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._leases = leases
+        self._project_id = project_id
+
+    async def __call__(self, key: str, action: Action) -> JsonValue:
+        """Do the action if it was never done under this key; returns its receipt, JSON.
+
+        An action that raises has failed: it may be tried again, and the error is yours. So raise
+        only when nothing was done. One that is cancelled, or dies with its process, has an unknown
+        outcome: from then on UsageError, until `confirm` or `forget`. Raises LeaseHeldError while
+        somebody living is at it, and UsageError for a receipt that is no JSON: that action counts
+        as done, without a receipt.
+        """
+        _check(key)
+        stands = await self._stands(key)
+        if stands is not None and stands.state == "done":
+            return stands.receipt  # no lease: nothing is left to be done
+        async with self._leases.held(self._lease(key)) as fence:
+            stands = await self._stands(key)
+            if stands is None or stands.state == "failed":
+                return await self._attempt(key, action, fence)
+            if stands.state == "done":
+                return stands.receipt
+            raise _unknown(stands)
+
+    async def confirm(self, key: str, receipt: JsonValue) -> None:
+        """Settle an unknown outcome: you have seen that it was done. The receipt is yours to give.
+
+        Raises NotFoundError for a key that was never begun, UsageError when its outcome is known,
+        and LeaseHeldError while somebody living is at it.
+        """
+        await self._settle(key, "done", _as_json(key, receipt))
+
+    async def forget(self, key: str) -> None:
+        """Settle an unknown outcome: you have seen that it was not done. It may be tried again.
+
+        Raises as `confirm` does.
+        """
+        await self._settle(key, "failed", None)
+
+    async def _attempt(self, key: str, action: Action, fence: Fence) -> JsonValue:
+        attempt_id = self._system.new_id("att")
+        await self._record(key, attempt_id, "intent", fences=(fence,))
+        try:
+            returned = await action()
+        except Exception:
+            await self._record(key, attempt_id, "failed")
+            raise
+        try:
+            receipt = _as_json(key, returned)
+        except UsageError:
+            await self._record(key, attempt_id, "done")
+            raise
+        await self._record(key, attempt_id, "done", receipt=receipt)
+        return receipt
+
+    async def _record(
+        self,
+        key: str,
+        attempt_id: str,
+        state: OnceState,
+        *,
+        receipt: JsonValue = None,
+        fences: tuple[Fence, ...] = (),
+    ) -> None:
+        """Commit one step, also for a caller who is being cancelled.
+
+        An end has no fence: it is true even when the lease was lost meanwhile, and the store takes
+        it only from the attempt that stands.
+        """
+        step = RecordOnce(
+            project_id=self._project_id,
+            key=key,
+            attempt_id=attempt_id,
+            state=state,
+            receipt=receipt,
+            recorded_at_ms=self._system.now_ms(),
+        )
+        with anyio.CancelScope(shield=True):
+            await self._system.in_thread(lambda: self._store.commit((step,), fences=fences))
+
+    async def _settle(self, key: str, state: OnceState, receipt: JsonValue) -> None:
+        _check(key)
+        async with self._leases.held(self._lease(key)) as fence:
+            stands = await self._stands(key)
+            if stands is None:
+                raise NotFoundError(
+                    f"the action {shown(key)} was never begun",
+                    hint="check the key",
+                    key=key,
+                )
+            if stands.state != "intent":
+                raise UsageError(
+                    f"the outcome of the action {shown(key)} is known: {stands.state}",
+                    hint="there is nothing to settle; another action needs another key",
+                    key=key,
+                )
+            await self._record(key, stands.attempt_id, state, receipt=receipt, fences=(fence,))
+
+    async def _stands(self, key: str) -> Once | None:
+        return await self._system.in_thread(partial(self._store.once, self._project_id, key))
+
+    def _lease(self, key: str) -> LeaseRequest:
+        return LeaseRequest(name=f"once {self._project_id} {key}", doing=f"once {shown(key)}")
+
+
+def _check(key: str) -> None:
+    if not key.strip() or len(key.encode("utf-8", "surrogatepass")) > KEY_BYTES_MAX:
+        raise UsageError(
+            f"{shown(key)} is no key for an action",
+            hint=f"name what is done, in 1 to {KEY_BYTES_MAX} bytes",
+        )
+
+
+def _as_json(key: str, returned: JsonValue) -> JsonValue:
+    """Return a receipt as it will be read back. UsageError when it is no JSON."""
+    try:
+        return decode_json(encode_json(returned))
+    except UsageError as error:
+        raise UsageError(
+            f"the receipt of the action {shown(key)} is no JSON: {error.message}",
+            hint=error.hint,
+            key=key,
+        ) from error
+
+
+def _unknown(stands: Once) -> UsageError:
+    return UsageError(
+        f"the outcome of the action {shown(stands.key)} is unknown: attempt {stands.attempt_id}"
+        " was begun and has no end",
+        hint=(
+            "look whether it was done; then `await up.once.confirm(key, receipt)` if it was, "
+            "`await up.once.forget(key)` if it was not"
+        ),
+        key=stands.key,
+        attempt_id=stands.attempt_id,
+    )

@@ -1,0 +1,199 @@
+"""An action of a person's own is done once, whoever crashes: real processes, one of which dies."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.support.upthread_process import AtCommit
+from tests.support.world import World, eventually
+
+import upthread
+from upthread.errors import LeaseHeldError, NotFoundError, UsageError
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    """The world outside: one line for each time the action was done."""
+    path = tmp_path / "lines"
+    path.touch()
+    return path
+
+
+def done(lines: Path) -> int:
+    return len(lines.read_text().splitlines())
+
+
+def pid_in(lines: Path) -> int:
+    return int(lines.read_text())
+
+
+class Action:
+    """An action in this process that counts, and returns or raises what it is given."""
+
+    def __init__(self, returns: Any = None) -> None:
+        self.returns = returns
+        self.calls = 0
+
+    async def __call__(self) -> Any:
+        self.calls += 1
+        if isinstance(self.returns, Exception):
+            raise self.returns
+        return self.returns
+
+
+async def test_the_receipt_is_returned_in_place_of_doing(world: World, lines: Path) -> None:
+    first = world.start("do_once", "release", str(lines)).result
+    second = world.start("do_once", "release", str(lines)).result
+    assert first == second
+    assert first["receipt"]["pid"] == pid_in(lines)
+    async with world.open() as project:
+        action = Action()
+        assert await project.once("release", action) == first["receipt"]
+        assert action.calls == 0
+
+
+async def test_a_process_that_dies_in_the_action_leaves_an_outcome_that_is_said_to_be_unknown(
+    world: World, lines: Path
+) -> None:
+    assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
+    assert done(lines) == 1
+    other = world.start("do_once", "release", str(lines)).result
+    assert other["error"] == "UsageError"
+    for word in ("'release'", "unknown", "up.once.confirm", "up.once.forget"):
+        assert word.replace("'", "") in other["message"]
+    assert done(lines) == 1
+
+
+async def test_what_a_person_has_seen_done_is_confirmed_and_not_done_again(
+    world: World, lines: Path
+) -> None:
+    assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        await project.once.confirm("release", {"seen": True})
+        with pytest.raises(UsageError, match="is known: done"):
+            await project.once.forget("release")
+    assert world.start("do_once", "release", str(lines)).result == {"receipt": {"seen": True}}
+    assert done(lines) == 1
+
+
+async def test_what_a_person_has_seen_not_done_may_be_tried_again(
+    world: World, lines: Path
+) -> None:
+    assert world.start("do_once", "release", str(lines), then="die").exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        await project.once.forget("release")
+        with pytest.raises(UsageError, match="is known: failed"):
+            await project.once.confirm("release", None)
+    assert "receipt" in world.start("do_once", "release", str(lines)).result
+    assert done(lines) == 2
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_killed_at_either_commit_it_is_done_at_most_once_and_never_guessed(
+    world: World, lines: Path, number: int, when: str
+) -> None:
+    """Opening commits the project, then come the intent and the receipt."""
+    at = AtCommit(number=number, when=when)
+    victim = world.start("do_once", "release", str(lines), at_commit=at)
+    assert victim.exit_code == -signal.SIGKILL
+    was_done = done(lines)
+    second = world.start("do_once", "release", str(lines)).result
+    came = "error" if "error" in second else "receipt"
+    assert done(lines) == max(was_done, came == "receipt")
+    expected = {(2, "after"): "error", (3, "before"): "error"}.get((number, when), "receipt")
+    assert came == expected, second
+
+
+async def test_of_many_processes_at_once_one_does_it(world: World, lines: Path) -> None:
+    processes = [world.start("do_once", "release", str(lines)) for _ in range(4)]
+    results = [process.result for process in processes]
+    assert done(lines) == 1
+    receipts = [each["receipt"] for each in results if "receipt" in each]
+    assert receipts
+    assert {json.dumps(each) for each in receipts} == {json.dumps({"pid": pid_in(lines)})}
+    assert {each["error"] for each in results if "error" in each} <= {"LeaseHeldError"}
+
+
+async def test_while_somebody_living_is_at_it_others_are_told_who(
+    world: World, lines: Path
+) -> None:
+    busy = world.start("do_once", "release", str(lines), then="stay")
+    eventually(lambda: done(lines))
+    async with world.open() as project:
+        for call in (
+            lambda: project.once("release", Action()),
+            lambda: project.once.confirm("release", None),
+            lambda: project.once.forget("release"),
+        ):
+            with pytest.raises(LeaseHeldError, match=f"pid {busy.pid} "):
+                await call()
+        busy.send(signal.SIGKILL)
+        assert busy.exit_code == -signal.SIGKILL
+        with pytest.raises(UsageError, match="unknown"):
+            await project.once("release", Action())
+
+
+async def test_an_action_that_raises_has_failed_and_may_be_tried_again(world: World) -> None:
+    async with world.open() as project:
+        failing = Action(returns=ValueError("no such server"))
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no such server"):
+                await project.once("release", failing)
+        assert failing.calls == 2
+        assert await project.once("release", Action(returns="ok")) == "ok"
+
+
+async def test_a_cancelled_action_has_an_unknown_outcome(world: World) -> None:
+    async with world.open() as project:
+        with anyio.move_on_after(0.05):
+            await project.once("release", anyio.sleep_forever)
+        with pytest.raises(UsageError, match="unknown"):
+            await project.once("release", Action())
+
+
+async def test_a_receipt_comes_back_as_json_the_first_time_too(world: World) -> None:
+    async with world.open() as project:
+        action = Action(returns={"ids": (1, 2), "at": float("inf"), "text": "\ud800"})
+        first = await project.once("release", action)
+        assert first == {"ids": [1, 2], "at": float("inf"), "text": "\ud800"}
+        assert await project.once("release", action) == first
+        assert action.calls == 1
+
+
+async def test_a_receipt_that_is_no_json_is_refused_and_the_action_still_counts_as_done(
+    world: World,
+) -> None:
+    async with world.open() as project:
+        action = Action(returns=object())
+        with pytest.raises(UsageError, match="no JSON"):
+            await project.once("release", action)
+        assert await project.once("release", action) is None
+        assert action.calls == 1
+
+
+async def test_a_key_is_a_name_and_must_have_been_begun_to_be_settled(world: World) -> None:
+    async with world.open() as project:
+        for key in ("", "  ", "x" * 1_001):
+            with pytest.raises(UsageError, match="no key"):
+                await project.once(key, Action())
+        with pytest.raises(NotFoundError, match="never begun"):
+            await project.once.forget("release")
+
+
+def test_code_that_is_not_async_does_it_once_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPTHREAD_HOME", str(world.home))
+    action = Action(returns=[1])
+    for _ in range(2):
+        with upthread.open_blocking(world.project) as (project, wait):
+            assert wait(project.once, "release", action) == [1]
+    assert action.calls == 1
