@@ -29,6 +29,7 @@ from upthread.core.commands import RecordTurnEvent, Write
 from upthread.core.types import Fence
 from upthread.errors import LeaseHeldError, UpthreadError
 from upthread.runtime.lease import LeaseTimes
+from upthread.runtime.system import System, now_ms
 from upthread.store.sqlite import SqliteStore
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -154,6 +155,7 @@ class Order:
     result: str
     at_commit: AtCommit | None
     lease_times: LeaseTimes | None
+    clock_ahead_ms: int = 0
 
 
 def main(order: Order) -> None:
@@ -161,6 +163,7 @@ def main(order: Order) -> None:
     _settle_in(order.environment, order.result)
     if order.at_commit is not None:
         opening.SqliteStore = _signalling(order.at_commit)  # type: ignore[misc]
+    set_clock(lambda: now_ms() + order.clock_ahead_ms)
     try:
         result = anyio.run(partial(_do, order))
     except UpthreadError as error:
@@ -178,6 +181,11 @@ async def _do(order: Order) -> Json:
     ) as project:
         done: Json = await JOBS[order.job](project, *order.arguments, **order.options)
         return done
+
+
+def set_clock(clock: Callable[[], int]) -> None:
+    """Open every project of this process, from now on, with a wall clock of its own."""
+    opening.System = partial(System, now_ms=clock)  # type: ignore[misc, assignment]
 
 
 def _settle_in(environment: dict[str, str], result: str) -> None:

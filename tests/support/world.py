@@ -182,6 +182,7 @@ class World:
         at_commit: AtCommit | None = None,
         lease_times: LeaseTimes | None = QUICK,
         environment: dict[str, str] | None = None,
+        clock_ahead_ms: int = 0,
         **options: Any,
     ) -> UpthreadProcess:
         order = Order(
@@ -193,6 +194,7 @@ class World:
             result=str(self.directory / f"result-{next(self._numbers)}.json"),
             at_commit=at_commit,
             lease_times=lease_times,
+            clock_ahead_ms=clock_ahead_ms,
         )
         process = UpthreadProcess(order)
         self._started.append(process)

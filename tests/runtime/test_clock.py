@@ -1,0 +1,232 @@
+"""The wall clock jumps, or two processes disagree about it: nothing is reordered, nothing is lost.
+
+Order is by number everywhere and lives are judged by the observer's own monotonic clock, so that no
+time of day decides anything. Each test sees to it that the recorded times do go the wrong way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.support.upthread_process import AtCommit
+from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
+
+import upthread
+from upthread.client import opening
+from upthread.core.types import Message, Speaker
+from upthread.errors import LeaseHeldError
+from upthread.runtime import system
+
+pytestmark = pytest.mark.anyio
+REHEARSAL = upthread.TellOptions(agent="rehearsal")
+ADDRESS = "spec-42/planner"
+HOUR_MS = 3_600_000
+SKEW_MS = 5_000
+RACERS = 2
+PROMPTS = 4
+
+
+class Clock:
+    """The wall clock, set ahead by so many milliseconds, or back."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def __call__(self) -> int:
+        return system.now_ms() + self.ahead_ms
+
+
+class WildClock:
+    """A clock that is set back and ahead an hour at every look."""
+
+    def __init__(self) -> None:
+        self._jumps = itertools.cycle((0, -HOUR_MS, HOUR_MS))
+
+    def __call__(self) -> int:
+        return system.now_ms() + next(self._jumps)
+
+
+def keep_time_by(monkeypatch: pytest.MonkeyPatch, clock: Any) -> None:
+    monkeypatch.setattr(opening, "System", partial(system.System, now_ms=clock))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    keep_time_by(monkeypatch, made)
+    return made
+
+
+async def tell(world: World, text: str, **options: Any) -> Any:
+    async with world.open() as project:
+        chosen = upthread.TellOptions(agent="rehearsal", **options)
+        return await project.tell(ADDRESS, f"[[rehearse: say {text}]]", chosen)
+
+
+def prompts(messages: tuple[Message, ...]) -> list[str]:
+    said = [message.text for message in messages if message.speaker is Speaker.USER]
+    return [text.removeprefix("[[rehearse: say ").removesuffix("]]") for text in said]
+
+
+def goes_back(messages: tuple[Message, ...]) -> bool:
+    times = [message.recorded_at_ms for message in messages]
+    return times != sorted(times)
+
+
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
+async def test_a_jump_between_turns_changes_neither_order_nor_session(
+    world: World, clock: Clock, jump_ms: int
+) -> None:
+    first = await tell(world, "one")
+    clock.ahead_ms = jump_ms
+    second = await tell(world, "two")
+    clock.ahead_ms = 0
+    third = await tell(world, "three")
+    assert [each.decision for each in (first, second, third)] == ["first", "resume", "resume"]
+    assert len({each.upstream_session_id for each in (first, second, third)}) == 1
+    messages = world.messages(ADDRESS)
+    assert prompts(messages) == ["one", "two", "three"]
+    assert goes_back(messages)
+    world.check_histories()
+    async with world.open() as project:
+        view = await project.role(ADDRESS)
+        why = await project.why(ADDRESS)
+    assert (view.state, view.turns) == ("idle", 3)
+    assert why.last is not None
+    assert (why.last.decision, why.now.decision) == ("resume", "resume")
+
+
+async def test_a_clock_that_jumps_at_every_look_reorders_nothing_within_a_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_time_by(monkeypatch, WildClock())
+    world.configure(ALLOW)
+    actions = "\n".join(f"[[rehearse: execute echo {number}]]" for number in range(4))
+    async with world.open() as project:
+        for _ in range(2):
+            result = await project.tell(ADDRESS, f"{actions}\n[[rehearse: say done]]", REHEARSAL)
+            assert result.outcome == "ok"
+    messages = world.messages(ADDRESS)
+    assert goes_back(messages)
+    world.check_histories()
+    calls = [
+        part.arguments["command"]
+        for message in messages
+        for part in message.parts
+        if type(part).__name__ == "ToolCallPart"
+    ]
+    assert len(calls) == 8
+    assert calls[:4] == calls[4:] == sorted(calls[:4])
+    assert messages[-1].text.endswith("done")
+
+
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
+async def test_a_rollover_after_a_jump_has_its_chain_in_order(
+    world: World, clock: Clock, jump_ms: int
+) -> None:
+    first = await tell(world, "one")
+    for file in world.session_files():
+        file.unlink()
+    clock.ahead_ms = jump_ms
+    second = await tell(world, "two")
+    assert second.decision != "resume"
+    async with world.open() as project:
+        chain = (await project.role(ADDRESS)).chain
+        conversation = (await project.role(ADDRESS)).conversation.conversation_id
+        prior = project.store.prior_messages(
+            conversation,
+            upstream_session_ids=[link.upstream_session_id for link in chain],
+            newest=20,
+        )
+    assert [link.upstream_session_id for link in chain] == [
+        first.upstream_session_id,
+        second.upstream_session_id,
+    ]
+    assert (chain[1].opened_at_ms - chain[0].opened_at_ms > 0) == (jump_ms > 0)
+    assert prompts(prior) == ["one", "two"]
+    clock.ahead_ms = 0
+    assert (await tell(world, "three")).upstream_session_id == second.upstream_session_id
+
+
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
+async def test_a_turn_cut_off_before_a_jump_is_recovered_after_it(
+    world: World, clock: Clock, jump_ms: int
+) -> None:
+    world.configure(ALLOW)
+    prompt = "[[rehearse: execute sh -c 'echo done >> effects']]\n[[rehearse: say done]]"
+    at = AtCommit(when="after", event="PromptSent")
+    victim = world.start("tell", ADDRESS, prompt, at_commit=at)
+    assert victim.exit_code == -signal.SIGKILL
+    clock.ahead_ms = jump_ms
+    async with world.open() as project:
+        assert (await project.role(ADDRESS)).state == "interrupted"
+        result = await project.go_on(ADDRESS, REHEARSAL)
+    assert result.outcome == "ok"
+    assert (world.project / "effects").read_text().splitlines() == ["done"]
+    assert len(world.session_files()) == 1
+    world.check_histories()
+
+
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
+async def test_a_run_goes_on_after_a_jump_where_it_was(
+    world: World, clock: Clock, jump_ms: int
+) -> None:
+    world.configure(SMALL_PIPELINE + ALLOW)
+    async with world.open() as project:
+        for number in itertools.count():
+            clock.ahead_ms = jump_ms * (number % 2)
+            options = upthread.RunOptions(agent="rehearsal", steps_max=1)
+            view = await project.run("spec-42", None if number else SMALL_SPECIFICATION, options)
+            if view.ended is not None or number > 5:
+                break
+    assert view.status == "approved"
+    assert len(world.prompts()) == 3
+    assert (world.project / "hello.txt").read_text() == "hello\n"
+    world.check_histories()
+
+
+async def test_processes_five_seconds_apart_lose_and_reorder_nothing(world: World) -> None:
+    """They take turns as they come: each one's prompts are in its order, and the agent's is ours."""
+    for number in range(PROMPTS):
+        racers = [
+            world.start(
+                "tell",
+                ADDRESS,
+                f"[[rehearse: say {racer}-{number}]]",
+                when_busy="wait",
+                clock_ahead_ms=racer * SKEW_MS,
+            )
+            for racer in range(RACERS)
+        ]
+        for racer in racers:
+            assert racer.result["outcome"] == "ok"
+    messages = world.messages(ADDRESS)
+    told = prompts(messages)
+    assert sorted(told) == sorted(f"{r}-{n}" for r in range(RACERS) for n in range(PROMPTS))
+    for racer in range(RACERS):
+        mine = [text for text in told if text.startswith(f"{racer}-")]
+        assert mine == sorted(mine)
+    received = [
+        text.rpartition("[[rehearse: say ")[2].removesuffix("]]") for text in world.prompts()
+    ]
+    assert received == told
+    assert goes_back(messages)
+    world.check_histories()
+
+
+@pytest.mark.parametrize("ahead_ms", [-HOUR_MS, HOUR_MS, SKEW_MS])
+async def test_a_living_holder_is_not_taken_for_dead_by_another_clock(
+    world: World, clock: Clock, ahead_ms: int
+) -> None:
+    holder = world.start("tell", ADDRESS, "[[rehearse: hang]]", clock_ahead_ms=ahead_ms)
+    eventually(world.prompts)
+    async with world.open() as project:
+        for jump_ms in (0, HOUR_MS, -HOUR_MS):
+            clock.ahead_ms = jump_ms
+            with pytest.raises(LeaseHeldError, match=f"pid {holder.pid}"):
+                await project.tell(ADDRESS, "me too", REHEARSAL)
+    assert len(world.prompts()) == 1
