@@ -259,7 +259,8 @@ class Driver:
     ) -> None:
         live.reset_at_ms = result.reset_at_ms
         if live.unanswered is not None:
-            detail = f"{live.unanswered.title}: nobody was there to allow it"
+            asked = live.unanswered
+            detail = f"{asked.title} ({asked.tool_kind}): nobody was there to allow it"
             await live.commit(TurnParked(reason="permission", detail=detail), writes=writes)
             return
         if result.outcome is Outcome.PROCESS_DIED:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from upthread.core.codec import decode_json, decode_part, decode_text
+from upthread.core.codec import SAID, decode_json, decode_part, decode_text
 from upthread.core.making import maker
 from upthread.core.types import (
     Conversation,
@@ -132,6 +132,7 @@ def messages_of(
     head: tuple[Any, ...] = ()
     parts: list[Part] = []
     last_seq = after_seq
+    said = SAID
     try:
         # The loop over all rows of a conversation: calls and comparisons are counted here.
         for seq, ordinal, speaker, turn, upstream, at_ms, kind, call_id, content in rows:
@@ -141,12 +142,15 @@ def messages_of(
                 if parts:
                     messages.append(_make_message(*head, tuple(parts)))
                     parts.clear()
-            elif seq != last_seq or ordinal != len(parts):
-                raise _gap((seq, ordinal), (last_seq, len(parts)))
-            last_seq = seq
-            if ordinal == 0:
+                last_seq = seq
                 speaker_of = _SPEAKERS[speaker]
                 head = (conversation_id, seq, speaker_of, turns[turn], upstreams[upstream], at_ms)
+            elif seq != last_seq or ordinal != len(parts):
+                raise _gap((seq, ordinal), (last_seq, len(parts)))
+            make_said = said.get(kind)
+            if make_said is not None and content is not None:
+                parts.append(make_said(decode_text(content)))
+                continue
             if type(kind) is bytes or type(call_id) is bytes:
                 kind, call_id = from_columns((kind, call_id))  # noqa: PLW2901  # as text
             parts.append(decode_part(kind, call_id, content))
