@@ -51,6 +51,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     agent: str | None = None
     durability: DurabilityPolicy | None = None
     depth_max: int | None = None
+    start_timeout_s: float | None = None
     prompt_timeout_s: float | None = None
     roles: dict[str, RoleOverlay] = {}
     agents: dict[str, AgentCommand] = {}
@@ -71,6 +72,7 @@ class Settings:
     agent: str | None
     durability: DurabilityPolicy
     depth_max: int
+    start_timeout_s: float
     prompt_timeout_s: float
     pipeline: Pipeline
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
@@ -115,6 +117,7 @@ def load_settings(
         agent=_last(config.agent for _, config in files),
         durability=durability,
         depth_max=_last(config.depth_max for _, config in files) or 1,
+        start_timeout_s=_last(config.start_timeout_s for _, config in files) or 60.0,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
         pipeline=pipeline,
         roles=roles,

@@ -203,7 +203,9 @@ def test_an_event_of_a_later_version_is_an_error_with_the_cure(decode):
     [
         ("tool_call", "c", b'{"title":3}', r"\$\.title"),
         ("tool_call", "c", b'{"title":"\xed\xa0\x80","tool_kind":3}', r"\$\.tool_kind"),
-        ("tool_result", "c", b'{"status":"ok"}', "text"),
+        ("tool_result", "c", b'{"status":"ok"}', "no text"),
+        ("tool_result", "c", b'{"status":3}\ntext', r"\$\.status"),
+        ("tool_result", "c", b'{"status":"ok"}\n\xff', "damaged"),
         ("tool_result", "c", b'{"status":"ok","te', "damaged"),
         ("tool_call", None, b'{"title":"t","tool_kind":"x"}', "no call id"),
         ("text", None, b"\xff", "damaged"),
@@ -215,7 +217,17 @@ def test_damaged_content_is_an_error_that_says_where(kind, call_id, content, mes
         codec.decode_part(kind, call_id, content)
 
 
+@pytest.mark.parametrize("text", ["", "\n", "a\nb\n", "\r\n", "\ud800\nx", '{"status":"failed"}\n'])
+def test_a_result_keeps_every_line_of_its_text(text):
+    part = ToolResultPart(call_id="c", status="com\npleted \ud800", text=text)
+    assert codec.decode_part(*codec.encode_part(part)) == part
+
+
 def test_a_field_of_a_later_version_is_passed_over():
+    content = b'{"status":"completed","later":true}\ntext'
+    assert codec.decode_part("tool_result", "c", content) == ToolResultPart(
+        call_id="c", status="completed", text="text"
+    )
     payload = b'{"prompt_seq":1,"prompts_before":2,"later":true}'
     assert codec.decode_turn_event("prompt_sent", payload) == PromptSent(
         prompt_seq=1, prompts_before=2

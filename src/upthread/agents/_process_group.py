@@ -107,8 +107,11 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     """End an agent left over by a dead holder, with its group and its marked processes.
 
     Nothing is signalled, and False returned, unless process `pid` is the one started at `ticks`
-    and leads its own group. It gets SIGTERM, `TERM_PATIENCE_S` seconds, then SIGKILL.
+    and leads its own group. It gets SIGTERM, `TERM_PATIENCE_S` seconds, then SIGKILL. Of one that
+    is dead already, what it left in its group is killed.
     """
+    if started_at_ticks(pid) is None:
+        return _end_orphans(pid)
     if not _is_leader(pid, ticks):
         return False
     mark = marks_of(pid)
@@ -125,6 +128,30 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     signal_group(pid, signal.SIGKILL)
     kill_marked(mark)
     return started_at_ticks(pid) != ticks
+
+
+def _end_orphans(pid: int) -> bool:
+    """Kill what a dead agent left: the marked members of the group it led.
+
+    The number of a group with members is not given out again, so they are nobody else's.
+    """
+    marks = {marks_of(member) for member in _members_of(pid)} - {""}
+    for mark in marks:
+        kill_marked(mark)
+    return bool(marks)
+
+
+def _members_of(group: int) -> tuple[int, ...]:
+    if not _IS_LINUX or group <= 1:
+        return ()
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
+    return tuple(pid for pid in pids if _group_of(pid) == group)
+
+
+def _group_of(pid: int) -> int | None:
+    with suppress(ProcessLookupError, PermissionError):
+        return os.getpgid(pid)
+    return None
 
 
 def _is_leader(pid: int, ticks: int) -> bool:

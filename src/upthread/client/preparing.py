@@ -154,6 +154,8 @@ class Preparing:
         role = request.claim.role
         if continuity is not None:
             role = replace(role, continuity=continuity, resume_if=None)
+        if step.is_asked_again:
+            role = replace(role, continuity="resume")
         condition = step.condition_role(role.resume_if) if role.resume_if else None
         return replace(
             request,
@@ -194,5 +196,6 @@ class Preparing:
             stderr_path=f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
             # All of it: an agent started by upthread sees what it sees when a person starts it.
             environment=self._environment,
+            start_timeout_s=self._settings.start_timeout_s,
             prompt_timeout_s=self._settings.prompt_timeout_s,
         )

@@ -2,7 +2,8 @@
 
 Decides the stored form and nothing else; where the bytes go is a store's business. Text is UTF-8
 with `surrogatepass`, so that what an agent sent comes back identical, lone surrogates and NUL
-included. Structured values are JSON objects (RFC 8259) written by msgspec.
+included. Structured values are JSON (RFC 8259) written by msgspec. A tool's result, most of what
+there is to store, is a line of JSON with its status and its child, then its text as it is.
 
 msgspec refuses two things that Python strings and floats can hold: lone surrogates and numbers
 that are not finite. For these alone the standard library writes and reads the same JSON, with the
@@ -12,6 +13,7 @@ other character.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ import msgspec
 
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.making import maker
 from upthread.core.types import (
     ContextPart,
     ErasedPart,
@@ -57,9 +60,9 @@ def encode_text(text: str) -> bytes:
 def decode_text(content: bytes) -> str:
     """Return the text behind the bytes. StoreError when they are none."""
     try:
-        return content.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as error:
-        raise StoreError(f"stored text is damaged: {error}", hint=_DAMAGED) from error
+        return content.decode()
+    except UnicodeDecodeError:
+        return _decode_surrogates(content)
 
 
 def encode_json(value: object) -> bytes:
@@ -79,6 +82,17 @@ def encode_json(value: object) -> bytes:
     if b"null" in encoded and _has_non_finite(value):
         return _encode_leniently(value)
     return encoded
+
+
+def encode_plain_json(values: tuple[str | int | None, ...]) -> bytes:
+    """Return what `encode_json` would, of values that hold no float: there is nothing to look for.
+
+    The chain is computed under the write lock, where the look took longer than all the rest.
+    """
+    try:
+        return _ENCODER.encode(values)
+    except UnicodeEncodeError:
+        return _encode_leniently(values)
 
 
 def decode_json(content: bytes) -> JsonValue:
@@ -102,6 +116,9 @@ def decode_part(kind: str, call_id: str | None, content: bytes | None) -> Part:
     """
     if content is None:
         return ErasedPart(kind=kind)
+    said = _SAID.get(kind)
+    if said is not None:
+        return said(decode_text(content))
     decode = _CONTENT_DECODERS.get(kind)
     if decode is not None:
         return decode(content)
@@ -136,6 +153,14 @@ def decode_run_event(kind: str, payload: bytes) -> RunEvent:
 _DAMAGED: Final = "run `upthread doctor`; the database was changed by something else"
 
 
+def _decode_surrogates(content: bytes) -> str:
+    """Apart, because naming the error handler takes longer than decoding a message."""
+    try:
+        return content.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise StoreError(f"stored text is damaged: {error}", hint=_DAMAGED) from error
+
+
 def _plain(value: object) -> object:
     """What msgspec does not know: read-only mappings and sequences."""
     if isinstance(value, Mapping):
@@ -151,15 +176,22 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def _has_non_finite(value: object) -> bool:
+    if value is None or isinstance(value, (str, int)):
+        return False
     if isinstance(value, float):
         return not math.isfinite(value)
-    if isinstance(value, Mapping):
+    # The concrete types first: a look at an abstract one takes ten times as long.
+    if isinstance(value, (dict, Mapping)):
         return any(map(_has_non_finite, cast("Mapping[str, object]", value).values()))
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, (list, tuple, Sequence)):
         return any(map(_has_non_finite, cast("Sequence[object]", value)))
-    if is_dataclass(value):
-        return any(_has_non_finite(getattr(value, each.name)) for each in fields(value))
-    return False
+    cls: Any = type(value)
+    return any(_has_non_finite(getattr(value, name)) for name in _field_names(cls))
+
+
+@functools.cache
+def _field_names(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(cls)) if is_dataclass(cls) else ()
 
 
 def _encode_leniently(value: object) -> bytes:
@@ -218,7 +250,7 @@ def _has_default(each: Field[Any]) -> bool:
 _ANY: Final = _decoder(Any)
 _CALL_ID: Final = frozenset({"call_id"})
 _TOOL_CALL: Final = _shape_of(ToolCallPart, without=_CALL_ID)
-_TOOL_RESULT: Final = _shape_of(ToolResultPart, without=_CALL_ID)
+_TOOL_RESULT_HEAD: Final = _shape_of(ToolResultPart, without=_CALL_ID | {"text"})
 _FILE: Final = _shape_of(FilePart)
 _UNKNOWN: Final = _shape_of(UnknownPart)
 
@@ -236,10 +268,11 @@ def _encode_tool_call(part: ToolCallPart) -> StoredPart:
 
 
 def _encode_tool_result(part: ToolResultPart) -> StoredPart:
-    content: dict[str, JsonValue] = {"status": part.status, "text": part.text}
+    head = {"status": part.status}
     if part.child_conversation_id is not None:
-        content["child_conversation_id"] = part.child_conversation_id
-    return StoredPart("tool_result", part.call_id, encode_json(content))
+        head["child_conversation_id"] = part.child_conversation_id
+    content = encode_json(head) + b"\n" + encode_text(part.text)
+    return StoredPart("tool_result", part.call_id, content)
 
 
 _PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = MappingProxyType(
@@ -257,12 +290,25 @@ _PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = Mapping
 )
 
 
+_make_tool_call: Final = maker(ToolCallPart)
+_make_tool_result: Final = maker(ToolResultPart)
+
+
 def _decode_tool_call(call_id: str, content: bytes) -> Part:
-    return ToolCallPart(call_id=call_id, **_decode_as(_TOOL_CALL, content, "tool_call"))
+    call = _decode_as(_TOOL_CALL, content, "tool_call")
+    locations = call.get("locations", ())
+    return _make_tool_call(
+        call_id, call["title"], call["tool_kind"], call.get("arguments"), locations
+    )
 
 
 def _decode_tool_result(call_id: str, content: bytes) -> Part:
-    return ToolResultPart(call_id=call_id, **_decode_as(_TOOL_RESULT, content, "tool_result"))
+    line, newline, text = content.partition(b"\n")
+    head = _decode_as(_TOOL_RESULT_HEAD, line, "tool_result")
+    if not newline:
+        raise StoreError("stored tool_result has no text", hint=_DAMAGED)
+    child = head.get("child_conversation_id")
+    return _make_tool_result(call_id, head["status"], decode_text(text), child)
 
 
 def _decode_foreign_part(kind: str, content: bytes) -> Part:
@@ -274,11 +320,11 @@ def _decode_foreign_part(kind: str, content: bytes) -> Part:
     return UnknownPart(kind=kind, raw=raw)
 
 
+_SAID: Final[Mapping[str, Callable[[str], Part]]] = MappingProxyType(
+    {"text": maker(TextPart), "context": maker(ContextPart), "reasoning": maker(ReasoningPart)}
+)
 _CONTENT_DECODERS: Final[Mapping[str, Callable[[bytes], Part]]] = MappingProxyType(
     {
-        "text": lambda content: TextPart(text=decode_text(content)),
-        "context": lambda content: ContextPart(text=decode_text(content)),
-        "reasoning": lambda content: ReasoningPart(text=decode_text(content)),
         "file": lambda content: FilePart(**_decode_as(_FILE, content, "file")),
         "unknown": lambda content: UnknownPart(**_decode_as(_UNKNOWN, content, "unknown")),
     }

@@ -20,12 +20,12 @@ _FENCE: Final = re.compile(r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$")
 
 
 def neutral(text: str) -> str:
-    """Return text that cannot pass for a section of ours. Neutral text comes back as it is.
+    """Return text that cannot pass for a section of ours, without white space at its end.
 
     Lines inside code fences are treated like all others: which fence is one is not for sure, and a
     comment that sinks from `#` to `###` is still a comment.
     """
-    lines = text.splitlines()
+    lines = text.rstrip().splitlines()
     told = [
         _lowered(line, after=lines[index - 1] if index else "") for index, line in enumerate(lines)
     ]

@@ -113,6 +113,7 @@ class Stream:
 
     def think(self, text: str) -> None:
         """Take a piece of the reasoning."""
+        self._is_reply_broken = True
         self._buffer(text, is_reasoning=True)
 
     def hear(self, text: str) -> None:

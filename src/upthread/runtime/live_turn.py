@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -15,12 +16,9 @@ from upthread.agents.base import (
     PermissionRequest,
 )
 from upthread.core import turn as turns
-from upthread.core.briefing import BriefingInputs, build_briefing
-from upthread.core.catching_up import open_calls
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.events import (
     AgentEvent,
-    ChildStarted,
     SessionAttached,
     TurnEnded,
     TurnEvent,
@@ -28,10 +26,9 @@ from upthread.core.events import (
     TurnParked,
 )
 from upthread.core.handshake import START_FRESH, HandshakeInputs
-from upthread.core.prompt import EFFECTS_HEADING, NEW_SESSION_DECISIONS, Task
-from upthread.core.recorder import Recorder, child_conversation
+from upthread.core.prompt import NEW_SESSION_DECISIONS, Task
+from upthread.core.recorder import Recorder
 from upthread.core.reports import MalformedReportError, Report, read_report
-from upthread.core.stream import INTERRUPTED
 from upthread.core.types import (
     Conversation,
     Durability,
@@ -44,8 +41,6 @@ from upthread.core.types import (
     Part,
     RunId,
     Speaker,
-    ToolCallPart,
-    ToolResultPart,
     TurnId,
     UpstreamSessionId,
 )
@@ -57,14 +52,7 @@ from upthread.runtime.recording import Recording
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
-EARLIER_MESSAGES_MAX = 256
-"""How far back prompts are looked for that failed and may yet be in the agent's history."""
-
-KINDS_WITHOUT_EFFECT = frozenset({"read", "search", "think", "fetch"})
-"""Kinds of tools, ACP's, that leave the world as it was."""
-
-LAST_REPLY_MESSAGES_MAX = 64
-"""How far back a last reply is looked for, tool results counted."""
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,78 +247,27 @@ class LiveTurn:
             if isinstance(write, RecordParts) and write.conversation_id == own:
                 self.next_seq = max(self.next_seq, write.seq + 1)
 
+    async def read(self, query: Callable[[Store], Result]) -> Result:
+        """Ask the store something, off the event loop."""
+        return await self._system.in_thread(lambda: query(self._store))
+
     async def message(self, seq: int) -> Message:
         """Read one message back as it was recorded."""
         conversation_id = self.conversation.conversation_id
-        found = await self._system.in_thread(lambda: self._store.message(conversation_id, seq))
+        found = await self.read(lambda store: store.message(conversation_id, seq))
         assert found is not None, f"{conversation_id} has no message {seq}"
         return found
 
     async def messages_of_turn(self, *, after_seq: int) -> tuple[Message, ...]:
         """Read the messages of this turn after one of its prompts."""
         conversation_id = self.conversation.conversation_id
-        found = await self._system.in_thread(
-            lambda: self._store.messages(conversation_id, after_seq=after_seq)
-        )
+        found = await self.read(lambda store: store.messages(conversation_id, after_seq=after_seq))
         return tuple(message for message in found if message.turn_id == self.turn_id)
-
-    async def earlier_texts(self) -> tuple[str, ...]:
-        """Read the prompts of earlier turns that failed, as far back as they may matter."""
-        return await self._system.in_thread(self._earlier_texts)
-
-    def _earlier_texts(self) -> tuple[str, ...]:
-        found = self._store.messages(self.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
-        asked = [m for m in found if m.speaker is Speaker.USER and m.turn_id != self.turn_id]
-        ended = {
-            turn_id: turns.fold(self._store.turn_events(turn_id)).ended
-            for turn_id in {message.turn_id for message in asked}
-        }
-        answered = {i for i, end in ended.items() if end and end.outcome is Outcome.OK}
-        return tuple(message.sent_text for message in asked if message.turn_id not in answered)
-
-    async def recorder_of_rest(self) -> Recorder:
-        """Return a recorder that goes on where recording stopped, knowing the calls left open."""
-        messages = await self.messages_of_turn(after_seq=self.require_intended().prompt_seq)
-        recorder = Recorder(
-            conversation=self.conversation,
-            turn_id=self.turn_id,
-            link=self.require_link(),
-            next_seq=self.next_seq,
-            guarantees_owner=True,
-            quarantined=await self.quarantined(),
-        )
-        for part in open_calls(messages):
-            recorder.know_open_call(part)
-        return recorder
-
-    async def quarantined(self) -> int:
-        """Read how many events of this turn are in quarantine."""
-        turn_id = self.turn_id
-        return len(await self._system.in_thread(lambda: self._store.quarantined(turn_id)))
-
-    async def know_children(self, recorder: Recorder, events: Sequence[AgentEvent]) -> None:
-        """Tell a recorder which of the children in a replayed history are recorded already."""
-        for event in events:
-            if isinstance(event, ChildStarted):
-                await self._know_child(recorder, event)
-
-    async def _know_child(self, recorder: Recorder, event: ChildStarted) -> None:
-        own = self.conversation
-        child = child_conversation(
-            own, parent_conversation_id=own.conversation_id, started=event, opened_at_ms=0
-        ).conversation_id
-
-        def messages() -> int | None:
-            return self._store.message_count(child) if self._store.conversation(child) else None
-
-        count = await self._system.in_thread(messages)
-        if count is not None:
-            recorder.know_child(event.child_upstream_session_id, child, next_seq=count + 1)
 
     async def next_link_seq(self) -> int:
         """Return the number of the link that opens next."""
         conversation_id = self.conversation.conversation_id
-        return len(await self._system.in_thread(lambda: self._store.links(conversation_id))) + 1
+        return len(await self.read(lambda store: store.links(conversation_id))) + 1
 
     @property
     def holds_claimed_link(self) -> bool:
@@ -347,53 +284,6 @@ class LiveTurn:
     def prompts_before(self) -> int:
         """Return how many prompts the upstream session is known to have answered."""
         return self.claim.prompts.answered if self.holds_claimed_link else 0
-
-    async def effects_so_far(self) -> tuple[str, ...]:
-        """Return what this turn is known to have done before its session was lost, in words."""
-        messages = await self.messages_of_turn(after_seq=self.require_intended().prompt_seq)
-        parts = [part for message in messages for part in message.parts]
-        ended = {part.call_id: part.status for part in parts if isinstance(part, ToolResultPart)}
-        return tuple(
-            f"{part.title}: {ended.get(part.call_id, INTERRUPTED)}"
-            for part in parts
-            if isinstance(part, ToolCallPart) and part.tool_kind not in KINDS_WITHOUT_EFFECT
-        )
-
-    async def briefing(self, decision: str) -> str:
-        """Return the briefing for a session that does not know what came before; else empty."""
-        if decision not in NEW_SESSION_DECISIONS:
-            return ""
-        effects = await self.effects_so_far() if self.view.sends else ()
-        known = "\n".join([EFFECTS_HEADING, *(f"- {effect}" for effect in effects)])
-        pieces = (await self._briefing_of_past(), known if effects else "")
-        return "\n\n".join(piece for piece in pieces if piece)
-
-    async def _briefing_of_past(self) -> str:
-        if self.turn_number <= 1:
-            return ""
-        independent = self.request.claim.role.continuity == "fresh"
-        goal = self.request.goal or (await self.message(1)).text
-        return build_briefing(
-            BriefingInputs(
-                goal=goal,
-                reports=self.request.reports,
-                last_reply="" if independent else await self._last_reply(),
-            )
-        )
-
-    async def _last_reply(self) -> str:
-        """Return the newest reply among the last messages; children's are elsewhere."""
-        prompt_seq = self.require_intended().prompt_seq
-        conversation_id = self.conversation.conversation_id
-        earlier = await self._system.in_thread(
-            lambda: self._store.messages(conversation_id, newest=LAST_REPLY_MESSAGES_MAX)
-        )
-        replies = [
-            message.text
-            for message in earlier
-            if message.speaker is Speaker.ASSISTANT and message.seq < prompt_seq and message.text
-        ]
-        return replies[-1] if replies else ""
 
     def attached_event(self, connection: AgentConnection, attached: Attached) -> SessionAttached:
         """Return the event that names the session and the process that serves it."""

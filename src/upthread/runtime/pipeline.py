@@ -61,7 +61,11 @@ from upthread.store.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """What a run asks of whoever knows roles and agents: a TellRequest for one step."""
+    """What a run asks of whoever knows roles and agents: a TellRequest for one step.
+
+    `is_asked_again` asks for a report that is missing: in the same session, whatever the role's
+    continuity.
+    """
 
     role: str
     task: Task
@@ -72,6 +76,7 @@ class StepRequest:
     condition_role: Callable[[str], str | None]
     at_intent: Callable[[TurnId], Sequence[Write]]
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]]
+    is_asked_again: bool = False
 
 
 ANSWER_TRIES_MAX = 8
@@ -285,18 +290,20 @@ class Runs:
         again = pipelines.run_step(live.view, step)
         tell = request.prepare_step(self._step_request(live, again))
         turn_id = TurnId(command.turn_id)
-        lost = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
-        if lost is not None:
-            ended = StepEnded(role=command.role, turn_id=turn_id, outcome=lost)
+        elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
+        if elsewhere is not None:
+            ended = _step_of(command.role, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
             return
         result = await self._turns.go_on(tell, turn_id)
         await self._after_turn(live, request, command.role, result)
 
-    def _ended_elsewhere(self, turn_id: TurnId) -> Outcome | None:
-        """Return how a step's turn ended when another prompt took its place, else None."""
-        ended = fold_turn(self._store.turn_events(turn_id)).ended
-        return ended.outcome if ended else None
+    def _ended_elsewhere(self, turn_id: TurnId) -> TurnEnded | None:
+        """Return how a step's turn ended outside of the run, None while it has not.
+
+        Another prompt took its place, or a person went on with it by hand.
+        """
+        return fold_turn(self._store.turn_events(turn_id)).ended
 
     async def _after_turn(
         self, live: LiveRun, request: RunRequest, role: str, result: TurnResult
@@ -340,6 +347,7 @@ class Runs:
             condition_role=lambda name: _digest_of(view, name),
             at_intent=at_intent,
             at_end=at_end,
+            is_asked_again=command.asked_again,
         )
 
     # --- writing -------------------------------------------------------------------------------
@@ -393,6 +401,19 @@ def _step_ended(
         outcome=ended.outcome,
         report=report,
         report_error=fault,
+        input_digest=input_digest,
+    )
+
+
+def _step_of(role: str, turn_id: TurnId, ended: TurnEnded, input_digest: str) -> StepEnded:
+    """Return the end of a step from the end of its turn, where the report is kept as data."""
+    is_reported = ended.outcome is Outcome.OK and ended.report is not None
+    return StepEnded(
+        role=role,
+        turn_id=turn_id,
+        outcome=ended.outcome,
+        report=ended.report if is_reported else None,
+        report_error="" if is_reported else ended.detail or "the reply has no report",
         input_digest=input_digest,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
-from upthread.core.codec import encode_json
+from upthread.core.codec import encode_plain_json
 from upthread.errors import ConflictError, FencedError, NotFoundError
 
 Found = TypeVar("Found")
@@ -74,7 +74,7 @@ def digest_of(content: bytes | None) -> bytes:
 
 def chained(previous: bytes, digest: bytes, header: PartHeader) -> bytes:
     """Return SHA-256(previous chain, digest of the content, header as a JSON array)."""
-    return sha256(previous + digest + encode_json(header)).digest()
+    return sha256(previous + digest + encode_plain_json(header)).digest()
 
 
 class ChainedPart(NamedTuple):

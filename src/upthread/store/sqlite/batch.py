@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final, NamedTuple
 
 from upthread.store._rules import FIRST_CHAIN, must_exist
@@ -16,13 +17,13 @@ class Rows:
     """The rows of ids, which never change. Forgotten whole when a transaction fails."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, dict[str, int]] = {}
+        self._tables: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
     def get(self, table: str, name: str) -> int | None:
-        return self._tables.get(table, {}).get(name)
+        return self._tables[table].get(name)
 
     def put(self, table: str, name: str, row: int) -> None:
-        known = self._tables.setdefault(table, {})
+        known = self._tables[table]
         if len(known) >= ROWS_MAX:
             known.clear()
         known[name] = row
@@ -49,6 +50,8 @@ class Batch:
         self._connection = connection
         self._rows = rows
         self._tails: dict[int, Tail] = {}
+        self.minted: list[tuple[str, int, str]] = []
+        """Table, row and name of all that this transaction opened."""
 
     def execute(self, query: str, bindings: Row) -> None:
         """Run a statement that returns nothing."""
@@ -68,10 +71,16 @@ class Batch:
         found = self._connection.execute(QUERIES[query], bindings).fetchone()
         return int(found[0] or 0) if found else 0
 
+    def is_changed(self, query: str, bindings: Row) -> bool:
+        """Run a statement that may find nothing to do, and return whether it did something."""
+        self._connection.execute(QUERIES[query], bindings)
+        return self._connection.changes() > 0
+
     def insert(self, query: str, bindings: Row, *, table: str, name: str) -> None:
         """Mint a row and remember it."""
         ((row,),) = self._connection.execute(QUERIES[query], bindings).fetchall()
         self._rows.put(table, name, row)
+        self.minted.append((table, row, name))
 
     def row_of(self, table: str, name: str) -> int:
         """Return the row of an id. NotFoundError when it was never opened."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 import apsw
@@ -33,6 +33,7 @@ class Cursor(Protocol):
     def fetchone(self) -> Row | None: ...
     def fetchall(self) -> list[Row]: ...
     def __iter__(self) -> Iterator[Row]: ...
+    def close(self) -> None: ...
 
 
 class Connection(Protocol):
@@ -141,21 +142,34 @@ class Database:
         with self.worded("read"):
             return self.connection.execute(statement, bindings).fetchone()
 
-    @contextmanager
-    def transaction(self, *, is_synced: bool) -> Generator[Connection]:
+    def transaction(self, *, is_synced: bool) -> Transaction:
         """Run the block in one transaction, committed at its end, rolled back if it raises."""
-        connection = self.connection
-        with self.worded("write"):
+        return Transaction(self, is_synced=is_synced)
+
+    def begin(self, *, is_synced: bool) -> None:
+        """Begin a transaction; `commit` and `rollback` end it."""
+        try:
             self._set_synced(is_synced)
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                # SQLite has already rolled back after some errors (full disk, I/O).
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            self.connection.execute("BEGIN IMMEDIATE")
+        except apsw.Error as error:
+            raise self.store_error(error, "write") from error
+
+    def commit(self) -> None:
+        """Commit, or roll back and raise."""
+        try:
+            self.connection.execute("COMMIT")
+        except BaseException as error:
+            self.rollback(error)
+            raise
+
+    def rollback(self, error: BaseException) -> None:
+        """Undo the transaction because of an error, and raise the engine's in our words."""
+        with self.worded("write"):
+            # SQLite has already rolled back after some errors (full disk, I/O).
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        if isinstance(error, apsw.Error):
+            raise self.store_error(error, "write") from error
 
     @contextmanager
     def worded(self, doing: str) -> Generator[None]:
@@ -256,6 +270,31 @@ class Database:
                 f"the schema of {self.path} was made by other migrations than this version's",
                 hint="a development version wrote it: export it there, or name another file",
             )
+
+
+class Transaction:
+    """One transaction as a block. A class: a generator takes longer than a statement."""
+
+    __slots__ = ("_database", "_is_synced")
+
+    def __init__(self, database: Database, *, is_synced: bool) -> None:
+        self._database = database
+        self._is_synced = is_synced
+
+    def __enter__(self) -> Connection:
+        self._database.begin(is_synced=self._is_synced)
+        return self._database.connection
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._database.commit()
+        else:
+            self._database.rollback(error)
 
 
 def _connect(place: Path, vfs: str | None) -> Connection:

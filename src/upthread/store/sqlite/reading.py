@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from upthread.core.codec import decode_part, encode_json
+from upthread.core.codec import decode_part
+from upthread.core.making import maker
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -26,6 +27,10 @@ from upthread.store.sqlite.queries import QUERIES
 NAMES_MAX: Final = 4096
 """How many turn ids and upstream ids a store remembers the names of."""
 
+_make_conversation: Final = maker(Conversation)
+_make_link: Final = maker(Link)
+_make_message: Final = maker(Message)
+_make_resolved: Final = maker(Resolved)
 _SPEAKERS: Final[Mapping[str, Speaker]] = MappingProxyType({each.value: each for each in Speaker})
 
 
@@ -47,18 +52,10 @@ def conversation_of(row: Row) -> Conversation:
 
 def resolved_of(key: ConversationKey, row: Row) -> Resolved:
     """Return an address as it stands from the columns of `-- resolve`."""
-    conversation_id, generation, base, at_ms, parent, call, seq, *link = row
-    return Resolved(
-        conversation=Conversation(
-            conversation_id=conversation_id,
-            key=key,
-            generation=generation,
-            base_name=base,
-            opened_at_ms=at_ms,
-            parent_conversation_id=parent,
-            parent_call_id=call,
-        ),
-        link=None if seq is None else link_of(conversation_id, seq, *link),
+    conversation_id, generation, base, at_ms, parent, call, seq, *opened = row
+    return _make_resolved(
+        _make_conversation(conversation_id, key, generation, base, at_ms, parent, call),
+        None if seq is None else _make_link(conversation_id, seq, *opened, None, None),
     )
 
 
@@ -89,76 +86,81 @@ def link_of(  # noqa: PLR0917  # the columns of `-- links`
     )
 
 
-class Names:
-    """The ids behind rows, looked up for many rows at once and remembered."""
+class Names(dict[int | None, Any]):
+    """The ids behind rows, remembered. One that is missing is looked up with those that follow it.
+
+    KeyError for a row that does not exist.
+    """
 
     def __init__(self, database: Database, query: str) -> None:
+        super().__init__({None: None})
         self._database = database
         self._query = QUERIES[query]
-        self._names: dict[int | None, Any] = {None: None}
 
-    def of(self, rows: set[int | None]) -> Mapping[int | None, Any]:
-        """Return a mapping that holds at least these rows."""
-        missing = rows - self._names.keys()
-        if missing:
-            if len(self._names) > NAMES_MAX:
-                self._names = {None: None}
-                missing = rows - self._names.keys()
-            found = self._database.rows(
-                self._query, (encode_json(sorted(filter(None, missing))).decode(),)
-            )
-            self._names.update(map(from_columns, found))
-        return self._names
+    def __missing__(self, row: int) -> Any:
+        found: dict[int, Any] = {}
+        found.update(map(from_columns, self._database.rows(self._query, (row,))))
+        for each, name in found.items():
+            self.learn(each, name)
+        return found[row]
+
+    def learn(self, row: int, name: str) -> None:
+        """Remember a name that was committed."""
+        if len(self) > NAMES_MAX:
+            self.clear()
+            self[None] = None
+        self[row] = name
 
 
 def messages_of(
     conversation_id: ConversationId,
-    rows: list[Row],
+    rows: Iterable[Row],
     *,
-    after_seq: int,
+    after_seq: int | None,
     turns: Names,
     upstreams: Names,
 ) -> tuple[Message, ...]:
     """Return messages from the columns of `-- messages`, the first of them right after `after_seq`.
 
-    StoreError names the message that is missing or damaged: none is ever skipped.
+    `after_seq` is None when the first may have any number. StoreError names the message that is
+    missing or damaged: none is ever skipped. Rows are taken one at a time, so that of a long
+    conversation only the values are held.
     """
-    turn_ids = turns.of({row[3] for row in rows})
-    upstream_ids = upstreams.of({row[4] for row in rows})
-    found: list[tuple[Row, list[Part]]] = []
+    messages: list[Message] = []
+    head: tuple[Any, ...] = ()
     parts: list[Part] = []
     last_seq = after_seq
     try:
-        # The loop over all rows of a conversation: comparisons and calls are counted here.
-        for row in rows:
-            seq, ordinal, _, _, _, _, kind, call_id, content = row
-            if ordinal == 0 and seq == last_seq + 1:
-                last_seq = seq
-                parts = []
-                found.append((row, parts))
-            elif ordinal != len(parts) or seq != last_seq:
-                raise StoreError(f"part {ordinal} of message {seq} comes next in its place")
-            if type(call_id) is bytes or type(kind) is bytes:
-                kind, call_id = from_columns((kind, call_id))  # text again
+        # The loop over all rows of a conversation: calls and comparisons are counted here.
+        for seq, ordinal, speaker, turn, upstream, at_ms, kind, call_id, content in rows:
+            if ordinal == 0:
+                if last_seq is not None and seq != last_seq + 1:
+                    raise _gap(seq, last_seq + 1)
+                if parts:
+                    messages.append(_make_message(*head, tuple(parts)))
+                    parts.clear()
+            elif seq != last_seq or ordinal != len(parts):
+                raise _gap((seq, ordinal), (last_seq, len(parts)))
+            last_seq = seq
+            if ordinal == 0:
+                speaker_of = _SPEAKERS[speaker]
+                head = (conversation_id, seq, speaker_of, turns[turn], upstreams[upstream], at_ms)
+            if type(kind) is bytes or type(call_id) is bytes:
+                kind, call_id = from_columns((kind, call_id))  # noqa: PLW2901  # as text
             parts.append(decode_part(kind, call_id, content))
-        return tuple(
-            Message(
-                conversation_id=conversation_id,
-                seq=seq,
-                speaker=_SPEAKERS[speaker],
-                turn_id=turn_ids[turn],
-                upstream_session_id=upstream_ids[upstream],
-                recorded_at_ms=at_ms,
-                parts=tuple(parts),
-            )
-            for (seq, _, speaker, turn, upstream, at_ms, _, _, _), parts in found
-        )
     except (StoreError, KeyError) as error:
         raise StoreError(
             f"message {last_seq} of {conversation_id} is damaged: {error}",
             hint="run `upthread doctor`",
             conversation_id=conversation_id,
         ) from error
+    if parts:
+        messages.append(_make_message(*head, tuple(parts)))
+    return tuple(messages)
+
+
+def _gap(place: object, expected: object) -> StoreError:
+    return StoreError(f"{expected} should follow, and {place} does")
 
 
 def chained_parts(conversation_id: ConversationId, rows: Iterable[Row]) -> Iterator[ChainedPart]:

@@ -70,6 +70,7 @@ class SqliteStore:
         self._rows = Rows()
         self._turns = Names(self.database, "turn_names")
         self._upstreams = Names(self.database, "upstream_names")
+        self._names = {"turn": self._turns, "upstream": self._upstreams}
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if not writes and not fences:
@@ -90,6 +91,9 @@ class SqliteStore:
         except BaseException:
             self._rows.forget()
             raise
+        for table, row, name in batch.minted:
+            if table in self._names:
+                self._names[table].learn(row, name)
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
         # The hot read: no helper that can be spared, and no conversion for text that needs none.
@@ -138,29 +142,17 @@ class SqliteStore:
         if conversation is None:
             return ()
         if newest is None:
-            rows = self._read("messages", conversation, after_seq)
-        else:
-            rows = self._read("newest_messages", conversation, after_seq, max(newest, 0))
-            after_seq = rows[0][0] - 1 if rows else after_seq
-        return messages_of(
-            conversation_id,
-            rows,
-            after_seq=after_seq,
-            turns=self._turns,
-            upstreams=self._upstreams,
-        )
+            bindings: Row = (conversation, after_seq)
+            return self._messages(conversation_id, "messages", bindings, after_seq=after_seq)
+        bindings = (conversation, after_seq, max(newest, 0))
+        return self._messages(conversation_id, "newest_messages", bindings, after_seq=None)
 
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
         conversation = self._conversation_row(conversation_id)
         if conversation is None:
             return None
-        found = messages_of(
-            conversation_id,
-            self._read("message", conversation, seq),
-            after_seq=seq - 1,
-            turns=self._turns,
-            upstreams=self._upstreams,
-        )
+        bindings = (conversation, seq)
+        found = self._messages(conversation_id, "message", bindings, after_seq=seq - 1)
         return found[0] if found else None
 
     def message_count(self, conversation_id: ConversationId) -> int:
@@ -240,6 +232,23 @@ class SqliteStore:
 
     def _row(self, query: str, *bindings: object) -> Row | None:
         return self.database.row(QUERIES[query], bindings)
+
+    def _messages(
+        self, conversation_id: ConversationId, query: str, bindings: Row, *, after_seq: int | None
+    ) -> tuple[Message, ...]:
+        with self.database.worded("read"):
+            rows = self.database.connection.execute(QUERIES[query], bindings)
+            try:
+                return messages_of(
+                    conversation_id,
+                    rows,
+                    after_seq=after_seq,
+                    turns=self._turns,
+                    upstreams=self._upstreams,
+                )
+            finally:
+                # Else an error that somebody keeps would keep the read transaction open, too.
+                rows.close()
 
     def _conversation_row(self, conversation_id: ConversationId) -> int | None:
         row = self._rows.get("conversation", conversation_id)

@@ -174,14 +174,15 @@ def _end(batch: Batch, conversation: int, seq: int, because: str, at_ms: int) ->
 
 def _open_turn(write: OpenTurn) -> Apply:
     given = (write.conversation_id, write.run_id, write.opened_at_ms)
+    name = to_column(write.turn_id)
 
     def apply(batch: Batch) -> None:
-        stored = batch.row("turn", (to_column(write.turn_id),))
+        stored = batch.row("turn", (name,))
         if stored is not None:
             return must_equal(stored, given, what=f"turn {write.turn_id}")
         conversation = batch.row_of("conversation", write.conversation_id)
         run = None if write.run_id is None else batch.row_of("run", write.run_id)
-        bindings = (to_column(write.turn_id), conversation, run, write.opened_at_ms)
+        bindings = (name, conversation, run, write.opened_at_ms)
         return batch.insert("open_turn", bindings, table="turn", name=write.turn_id)
 
     return apply
@@ -213,12 +214,14 @@ def _record_run_event(write: RecordRunEvent) -> Apply:
 
 def _record_event(table: str, owner: str, write: RecordTurnEvent | RecordRunEvent) -> Apply:
     given = (*encode_event(write.event), write.recorded_at_ms)
+    record = f"record_{table}_event"
 
     def apply(batch: Batch) -> None:
         row = batch.row_of(table, owner)
+        if batch.is_changed(record, (row, write.seq, *given)):
+            return None
         last = batch.number(f"last_{table}_event", (row,))
-        if is_next(write.seq, last=last, what=f"{table} event", owner=owner):
-            return batch.execute(f"record_{table}_event", (row, write.seq, *given))
+        is_next(write.seq, last=last, what=f"{table} event", owner=owner)
         stored = batch.content_row(f"{table}_event", (row, write.seq))
         return must_equal(stored, given, what=f"event {write.seq} of {table} {owner}")
 
@@ -314,21 +317,7 @@ def _place(batch: Batch, piece: _Piece, tail: Tail, owners: tuple[int, int, int 
     """Append a part after the tail, or see that the same one is already there."""
     header, digest, stored = piece
     conversation, turn, upstream = owners
-    owner = header.conversation_id
-    if is_next(header.seq, last=tail.seq, what="message", owner=owner):
-        last_ordinal = -1
-    elif header.seq == tail.seq:
-        last_ordinal = tail.ordinal
-        message = f"message {header.seq} of {owner}"
-        must_equal(tail[2:5], (header.speaker, turn, upstream), what=message)
-    else:
-        last_ordinal = None
-    if last_ordinal is None or not is_next(
-        header.ordinal + 1,
-        last=last_ordinal + 1,
-        what=f"in message {header.seq}, part",
-        owner=owner,
-    ):
+    if not _follows(header, tail, owners):
         _must_be_there(batch, conversation, piece)
         return tail
     chain = chained(tail.chain, digest, header)
@@ -344,6 +333,21 @@ def _place(batch: Batch, piece: _Piece, tail: Tail, owners: tuple[int, int, int 
         ),
     )
     return tail
+
+
+def _follows(header: PartHeader, tail: Tail, owners: tuple[int, int, int | None]) -> bool:
+    """Return whether a part comes right after the tail; False: there should be one in its place."""
+    owner, seq, ordinal, speaker = header[:4]
+    is_same_message = seq == tail.seq
+    if is_same_message and tail[2:5] != (speaker, *owners[1:]):
+        must_equal(tail[2:5], (speaker, *owners[1:]), what=f"message {seq} of {owner}")
+    # The usual case first, and without the words that only a conflict needs.
+    last_ordinal = tail.ordinal if is_same_message else -1
+    if ordinal == last_ordinal + 1 and (is_same_message or seq == tail.seq + 1):
+        return True
+    if not is_next(seq, last=tail.seq, what="message", owner=owner) and not is_same_message:
+        return False
+    return is_next(ordinal + 1, last=last_ordinal + 1, what=f"in message {seq}, part", owner=owner)
 
 
 def _must_be_there(batch: Batch, conversation: int, piece: _Piece) -> None:

@@ -14,7 +14,7 @@ from upthread.surfaces.cli.output import Output
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     invocation = Invocation(is_json=_asks_for_json(given))
     command = typer.main.get_command(build(invocation))
     try:

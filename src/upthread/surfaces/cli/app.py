@@ -67,7 +67,6 @@ def build(invocation: Invocation) -> typer.Typer:
     app = typer.Typer(
         name="upthread",
         add_completion=True,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Your agents pick up where they left off, and tell you when they can't.",

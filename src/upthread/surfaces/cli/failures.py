@@ -107,7 +107,7 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
     elif failure is INTERRUPTED:
         output.note(failure.message)
     elif failure.refused:
-        output.note(failure.refused + (f" ({failure.hint})" if failure.hint else ""), "yellow")
+        output.note(failure.refused + (f"; {failure.hint}" if failure.hint else ""), "yellow")
     else:
         hint = f" ({failure.hint})" if failure.hint else ""
         output.note(_one_paragraph(f"error: {failure.message}{hint}"), "red")

@@ -40,7 +40,7 @@ def list_workstreams(call: Call, workstream: str | None) -> int:
     elif workstream is not None:
         _roles_table(output, views[0])
     elif views:
-        head = ("WORKSTREAM", "NAME", "STATUS", "OPEN", "ROLES")
+        head = ("WORKSTREAM", "NAME", "STATUS", "OPEN", "TURNS", "ROLES")
         write_table(output, head, [_workstream_row(view) for view in views])
     else:
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
@@ -140,10 +140,11 @@ def _slot(slot: int) -> str:
 
 
 def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
-    roles = ", ".join(f"{role.conversation.key.role} {role.turns}" for role in view.roles)
+    roles = ", ".join(role.conversation.key.address.rpartition("/")[2] for role in view.roles)
     asked = str(len(view.open_questions)) if view.open_questions else ""
+    turns = str(sum(role.turns for role in view.roles))
     known = view.workstream
-    return (known.workstream, known.base_name, view.status, asked, roles)
+    return (known.workstream, known.base_name, view.status, asked, turns, roles)
 
 
 def _roles_table(output: Output, view: WorkstreamView) -> None:

@@ -185,6 +185,8 @@ def part(event: AgentEvent) -> Shape:
     kind = PART_KINDS.get(type(event), "unknown")
     if isinstance(event, events.UnknownReceived):
         members = {"unknown_kind": event.kind, "raw": event.raw}
+    if isinstance(event, events.PlanChanged):
+        members = {"entries": [{"text": text, "status": state} for text, state in event.entries]}
     session = {"upstream_session_id": event.upstream_session_id}
     return {"type": "part", "kind": kind, **session, **members}
 

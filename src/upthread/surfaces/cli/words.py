@@ -34,6 +34,9 @@ _RECOGNISED: Final[Mapping[str, str]] = {
     "undecidable": "the turn was cut off; what became of its prompt cannot be told",
 }
 
+_FOLLOWING: Final = frozenset({"unchanged", "no_session"})
+"""Reasons that say nothing more once another one stands before them."""
+
 _OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
     Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
     Outcome.EXPIRED: ("the session has expired", "tell it again"),
@@ -82,9 +85,8 @@ def _why(decision: str, reasons: tuple[str, ...]) -> str:
 
 def reasons_in_words(reasons: tuple[str, ...]) -> str:
     """Return reason codes as sentences, the deciding one first."""
-    return "; ".join(in_words(reason) for reason in reasons if reason != "unchanged") or in_words(
-        "unchanged"
-    )
+    telling = [reason for reason in reasons[1:] if reason not in _FOLLOWING]
+    return "; ".join(in_words(reason) for reason in (*reasons[:1], *telling))
 
 
 def decision_in_words(decision: str, session: str | None) -> str:

@@ -6,13 +6,10 @@ SELECT
     c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
     l.working_directory, l.opened_because, l.opened_at_ms
 FROM conversation AS c
-LEFT JOIN link AS l ON l.id = (
-    SELECT o.id FROM link AS o
-    WHERE o.conversation = c.id AND NOT EXISTS (SELECT 1 FROM link_end AS e WHERE e.link = o.id)
-    ORDER BY o.seq DESC LIMIT 1
-)
+LEFT JOIN link AS l
+    ON l.conversation = c.id AND NOT EXISTS (SELECT 1 FROM link_end AS e WHERE e.link = l.id)
 WHERE c.project_id = ? AND c.workstream = ? AND c.role = ? AND c.slot = ? AND c.slot > 0
-ORDER BY c.generation DESC LIMIT 1;
+ORDER BY c.generation DESC, l.seq DESC LIMIT 1;
 
 -- conversation: one by its id
 SELECT
@@ -160,11 +157,13 @@ SELECT id FROM upstream WHERE upstream_session_id = ?;
 -- record_upstream: write an upstream id down once
 INSERT INTO upstream (upstream_session_id) VALUES (?) RETURNING id;
 
--- upstream_names: the upstream ids of rows
-SELECT id, upstream_session_id FROM upstream WHERE id IN (SELECT value FROM json_each(?));
+-- upstream_names: the upstream id of a row
+SELECT id, upstream_session_id FROM upstream WHERE id = ?;
 
--- turn_names: the turn ids of rows
-SELECT id, turn_id FROM turn WHERE id IN (SELECT value FROM json_each(?));
+-- turn_names: the turn id of a row, and those that follow it in its conversation
+SELECT id, turn_id FROM turn
+WHERE id >= ?1 AND conversation = (SELECT conversation FROM turn WHERE id = ?1)
+ORDER BY id LIMIT 64;
 
 -- turn_row: the row of a turn
 SELECT id FROM turn WHERE turn_id = ?;
@@ -189,17 +188,22 @@ SELECT count(*) FROM turn
 WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?);
 
 -- last_turn_event: the last event's seq, NULL without one
-SELECT max(seq) FROM turn_event WHERE turn = ?;
+SELECT max(id) & 1048575 FROM turn_event WHERE id > ?1 << 20 AND id < (?1 + 1) << 20;
 
 -- turn_event: one, to compare with
-SELECT kind, payload, recorded_at_ms FROM turn_event WHERE turn = ? AND seq = ?;
+SELECT kind, payload, recorded_at_ms FROM turn_event WHERE id = (?1 << 20) + ?2;
 
--- record_turn_event: append one
-INSERT INTO turn_event (turn, seq, kind, payload, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+-- record_turn_event: append one after the last; no change when it is not the next
+INSERT INTO turn_event (id, kind, payload, recorded_at_ms) SELECT (?1 << 20) + ?2, ?3, ?4, ?5
+WHERE ?2 < 1048576 AND ?2 = 1 + (
+    SELECT coalesce(max(id) & 1048575, 0) FROM turn_event
+    WHERE id > ?1 << 20 AND id < (?1 + 1) << 20
+);
 
 -- turn_events: all of a turn, in order
-SELECT e.seq, e.kind, e.payload FROM turn AS t JOIN turn_event AS e ON e.turn = t.id
-WHERE t.turn_id = ? ORDER BY e.seq;
+SELECT e.id & 1048575, e.kind, e.payload
+FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+WHERE t.turn_id = ? ORDER BY e.id;
 
 -- run_row: the row of a run
 SELECT id FROM run WHERE run_id = ?;
@@ -220,8 +224,9 @@ SELECT max(seq) FROM run_event WHERE run = ?;
 -- run_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
 
--- record_run_event: append one
-INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+-- record_run_event: append one after the last; no change when it is not the next
+INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms) SELECT ?1, ?2, ?3, ?4, ?5
+WHERE ?2 = 1 + (SELECT coalesce(max(seq), 0) FROM run_event WHERE run = ?1);
 
 -- run_events: all of a run, in order
 SELECT e.seq, e.kind, e.payload FROM run AS r JOIN run_event AS e ON e.run = r.id

@@ -12,7 +12,9 @@ from typing import assert_never
 
 from upthread.core.handshake import in_words
 from upthread.core.types import (
+    CHILD_SLOT,
     ContextPart,
+    Conversation,
     ErasedPart,
     FilePart,
     JsonValue,
@@ -71,7 +73,7 @@ def _integrity(record: Audit) -> str:
 def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
     conversation = audited.conversation
     yield ""
-    yield f"## {code(conversation.key.address)} ({code(conversation.instance_name)})"
+    yield _heading(conversation)
     yield ""
     generation = f", generation {conversation.generation}" if conversation.generation > 1 else ""
     opened = moment(conversation.opened_at_ms)
@@ -90,6 +92,13 @@ def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
         yield from _turn_lines(turn)
     for message in audited.child_messages:
         yield from _message_lines(message)
+
+
+def _heading(conversation: Conversation) -> str:
+    name = f"({code(conversation.instance_name)})"
+    if conversation.key.slot != CHILD_SLOT:
+        return f"## {code(conversation.key.address)} {name}"
+    return f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
 
 
 def _chain_lines(audited: AuditedConversation) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from upthread.core import types
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.types import ErasedPart, Message, Part, UnknownPart
+from upthread.core.types import CHILD_SLOT, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.surfaces.cli.shapes import run_status
 
@@ -50,7 +50,7 @@ def _conversation(audited: AuditedConversation) -> Shape:
     conversation = audited.conversation
     return {
         "conversation_id": conversation.conversation_id,
-        "address": conversation.key.address,
+        "address": None if conversation.key.slot == CHILD_SLOT else conversation.key.address,
         "role": conversation.key.role,
         "slot": conversation.key.slot,
         "generation": conversation.generation,

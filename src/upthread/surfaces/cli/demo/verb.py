@@ -43,19 +43,25 @@ def demo(
     if keep is not None and keep.exists():
         raise UsageError(f"{keep} exists", hint="name a new directory")
     directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))
+    told: list[str] = []
     try:
-        ours, theirs = _play(directory, say=(lambda _: None) if as_json else typer.echo)
+        ours, theirs = _play(directory, say=told.append if as_json else typer.echo)
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
     if as_json:
-        typer.echo(json.dumps({"schema": 1, "with": asdict(ours), "without": asdict(theirs)}))
-    else:
-        typer.echo(_table(ours, theirs))
-        if keep is not None:
-            project, home = directory / "with" / EXAMPLE, directory / "with" / "home"
-            typer.echo(f"kept; try: UPTHREAD_HOME={home} upthread -C {project} audit {WORKSTREAM}")
-    raise typer.Exit(0 if ours.status == "approved" else 1)
+        result = {"schema": 1, "told": told, "with": asdict(ours), "without": asdict(theirs)}
+        typer.echo(json.dumps(result))
+        raise typer.Exit(_exit_code(ours))
+    typer.echo(_table(ours, theirs))
+    if keep is not None:
+        project, home = directory / "with" / EXAMPLE, directory / "with" / "home"
+        typer.echo(f"kept; try: UPTHREAD_HOME={home} upthread -C {project} audit {WORKSTREAM}")
+    raise typer.Exit(_exit_code(ours))
+
+
+def _exit_code(ours: Counts) -> int:
+    return 0 if ours.status == "approved" else 1
 
 
 def _play(directory: Path, say: with_upthread.Say) -> tuple[Counts, Counts]:

@@ -104,14 +104,12 @@ CREATE TABLE turn (
 );
 CREATE INDEX turn_by_conversation ON turn (conversation);
 
+-- `id` is (turn << 20) + seq: in order without an index, which each commit of a turn would write.
 CREATE TABLE turn_event (
     id INTEGER PRIMARY KEY,
-    turn INTEGER NOT NULL REFERENCES turn (id),
-    seq INTEGER NOT NULL,
     kind TEXT NOT NULL,
     payload BLOB NOT NULL,
-    recorded_at_ms INTEGER NOT NULL,
-    UNIQUE (turn, seq)
+    recorded_at_ms INTEGER NOT NULL
 );
 
 -- Upstream ids written once: every part names one, and they are long.

@@ -1,0 +1,100 @@
+"""W5: cold start, each a process of its own, beside an interpreter that does nothing.
+
+There is no hook yet, so nothing here has a verdict: these are the parts a hook and the CLI start
+from. Bytecode is compiled before, as an installed package has it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from measure import Row, Timing, compared, timing_of
+from scratch import scratch
+
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.default_turn import open_place
+
+ROUNDS = 15
+ROUNDS_QUICK = 6
+NOTHING = "python -I -S -c pass"
+
+
+def measure(*, is_quick: bool) -> list[Row]:
+    """Return one row for each command."""
+    with scratch() as directory:
+        database = directory / "upthread.db"
+        store = SqliteStore(database)
+        open_place(store, "spec-42")
+        store.close()
+        environment = {
+            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+        }
+        environment |= {"UPTHREAD_HOME": str(directory), "UPTHREAD_DB": str(database)}
+        timings = _timings(_commands(), environment, ROUNDS_QUICK if is_quick else ROUNDS)
+    nothing = timings.pop(NOTHING)
+    return [compared("W5", what, nothing, timing, None) for what, timing in timings.items()]
+
+
+def _commands() -> dict[str, tuple[str, ...]]:
+    base, python = str(Path(sys.executable).resolve()), sys.executable
+    commands: dict[str, tuple[str, ...]] = {
+        NOTHING: (base, "-I", "-S", "-c", "pass"),
+        "python -c pass": (python, "-c", "pass"),
+        "import upthread.core.handshake": (python, "-c", "import upthread.core.handshake"),
+        "open the store, resolve, close": (python, "-c", _RESOLVE),
+    }
+    if _has_cli():
+        cli = (python, "-m", "upthread.surfaces.cli")
+        commands["upthread --version"] = (*cli, "--version")
+        commands["upthread id, no such address"] = (*cli, "id", "spec-42/planner")
+    return commands
+
+
+_RESOLVE = """
+import os
+from pathlib import Path
+from upthread.core.types import ConversationKey
+from upthread.store.sqlite import SqliteStore
+store = SqliteStore(Path(os.environ["UPTHREAD_DB"]))
+key = ConversationKey(project_id="prj_measured", workstream="spec-42", role="planner")
+assert store.resolve(key)
+store.close()
+"""
+
+
+def _has_cli() -> bool:
+    try:
+        return find_spec("upthread.surfaces.cli.__main__") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _timings(
+    commands: Mapping[str, tuple[str, ...]], environment: Mapping[str, str], rounds: int
+) -> dict[str, Timing]:
+    walls: dict[str, list[float]] = {name: [] for name in commands}
+    cpus: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(rounds + 1):  # the first one compiles
+        for name, command in commands.items():
+            wall_us, cpu_us = _started(command, environment)
+            if number:
+                walls[name].append(wall_us)
+                cpus[name].append(cpu_us)
+    return {name: timing_of(walls[name], cpus[name]) for name in commands}
+
+
+def _started(command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float, float]:
+    """Run a command to its end and return its wall and CPU, in microseconds."""
+    silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    started_s = time.perf_counter()
+    pid = os.posix_spawn(command[0], command, environment, file_actions=silence)
+    _, status, usage = os.wait4(pid, 0)
+    wall_us = (time.perf_counter() - started_s) * 1e6
+    exit_code = os.waitstatus_to_exitcode(status)
+    assert exit_code in {0, 3}, f"{command} ended with {exit_code}"
+    return wall_us, (usage.ru_utime + usage.ru_stime) * 1e6

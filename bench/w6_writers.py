@@ -1,0 +1,143 @@
+"""W6: eight writers on one store, each a process with a conversation of its own; and twenty.
+
+Both sides write the turn of W2 as fast as they can: six commits, one of them synced. They run in
+alternating rounds. Every error is counted, and none is forgiven: not one may occur.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import raw
+from measure import Row, percentile
+from raw import RawStore
+from scratch import scratch
+
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.default_turn import open_place, prepare_turn, record_turn
+
+WRITERS = 8
+WRITERS_MANY = 20
+ROUND_S = 2.5
+ROUNDS = 2
+AT_LEAST = 0.7
+START_S = 60.0
+
+
+class Written(NamedTuple):
+    """What the writers of a round did. `errors` are in words."""
+
+    turns_per_s: float
+    p99_ms: float
+    errors: list[str]
+
+
+def measure(*, is_quick: bool) -> list[Row]:
+    """Return turns a second, and the errors of twenty writers."""
+    rounds = 1 if is_quick else ROUNDS
+    found: dict[str, list[Written]] = {"raw": [], "ours": []}
+    with scratch() as directory:
+        for number in range(rounds):
+            for side, written in found.items():
+                path = directory / f"{side}-{number}.db"
+                written.append(_round(path, _SIDES[side], writers=WRITERS))
+        many = _round(directory / "many.db", _ours, writers=WRITERS_MANY)
+    best = {side: max(written) for side, written in found.items()}
+    p99 = f"p99 {best['raw'].p99_ms:.0f} and {best['ours'].p99_ms:.0f} ms"
+    errors = [error for written in found["ours"] for error in written.errors]
+    return [
+        Row(
+            workload="W6",
+            what=f"{WRITERS} writers",
+            raw=best["raw"].turns_per_s,
+            ours=best["ours"].turns_per_s,
+            unit="turns/s",
+            at_least=AT_LEAST,
+            note=p99,
+        ),
+        _errors(f"errors of {WRITERS} writers", errors),
+        _errors(f"errors of {WRITERS_MANY} writers", many.errors),
+    ]
+
+
+def _errors(what: str, errors: list[str]) -> Row:
+    return Row(
+        workload="W6",
+        what=what,
+        raw=None,
+        ours=len(errors),
+        unit="errors",
+        limit=0,
+        note="; ".join(sorted(set(errors)))[:200],
+    )
+
+
+Turn = Callable[[int], object]
+
+
+def _raw(path: Path, writer: int) -> Turn:
+    store = RawStore(path)
+    turns = [raw.bodies(number) for number in range(64)]
+    return lambda number: store.append_turn(writer, turns[number % 64])
+
+
+def _ours(path: Path, writer: int) -> Turn:
+    store = SqliteStore(path)
+    place = open_place(store, f"spec-{writer}")
+    return lambda number: record_turn(store, place, prepare_turn(place, number))
+
+
+_SIDES: dict[str, Callable[[Path, int], Turn]] = {"raw": _raw, "ours": _ours}
+
+
+def _round(path: Path, side: Callable[[Path, int], Turn], *, writers: int) -> Written:
+    if side is _raw:  # raw has no race-free creation; ours is created by all writers at once
+        RawStore(path).close()
+    context = multiprocessing.get_context("spawn")
+    ready, results = context.Barrier(writers), context.Queue()
+    processes = [
+        context.Process(target=_write, args=(side, path, number, ready, results))
+        for number in range(writers)
+    ]
+    for process in processes:
+        process.start()
+    done: list[tuple[list[float], list[str]]] = [
+        results.get(timeout=2 * START_S) for _ in processes
+    ]
+    for process in processes:
+        process.join()
+    walls_s = [wall for walls, _ in done for wall in walls]
+    return Written(
+        turns_per_s=len(walls_s) / ROUND_S,
+        p99_ms=percentile(walls_s, 0.99) * 1e3 if walls_s else 0.0,
+        errors=[error for _, errors in done for error in errors],
+    )
+
+
+def _write(
+    side: Callable[[Path, int], Turn], path: Path, writer: int, ready: Any, results: Any
+) -> None:
+    """Write turns for `ROUND_S` seconds, in a process of its own."""
+    walls_s: list[float] = []
+    errors: list[str] = []
+    turn: Turn = lambda _: None  # noqa: E731  # until the store is open
+    try:
+        turn = side(path, writer)
+    except Exception as error:  # noqa: BLE001  # counted and shown, whatever it is
+        errors.append(f"open: {type(error).__name__}: {error}")
+    ready.wait(START_S)
+    end_s = time.perf_counter() + ROUND_S
+    number = 0
+    while time.perf_counter() < end_s and not errors:
+        started_s = time.perf_counter()
+        try:
+            turn(number)
+        except Exception as error:  # noqa: BLE001  # counted and shown, whatever it is
+            errors.append(f"{type(error).__name__}: {error}")
+        walls_s.append(time.perf_counter() - started_s)
+        number += 1
+    results.put((walls_s, errors))

@@ -1,0 +1,147 @@
+"""Looking back: what a turn reads of its conversation before it sends or goes on.
+
+Briefings for sessions that know nothing, prompts that failed, calls and children that a crash left
+open. Reads only; what is written is made by those who ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from upthread.core import turn as turns
+from upthread.core.briefing import BriefingInputs, build_briefing
+from upthread.core.catching_up import open_calls
+from upthread.core.events import (
+    AgentEvent,
+    ChildStarted,
+)
+from upthread.core.prompt import EFFECTS_HEADING, NEW_SESSION_DECISIONS
+from upthread.core.recorder import Recorder, child_conversation
+from upthread.core.stream import INTERRUPTED
+from upthread.core.types import (
+    Outcome,
+    Speaker,
+    ToolCallPart,
+    ToolResultPart,
+)
+from upthread.runtime.live_turn import LiveTurn
+from upthread.store.base import Store
+
+EARLIER_MESSAGES_MAX = 256
+"""How far back prompts are looked for that failed and may yet be in the agent's history."""
+
+KINDS_WITHOUT_EFFECT = frozenset({"read", "search", "think", "fetch"})
+"""Kinds of tools, ACP's, that leave the world as it was."""
+
+LAST_REPLY_MESSAGES_MAX = 64
+"""How far back a last reply is looked for, tool results counted."""
+
+
+async def earlier_texts(live: LiveTurn) -> tuple[str, ...]:
+    """Read the prompts of earlier turns that failed, as far back as they may matter."""
+    return await live.read(lambda store: _earlier_texts(live, store))
+
+
+def _earlier_texts(live: LiveTurn, store: Store) -> tuple[str, ...]:
+    found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
+    asked = [m for m in found if m.speaker is Speaker.USER and m.turn_id != live.turn_id]
+    ended = {
+        turn_id: turns.fold(store.turn_events(turn_id)).ended
+        for turn_id in {message.turn_id for message in asked}
+    }
+    answered = {i for i, end in ended.items() if end and end.outcome is Outcome.OK}
+    return tuple(message.sent_text for message in asked if message.turn_id not in answered)
+
+
+async def recorder_of_rest(live: LiveTurn) -> Recorder:
+    """Return a recorder that goes on where recording stopped, knowing the calls left open."""
+    messages = await live.messages_of_turn(after_seq=live.require_intended().prompt_seq)
+    recorder = Recorder(
+        conversation=live.conversation,
+        turn_id=live.turn_id,
+        link=live.require_link(),
+        next_seq=live.next_seq,
+        guarantees_owner=True,
+        quarantined=await quarantined(live),
+    )
+    for part in open_calls(messages):
+        recorder.know_open_call(part)
+    return recorder
+
+
+async def quarantined(live: LiveTurn) -> int:
+    """Read how many events of this turn are in quarantine."""
+    turn_id = live.turn_id
+    return len(await live.read(lambda store: store.quarantined(turn_id)))
+
+
+async def know_children(live: LiveTurn, recorder: Recorder, events: Sequence[AgentEvent]) -> None:
+    """Tell a recorder which of the children in a replayed history are recorded already."""
+    for event in events:
+        if isinstance(event, ChildStarted):
+            await _know_child(live, recorder, event)
+
+
+async def _know_child(live: LiveTurn, recorder: Recorder, event: ChildStarted) -> None:
+    own = live.conversation
+    child = child_conversation(
+        own, parent_conversation_id=own.conversation_id, started=event, opened_at_ms=0
+    ).conversation_id
+
+    def messages(store: Store) -> int | None:
+        return store.message_count(child) if store.conversation(child) else None
+
+    count = await live.read(messages)
+    if count is not None:
+        recorder.know_child(event.child_upstream_session_id, child, next_seq=count + 1)
+
+
+async def effects_so_far(live: LiveTurn) -> tuple[str, ...]:
+    """Return what this turn is known to have done before its session was lost, in words."""
+    messages = await live.messages_of_turn(after_seq=live.require_intended().prompt_seq)
+    parts = [part for message in messages for part in message.parts]
+    ended = {part.call_id: part.status for part in parts if isinstance(part, ToolResultPart)}
+    return tuple(
+        f"{part.title}: {ended.get(part.call_id, INTERRUPTED)}"
+        for part in parts
+        if isinstance(part, ToolCallPart) and part.tool_kind not in KINDS_WITHOUT_EFFECT
+    )
+
+
+async def briefing(live: LiveTurn, decision: str) -> str:
+    """Return the briefing for a session that does not know what came before; else empty."""
+    if decision not in NEW_SESSION_DECISIONS:
+        return ""
+    effects = await effects_so_far(live) if live.view.sends else ()
+    known = "\n".join([EFFECTS_HEADING, *(f"- {effect}" for effect in effects)])
+    pieces = (await _briefing_of_past(live), known if effects else "")
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+async def _briefing_of_past(live: LiveTurn) -> str:
+    if live.turn_number <= 1:
+        return ""
+    independent = live.request.claim.role.continuity == "fresh"
+    goal = live.request.goal or (await live.message(1)).text
+    return build_briefing(
+        BriefingInputs(
+            goal=goal,
+            reports=live.request.reports,
+            last_reply="" if independent else await _last_reply(live),
+        )
+    )
+
+
+async def _last_reply(live: LiveTurn) -> str:
+    """Return the newest reply among the last messages; children's are elsewhere."""
+    prompt_seq = live.require_intended().prompt_seq
+    conversation_id = live.conversation.conversation_id
+    earlier = await live.read(
+        lambda store: store.messages(conversation_id, newest=LAST_REPLY_MESSAGES_MAX)
+    )
+    replies = [
+        message.text
+        for message in earlier
+        if message.speaker is Speaker.ASSISTANT and message.seq < prompt_seq and message.text
+    ]
+    return replies[-1] if replies else ""

@@ -1,0 +1,94 @@
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core import types
+from upthread.core.types import (
+    ContextPart,
+    ConversationId,
+    ConversationKey,
+    Durability,
+    Holder,
+    Message,
+    Outcome,
+    ProjectId,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    TurnId,
+    UnknownPart,
+)
+
+
+def message(*parts: types.Part) -> Message:
+    return Message(
+        conversation_id=ConversationId("con"),
+        seq=1,
+        speaker=Speaker.USER,
+        turn_id=TurnId("trn"),
+        upstream_session_id=None,
+        recorded_at_ms=0,
+        parts=parts,
+    )
+
+
+def test_a_messages_text_is_what_was_said_and_nothing_else():
+    parts = (
+        ContextPart(text="context"),
+        TextPart(text="one "),
+        ReasoningPart(text="thought"),
+        TextPart(text="two"),
+        UnknownPart(kind="plan", raw=[]),
+    )
+    assert message(*parts).text == "one two"
+
+
+def test_the_context_was_sent_before_the_text_wherever_it_is_recorded():
+    said, context = TextPart(text="do it"), ContextPart(text="who you are")
+    assert message(said, context).sent_text == "who you are\n\ndo it"
+    assert message(said).sent_text == "do it"
+    assert message(context).sent_text == "who you are"
+    assert message().sent_text == ""
+
+
+def test_an_outcome_has_one_word_everywhere():
+    words = """ok missing expired busy rate_limited credit_exhausted context_full auth corrupted
+    process_died poisoned timed_out cancelled workspace_changed transient unknown""".split()
+    assert [outcome.value for outcome in Outcome] == words
+
+
+def test_synced_is_the_more_durable():
+    assert max(Durability) is Durability.SYNCED
+
+
+def test_a_holder_is_told_in_words():
+    holder = Holder(host="build-3", boot_id="b", pid=4711, started_at_ticks=1)
+    assert holder.in_words() == "pid 4711 on build-3"
+    doing = dataclasses.replace(holder, doing="run spec-42")
+    assert doing.in_words() == "pid 4711 on build-3 (run spec-42)"
+
+
+def test_only_siblings_show_their_slot():
+    key = ConversationKey(project_id=ProjectId("prj"), workstream="s", role="r")
+    assert key.address == "s/r"
+    assert dataclasses.replace(key, slot=3).address == "s/r~3"
+
+
+VALUES = [
+    found
+    for found in vars(types).values()
+    if isinstance(found, type) and dataclasses.is_dataclass(found)
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: value.__name__)
+def test_every_value_is_frozen(value: type):
+    assert value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert hasattr(value, "__slots__")
+
+
+@given(st.lists(st.text()))
+def test_texts_are_joined_without_anything_between(texts: list[str]):
+    assert message(*(TextPart(text=text) for text in texts)).text == "".join(texts)

@@ -1,0 +1,173 @@
+"""Agents and disks that misbehave, through the whole stack: told, nothing lost, nothing left."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.support.world import ALLOW, World, eventually
+
+import upthread
+from upthread.errors import StoreError
+
+pytestmark = pytest.mark.anyio
+REHEARSAL = upthread.TellOptions(agent="rehearsal")
+SCRIPTED = Path(__file__).parents[1] / "agents" / "scripted_agent.py"
+ADDRESS = "spec-42/planner"
+
+
+def configure(world: World, word: str) -> None:
+    command = f'["{sys.executable}", "-I", "{SCRIPTED}", "{word}"]'
+    world.configure(f"start_timeout_s = 1\n[agents.scripted]\ncommand = {command}\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome", "says"),
+    [
+        ("dies", "process_died", "exited with code 7"),
+        ("garbage", "timed_out", "held what is not ACP, first: Welcome"),
+        ("hangs", "timed_out", "did not answer initialize within 1 s"),
+        ("closes_stdout", "process_died", "closed its output"),
+        ("not_acp", "unknown", "not ACP"),
+        ("other_version", "unknown", "99"),
+    ],
+)
+async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothing(
+    world: World, word: str, outcome: str, says: str
+) -> None:
+    configure(world, word)
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="scripted")
+        result = await project.tell(ADDRESS, "hello", options)
+        assert result.outcome == outcome
+        assert says in result.detail
+        assert result.upstream_session_id is None
+        view = await project.role(ADDRESS)
+        assert (view.state, view.chain, view.turns) == ("idle", (), 1)
+        assert world.agents() == ()
+        after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
+        assert after.outcome == "ok"
+
+
+async def test_an_agent_of_another_protocol_version_fails_clearly(world: World) -> None:
+    environment = {"UPTHREAD_REHEARSAL_CAPABILITIES": "protocol_version=2"}
+    async with world.open(environment=environment) as project:
+        result = await project.tell(ADDRESS, "hello", REHEARSAL)
+    assert result.outcome == "unknown"
+    assert "speaks ACP version 2" in result.detail
+
+
+async def test_a_prompt_that_takes_too_long_times_out_and_the_session_stays(world: World) -> None:
+    world.configure("prompt_timeout_s = 0.3\n")
+    async with world.open() as project:
+        first = await project.tell(ADDRESS, "[[rehearse: say begun]] [[rehearse: hang]]", REHEARSAL)
+        second = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
+    assert first.outcome == "timed_out"
+    assert first.reply.endswith("begun")
+    assert second.decision == "resume"
+    assert second.reply == "here"
+
+
+async def test_half_a_surrogate_pair_and_a_nul_are_kept_as_they_came(world: World) -> None:
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, "[[rehearse: surrogate]]", REHEARSAL)
+        kept = (await project.conversation(ADDRESS))[-1].text
+    assert result.reply.endswith("half a pair \ud83d, a NUL \x00, and the end")
+    assert kept == result.reply
+    world.check_histories()
+
+
+async def test_what_belongs_to_no_session_never_reaches_the_conversation(world: World) -> None:
+    text = "[[rehearse: unstamped whose is this]] [[rehearse: garbage]] [[rehearse: say mine]]"
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, text, REHEARSAL)
+        assert result.reply.endswith("mine")
+        assert "whose" not in result.reply
+        quarantined = project.store.quarantined(result.turn_id)
+    assert any("whose is this" in str(each.raw) for each in quarantined)
+
+
+async def test_late_words_of_one_turn_are_not_the_next_ones(world: World) -> None:
+    async with world.open() as project:
+        await project.tell(ADDRESS, "[[rehearse: say a]] [[rehearse: late too late]]", REHEARSAL)
+        second = await project.tell(ADDRESS, "[[rehearse: say b]]", REHEARSAL)
+        texts = [message.text for message in await project.conversation(ADDRESS)]
+    assert second.reply == "b"
+    assert "too late" not in " ".join(texts[1::2])
+
+
+async def test_a_child_is_a_conversation_of_its_own(world: World) -> None:
+    async with world.open() as project:
+        text = "[[rehearse: child explorer look around]] [[rehearse: say mine]]"
+        result = await project.tell(ADDRESS, text, REHEARSAL)
+        view = await project.show("spec-42")
+    assert "I am explorer" not in result.reply
+    (child,) = view.children
+    assert child.key.role == "explorer"
+    assert child.parent_conversation_id == result.conversation.conversation_id
+    world.check_histories()
+
+
+# --- a store that fails in the middle ----------------------------------------------------------
+
+
+def fill_the_disk(project: upthread.Project) -> None:
+    connection = project.store.database.connection  # type: ignore[attr-defined]
+    pages = connection.pragma("page_count")
+    connection.pragma("max_page_count", str(pages + 1))
+
+
+def free_the_disk(project: upthread.Project) -> None:
+    project.store.database.connection.pragma("max_page_count", str(2**30))  # type: ignore[attr-defined]
+
+
+def forbid_writing(project: upthread.Project) -> None:
+    project.store.database.connection.pragma("query_only", "1")  # type: ignore[attr-defined]
+
+
+def allow_writing(project: upthread.Project) -> None:
+    project.store.database.connection.pragma("query_only", "0")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("breaks", "mends"),
+    [(fill_the_disk, free_the_disk), (forbid_writing, allow_writing)],
+    ids=["full disk", "read-only"],
+)
+async def test_a_store_that_fails_in_the_middle_fails_the_turn_and_works_again_afterwards(
+    world: World, breaks: Any, mends: Any
+) -> None:
+    async with world.open() as project:
+        await project.tell(ADDRESS, "[[rehearse: say first]]", REHEARSAL)
+        before = await project.conversation(ADDRESS)
+
+        async def break_soon() -> None:
+            await anyio.to_thread.run_sync(lambda: eventually(lambda: len(world.prompts()) == 2))
+            breaks(project)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(break_soon)
+            with pytest.raises(StoreError):
+                await project.tell(
+                    ADDRESS, "[[rehearse: slow 200 10]] [[rehearse: big 200000]]", REHEARSAL
+                )
+            tasks.cancel_scope.cancel()
+        assert world.agents() == ()
+        mends(project)
+        kept = await project.conversation(ADDRESS)
+        assert kept[: len(before)] == before
+        assert kept[len(before)].text.startswith("[[rehearse: slow")
+        result = await project.tell(ADDRESS, "[[rehearse: say again]]", REHEARSAL)
+        assert (result.outcome, result.reply) == ("ok", "again")
+    world.check_histories()
+
+
+async def test_an_agent_is_gone_when_its_turn_is_over(world: World) -> None:
+    world.configure(ALLOW)
+    async with world.open() as project:
+        text = "[[rehearse: execute sh -c 'sleep 60 & true']] [[rehearse: say done]]"
+        assert (await project.tell(ADDRESS, text, REHEARSAL)).outcome == "ok"
+    eventually(lambda: not world.agents(), within_s=2)

@@ -1,0 +1,95 @@
+"""Ctrl-C: the turn ends as cancelled with what was said, nothing is left, and it goes on later."""
+
+from __future__ import annotations
+
+import signal
+
+import anyio
+import pytest
+from tests.support.world import SMALL_SPECIFICATION, World, eventually
+
+import upthread
+from upthread.core.types import Outcome
+from upthread.runtime.system import System
+
+pytestmark = pytest.mark.anyio
+ADDRESS = "spec-42/planner"
+REHEARSAL = upthread.TellOptions(agent="rehearsal")
+
+
+async def test_an_interrupted_prompt_ends_as_cancelled_with_what_was_said_so_far(
+    world: World,
+) -> None:
+    process = world.start("tell", ADDRESS, "[[rehearse: slow 1000 10]]")
+    eventually(lambda: any("chunk 5 of" in f.read_text() for f in world.session_files()))
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    assert world.agents() == ()
+    async with world.open() as project:
+        view = await project.role(ADDRESS)
+        assert view.state == "idle"
+        assert view.holder is None
+        assert view.last_turn is not None
+        assert view.last_turn.ended is not None
+        assert view.last_turn.ended.outcome is Outcome.CANCELLED
+        assert "chunk 5 of" in (await project.conversation(ADDRESS))[-1].text
+        after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
+    assert (after.decision, after.reply) == ("resume", "here")
+    assert len(world.log("cancel")) == 1
+    world.check_histories()
+
+
+async def test_an_interrupted_run_is_gone_on_with_by_running_again(world: World) -> None:
+    world.configure('[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n')
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(world.prompts)
+    process.send(signal.SIGINT)
+    assert process.exit_code == 130, process.stderr
+    assert world.agents() == ()
+    async with world.open() as project:
+        assert (await project.show("spec-42")).status == "idle"
+        view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
+    assert view.status == "done"
+    assert len(world.session_files()) == 1
+
+
+@pytest.mark.parametrize("after_ms", [0, 20, 60, 100, 140, 180])
+async def test_an_interrupt_at_any_moment_leaves_a_whole_store_and_no_agent(
+    world: World, after_ms: int
+) -> None:
+    process = world.start("tell", ADDRESS, "[[rehearse: slow 20 5]]")
+    eventually(world.home.exists)
+    await anyio.sleep(after_ms / 1000)
+    process.send(signal.SIGINT)
+    # Before it is in its stride Python itself ends it, saying so.
+    assert process.exit_code in {0, 130} or "KeyboardInterrupt" in process.stderr
+    assert world.agents() == ()
+    async with world.open() as project:
+        result = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
+    assert result.outcome == "ok"
+    assert result.reply.endswith("here")
+    world.check_histories()
+
+
+async def test_a_caller_that_gives_up_waits_for_the_call_under_way() -> None:
+    """Two calls must never be in one store at once, not even after the task was cancelled."""
+    import asyncio
+    import time
+
+    system = System()
+    ended: list[str] = []
+
+    def slow() -> None:
+        time.sleep(0.1)
+        ended.append("slow")
+
+    async def caller() -> None:
+        await system.in_thread(slow)
+
+    task = asyncio.ensure_future(caller())
+    await anyio.sleep(0.03)
+    task.cancel()
+    await system.in_thread(lambda: ended.append("next"))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["slow", "next"]

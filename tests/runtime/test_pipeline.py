@@ -1,0 +1,231 @@
+"""Runs: through seven iterations, one step a process, parked with a reason and gone on with."""
+
+from __future__ import annotations
+
+import signal
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
+
+import upthread
+
+pytestmark = pytest.mark.anyio
+RUN = upthread.RunOptions(agent="rehearsal")
+ROLES = ("clarifier", "planner", "auditor", "constructor", "validator")
+RUNS = 7
+
+
+async def run_to_the_end(
+    project: upthread.Project, specification: str | None, options: upthread.RunOptions
+) -> Any:
+    view = await project.run("spec-42", specification, options)
+    while view.status == "waiting_for_human":
+        for question in view.open_questions:
+            await project.answer("spec-42", "Hello", question_id=question.question_id)
+        view = await project.run("spec-42", None, options)
+    return view
+
+
+@pytest.mark.parametrize("continuity", [None, "resume"])
+async def test_seven_iterations_keep_every_resuming_roles_session(
+    world: World, continuity: Any
+) -> None:
+    specification = world.take_example()
+    options = upthread.RunOptions(agent="rehearsal", continuity=continuity)
+    async with world.open() as project:
+        for number in range(1, RUNS + 1):
+            text = f"{specification}\n\n## Notes\n\nThis is iteration {number}.\n"
+            view = await run_to_the_end(project, text, options)
+            assert (view.status, view.iteration) == ("approved", number)
+        roles = {each.conversation.key.role: each for each in (await project.show("spec-42")).roles}
+    assert set(roles) == set(ROLES)
+    resuming = ROLES if continuity == "resume" else ("clarifier", "planner", "constructor")
+    for role in resuming:
+        assert len(roles[role].chain) == 1, role
+        assert roles[role].turns >= RUNS
+    if continuity is None:
+        assert len(roles["validator"].chain) == roles["validator"].turns
+    questions = [each["question"] for each in world.log("question")]
+    assert len(questions) == len(set(questions)) == 2, "a question was asked twice"
+    world.check_histories()
+
+
+async def test_one_step_a_process_with_questions_in_between_ends_approved(world: World) -> None:
+    specification = world.take_example()
+    processes = 0
+    asked: list[str] = []
+    status = ""
+    while status != "approved":
+        process = world.start("run", "spec-42", None if processes else specification, steps_max=1)
+        assert process.exit_code == 0, process.stderr
+        status = process.result["status"]
+        processes += 1
+        assert processes < 20
+        if status == "waiting_for_human":
+            async with world.open() as project:
+                for question in (await project.show("spec-42")).open_questions:
+                    asked.append(question.text)
+                    await project.answer("spec-42", "Hello", question_id=question.question_id)
+    assert len(asked) == 2
+    assert processes >= 9
+    starts: dict[str, list[int]] = defaultdict(list)
+    for each in world.log("prompt"):
+        starts[each["role"]].append(each["pid"])
+    assert sum(len(set(pids)) for pids in starts.values()) == len(world.prompts())
+    world.check_histories()
+
+
+async def test_a_run_is_running_only_while_its_holder_lives(world: World) -> None:
+    world.configure('[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: hang]]"\n')
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(world.prompts)
+    async with world.open() as project:
+        view = await project.show("spec-42")
+        assert (view.status, view.roles[0].state) == ("running", "running")
+        process.send(signal.SIGKILL)
+        assert process.exit_code == -signal.SIGKILL
+        view = await project.show("spec-42")
+        assert (view.status, view.roles[0].state) == ("idle", "interrupted")
+        assert view.roles[0].holder is None
+
+
+def failing(directive: str) -> str:
+    return SMALL_PIPELINE.replace("Plan it.", f"Plan it. [[rehearse: once {directive}]]") + ALLOW
+
+
+@pytest.mark.parametrize(
+    ("directive", "reason"),
+    [
+        ("rate_limit 3600", "rate_limited"),
+        ("overloaded", "transient"),
+        ("auth", "auth"),
+        ("context_full", "context_full"),
+        ("crash", "process_died"),
+        ("crash_in_tool notes.txt x", "process_died"),
+    ],
+)
+async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on(
+    world: World, directive: str, reason: str
+) -> None:
+    world.configure(failing(directive))
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        assert view.status == "parked"
+        assert view.parked is not None
+        assert (view.parked.reason, view.parked.role) == (reason, "planner")
+        shown = await project.show("spec-42")
+        assert shown.status == "parked"
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+    assert len(world.session_files()) == 3
+    world.check_histories()
+
+
+@pytest.mark.parametrize("fault", ["bad_report", "no_report"])
+async def test_a_malformed_or_missing_report_is_asked_for_once_in_the_same_session(
+    world: World, fault: str
+) -> None:
+    task = f"Plan it. [[rehearse: {fault}]]"
+    world.configure(SMALL_PIPELINE.replace("Plan it.", task) + ALLOW)
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        assert view.status == "approved"
+        assert len((await project.role("spec-42/planner")).chain) == 1
+    planner = [each["text"] for each in world.log("prompt") if each["role"] == "planner"]
+    assert len(planner) == 2
+    assert "Your report could not be used" in planner[1]
+
+
+async def test_a_role_that_starts_fresh_is_asked_for_its_report_in_the_same_session(
+    world: World,
+) -> None:
+    world.configure(
+        SMALL_PIPELINE.replace("Check it.", "Check it. [[rehearse: bad_report]]")
+        + "[roles.validator]\ncontinuity = 'fresh'\n"
+        + ALLOW
+    )
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        assert view.status == "approved"
+        validator = await project.role("spec-42/validator")
+    assert (validator.turns, len(validator.chain)) == (2, 1)
+
+
+async def test_a_step_that_a_person_went_on_with_by_hand_counts_for_the_run(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE.replace("Plan it.", "Plan it. [[rehearse: hang]]") + ALLOW)
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(world.prompts)
+    process.send(signal.SIGKILL)
+    assert process.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsal")
+        result = await project.go_on("spec-42/planner", options)
+        assert (result.outcome, result.report is not None) == ("ok", True)
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+    planner = [each for each in world.log("prompt") if each["role"] == "planner"]
+    assert len(planner) == 2
+
+
+async def test_a_step_whose_turn_another_prompt_replaced_parks_and_is_run_again(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE.replace("Plan it.", "Plan it. [[rehearse: once hang]]") + ALLOW)
+    process = world.start("run", "spec-42", SMALL_SPECIFICATION)
+    eventually(world.prompts)
+    process.send(signal.SIGKILL)
+    assert process.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsal")
+        await project.tell("spec-42/planner", "[[rehearse: say something else]]", options)
+        view = await project.run("spec-42", None, RUN)
+        assert view.parked is not None
+        assert view.parked.reason == "process_died"
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+
+
+async def test_a_role_that_never_reports_parks_after_one_request(world: World) -> None:
+    world.configure('[[pipeline.steps]]\nrole = "scribe"\ntask = "Write."\n[roles.scribe]\n')
+    async with world.open() as project:
+        view = await project.run("spec-42", "Anything.", RUN)
+        assert view.parked is not None
+        assert (view.status, view.parked.reason) == ("parked", "no_report")
+        assert len(world.prompts()) == 2
+        again = await project.run("spec-42", None, RUN)
+        assert again.parked is not None
+        assert again.parked.reason == "no_report"
+    assert len(world.session_files()) == 1
+
+
+async def test_a_permission_that_nobody_can_give_parks_and_given_later_goes_on(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE)
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        assert view.parked is not None
+        assert (view.parked.reason, view.parked.role) == ("permission", "constructor")
+        assert "hello.txt" in view.parked.detail
+        assert (await project.show("spec-42")).status == "parked"
+    assert world.log("write") == []
+    world.configure(SMALL_PIPELINE + ALLOW)
+    async with world.open() as project:
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+    assert len(world.log("write")) == 1
+    assert len(world.session_files()) == 3
+
+
+async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuck(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE)
+    async with world.open() as project:
+        for _ in range(4):
+            view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+            assert view.parked is not None
+            assert view.parked.reason == "permission"
+    world.configure(SMALL_PIPELINE + ALLOW)
+    async with world.open() as project:
+        assert (await project.run("spec-42", None, RUN)).status == "approved"

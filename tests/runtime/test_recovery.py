@@ -1,0 +1,235 @@
+"""What an interrupted turn comes to: adopted, gone on with once, sent once, or parked and told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.support.upthread_process import AtCommit
+from tests.support.world import ALLOW, SAY_REPORT, World, eventually
+
+import upthread
+from upthread.errors import UsageError
+from upthread.runtime.live_turn import Listener, TurnStarted
+
+pytestmark = pytest.mark.anyio
+CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
+ADDRESS = "spec-42/planner"
+SENT = AtCommit(event="PromptSent", when="after")
+"""The prompt is about to leave, and never does."""
+UNRECORDED_END = AtCommit(event="TurnEnded", when="before")
+"""The agent has answered, and nobody wrote down that it is the end."""
+
+
+async def go_on(world: World, *, can: str = "") -> tuple[Any, list[str]]:
+    told: list[TurnStarted] = []
+    options = upthread.TellOptions(agent="rehearsal", listener=Listener(started=told.append))
+    async with world.open(environment={CAPABILITIES: can}) as project:
+        result = await project.go_on(ADDRESS, options)
+    return result, [each.recognition for each in told]
+
+
+async def tell(world: World, text: str, *, can: str = "") -> Any:
+    async with world.open(environment={CAPABILITIES: can}) as project:
+        return await project.tell(ADDRESS, text, upthread.TellOptions(agent="rehearsal"))
+
+
+def kill_when(world: World, text: str, is_time: Callable[[], Any], *, agent_too: bool) -> None:
+    victim = world.start("tell", ADDRESS, text)
+    eventually(is_time)
+    if agent_too:
+        for pid in world.agents():
+            if pid != victim.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+    victim.send(signal.SIGKILL)
+    assert victim.exit_code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("agent_too", [False, True])
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("[[rehearse: slow 200 20]]", "chunk 3 of"),
+        ("[[rehearse: hang]]", "prompt"),
+        ("[[rehearse: execute sleep 30]]", "in_progress"),
+        ("[[rehearse: think about it]] [[rehearse: plan a | b]] [[rehearse: hang]]", "plan"),
+        ("[[rehearse: child explorer look]] [[rehearse: hang]]", "completed"),
+    ],
+)
+async def test_a_turn_killed_while_the_agent_works_gets_one_continuation(
+    world: World, text: str, sign: str, agent_too: bool
+) -> None:
+    world.configure(ALLOW)
+
+    def is_time() -> bool:
+        return any(sign in file.read_text() for file in world.session_files())
+
+    kill_when(world, text, is_time, agent_too=agent_too)
+    prompts = len(world.prompts())
+    result, recognised = await go_on(world)
+    assert recognised == ["incomplete"]
+    assert result.outcome == "ok"
+    assert len(world.prompts()) == prompts + 1
+    assert world.prompts()[-1].startswith("Your last turn was interrupted")
+    assert len(world.session_files()) == 1
+    assert world.agents() == ()
+    world.check_histories()
+
+
+async def test_a_prompt_that_never_arrived_is_sent_once(world: World) -> None:
+    assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=SENT).exit_code == -signal.SIGKILL
+    assert world.prompts() == []
+    result, recognised = await go_on(world)
+    assert (recognised, result.outcome) == (["absent"], "ok")
+    assert len(world.prompts()) == 1
+
+
+async def test_a_reply_that_was_complete_is_adopted_and_nothing_is_sent(world: World) -> None:
+    assert (
+        world.start("tell", ADDRESS, SAY_REPORT, at_commit=UNRECORDED_END).exit_code
+        == -signal.SIGKILL
+    )
+    result, recognised = await go_on(world)
+    assert (recognised, result.outcome) == (["complete"], "ok")
+    assert result.report is not None
+    assert len(world.prompts()) == 1
+    assert world.messages(ADDRESS)[-1].text == result.reply
+    async with world.open() as project:
+        ended = (await project.role(ADDRESS)).last_turn.ended  # type: ignore[union-attr]
+    assert ended is not None
+    assert ended.adopted
+
+
+async def test_a_prompt_like_an_earlier_one_is_never_answered_with_the_earlier_reply(
+    world: World,
+) -> None:
+    """The turn between them never left, so the count of prompts has to reach past it."""
+    first = await tell(world, SAY_REPORT)
+    assert first.outcome == "ok"
+    intent = AtCommit(event="TurnIntended", when="after")
+    assert world.start("tell", ADDRESS, "lost", at_commit=intent).exit_code == -signal.SIGKILL
+    assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=SENT).exit_code == -signal.SIGKILL
+    assert len(world.prompts()) == 1
+    result, recognised = await go_on(world)
+    assert (recognised, result.outcome) == (["absent"], "ok")
+    assert len(world.prompts()) == 2
+
+
+async def test_a_prompt_after_a_failed_one_is_recognised_as_absent_not_undecidable(
+    world: World,
+) -> None:
+    assert (await tell(world, "[[rehearse: rate_limit]]")).outcome == "rate_limited"
+    assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=SENT).exit_code == -signal.SIGKILL
+    assert len(world.prompts()) == 1
+    result, recognised = await go_on(world)
+    assert (recognised, result.outcome) == (["absent"], "ok")
+
+
+async def test_a_foreign_prompt_in_the_session_makes_it_undecidable_and_parks(
+    world: World,
+) -> None:
+    await tell(world, SAY_REPORT)
+    assert world.start("tell", ADDRESS, "mine", at_commit=SENT).exit_code == -signal.SIGKILL
+    (session,) = world.session_files()
+    with session.open("a") as file:
+        file.write(json.dumps({"entry": "prompt", "text": "a person's", "messageId": "m"}) + "\n")
+    result, recognised = await go_on(world)
+    assert recognised == ["undecidable"]
+    assert result.parked is not None
+    assert result.parked.reason == "undecidable"
+    assert len(world.prompts()) == 1
+    async with world.open() as project:
+        assert (await project.role(ADDRESS)).state == "parked"
+    again, _ = await go_on(world)
+    assert again.outcome == "ok"
+    assert world.prompts()[-1].startswith("Your last turn was interrupted")
+
+
+async def test_an_agent_whose_history_cannot_be_read_parks_and_goes_on_when_a_person_says_so(
+    world: World,
+) -> None:
+    assert (
+        world.start("tell", ADDRESS, SAY_REPORT, at_commit=UNRECORDED_END).exit_code
+        == -signal.SIGKILL
+    )
+    result, _ = await go_on(world, can="no_load")
+    assert result.parked is not None
+    assert result.parked.reason == "undecidable"
+    assert len(world.prompts()) == 1
+    again, _ = await go_on(world, can="no_load")
+    assert again.outcome == "ok"
+    assert len(world.prompts()) == 2
+    assert len(world.session_files()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("[[rehearse: crash_in_tool out.txt done]]", 1),
+        ("[[rehearse: crash_before_tool out.txt done]]", 0),
+        ("[[rehearse: crash]]", 0),
+    ],
+)
+async def test_an_agent_that_dies_parks_its_turn_and_its_history_decides_how_to_go_on(
+    world: World, text: str, written: int
+) -> None:
+    world.configure(ALLOW)
+    first = await tell(world, text)
+    assert first.outcome == "process_died"
+    assert first.parked is not None
+    assert first.parked.reason == "process_died"
+    assert len(world.log("write")) == written
+    result, recognised = await go_on(world)
+    assert (recognised, result.outcome) == (["incomplete"], "ok")
+    assert len(world.log("write")) == written
+    if written or "before" in text:
+        assert "- Write out.txt: outcome unknown" in world.prompts()[-1]
+    world.check_histories()
+
+
+async def test_a_session_that_is_gone_when_a_turn_is_gone_on_with_is_replaced_and_told(
+    world: World,
+) -> None:
+    world.configure(ALLOW)
+    text = "[[rehearse: write out.txt done]] [[rehearse: slow 100 20]]"
+    kill_when(world, text, lambda: world.log("write"), agent_too=False)
+    for file in world.session_files():
+        file.unlink()
+    result, _ = await go_on(world)
+    assert result.outcome == "ok"
+    assert result.reasons[0] == "missing"
+    async with world.open() as project:
+        links = (await project.role(ADDRESS)).chain
+    assert [each.ended_because for each in links] == ["missing", None]
+    assert len(world.prompts()) == 2
+    world.check_histories()
+
+
+async def test_going_on_when_nothing_is_open_is_a_clear_error(world: World) -> None:
+    await tell(world, SAY_REPORT)
+    with pytest.raises(UsageError, match="no turn to go on with"):
+        await go_on(world)
+
+
+async def test_a_second_crash_in_the_same_turn_parks_it_until_a_person_says_go_on(
+    world: World,
+) -> None:
+    kill_when(world, "[[rehearse: hang]]", world.prompts, agent_too=True)
+    # The continuation is about to leave, and the agent never gets it.
+    second = world.start("go_on", ADDRESS, at_commit=SENT)
+    assert second.exit_code == -signal.SIGKILL
+    third, recognised = await go_on(world)
+    assert recognised == ["absent"]
+    assert third.parked is not None
+    assert third.parked.reason == "undecidable"
+    assert len(world.prompts()) == 1
+    fourth, _ = await go_on(world)
+    assert fourth.outcome == "ok"
+    assert len(world.prompts()) == 2
+    world.check_histories()

@@ -1,0 +1,218 @@
+"""Which session a prompt goes to, and that the person is always told when it is a new one."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any
+
+import pytest
+from tests.support.upthread_process import AtCommit
+from tests.support.world import ALLOW, World, eventually
+
+import upthread
+from upthread.core.types import ContextPart
+
+pytestmark = pytest.mark.anyio
+REHEARSAL = upthread.TellOptions(agent="rehearsal")
+SAY = "[[rehearse: say noted]]"
+CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
+
+
+async def tell(
+    world: World, text: str = SAY, *, address: str = "spec-42/planner", can: str = "", **more: Any
+) -> Any:
+    async with world.open(environment={CAPABILITIES: can}) as project:
+        options = upthread.TellOptions(agent=more.pop("agent", "rehearsal"), **more)
+        return await project.tell(address, text, options)
+
+
+async def chain(world: World, address: str = "spec-42/planner") -> Any:
+    async with world.open() as project:
+        return (await project.role(address)).chain
+
+
+def last_prompt(world: World) -> str:
+    return world.prompts()[-1]
+
+
+@pytest.mark.parametrize("can", ["", "opaque_errors", "no_resume", "no_resume,opaque_errors"])
+async def test_a_missing_session_is_told_and_started_fresh_from_a_briefing(
+    world: World, can: str
+) -> None:
+    first = await tell(world, "Remember the colour is blue. " + SAY)
+    for file in world.session_files():
+        file.unlink()
+    second = await tell(world, can=can)
+    assert (second.decision, second.reasons[0]) == ("start_fresh_with_briefing", "missing")
+    assert second.outcome == "ok"
+    assert "# Briefing" in last_prompt(world)
+    assert "Remember the colour is blue." in last_prompt(world)
+    assert '<role name="planner">' in last_prompt(world)
+    old, new = await chain(world)
+    assert old.upstream_session_id == first.upstream_session_id
+    assert old.ended_because == "missing"
+    assert new.upstream_session_id == second.upstream_session_id
+    assert (new.opened_because, new.ended_because) == ("missing", None)
+    assert (await tell(world)).upstream_session_id == second.upstream_session_id
+
+
+async def test_an_opaque_error_of_an_agent_that_cannot_list_is_no_proof_of_a_missing_session(
+    world: World,
+) -> None:
+    await tell(world)
+    for file in world.session_files():
+        file.unlink()
+    second = await tell(world, can="opaque_errors,no_list")
+    assert second.outcome == "unknown"
+    assert len(await chain(world)) == 1
+    assert world.session_files() == []
+
+
+async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_one(
+    world: World,
+) -> None:
+    first = await tell(world)
+    effect = "[[rehearse: write once.txt done]] [[rehearse: if_resumed lose_session]]"
+    async with world.open() as project:
+        project._preparing._permissions.rules["edit"] = "allow"  # type: ignore[index]
+        second = await project.tell("spec-42/planner", effect, REHEARSAL)
+    assert second.outcome == "ok"
+    assert (second.decision, second.reasons[0]) == ("start_fresh_with_briefing", "missing")
+    assert second.upstream_session_id != first.upstream_session_id
+    assert "These actions of the interrupted turn are known:\n- Write once.txt: completed" in (
+        last_prompt(world)
+    )
+    assert [each.ended_because for each in await chain(world)] == ["missing", None]
+    assert len(world.prompts()) == 3
+    world.check_histories()
+
+
+async def test_a_prompt_that_loses_every_session_is_sent_twice_and_no_more(world: World) -> None:
+    result = await tell(world, "[[rehearse: lose_session]]")
+    assert result.outcome == "missing"
+    assert len(world.prompts()) == 2
+    assert len(await chain(world)) == 2
+    assert (await tell(world)).reasons[0] == "missing"
+
+
+async def test_an_agent_that_can_only_load_is_loaded_and_its_replay_is_not_stored_again(
+    world: World,
+) -> None:
+    await tell(world, can="no_resume")
+    before = len(world.messages("spec-42/planner"))
+    second = await tell(world, can="no_resume")
+    assert second.decision == "resume"
+    assert len(world.log("session_load")) == 1
+    assert len(world.messages("spec-42/planner")) == before + 2
+    assert second.reply == "noted"
+
+
+async def test_an_agent_that_can_neither_load_nor_resume_fails_clearly_and_is_never_silently_new(
+    world: World,
+) -> None:
+    await tell(world)
+    second = await tell(world, can="no_resume,no_load")
+    assert second.outcome == "unknown"
+    assert "can neither resume nor load" in second.detail
+    assert len(world.session_files()) == 1
+    assert len(await chain(world)) == 1
+    third = await tell(world, "fresh: " + SAY, can="no_resume,no_load")
+    assert (third.outcome, third.reasons[0]) == ("ok", "asked")
+
+
+async def test_a_role_with_the_policy_fresh_gets_a_new_session_each_time(world: World) -> None:
+    results = [await tell(world, address="spec-42/validator") for _ in range(3)]
+    assert [each.decision for each in results] == ["first", *["start_fresh_with_briefing"] * 2]
+    assert [each.reasons[0] for each in results[1:]] == ["policy", "policy"]
+    assert len({each.upstream_session_id for each in results}) == 3
+    assert [each.ended_because for each in await chain(world, "spec-42/validator")] == [
+        "policy",
+        "policy",
+        None,
+    ]
+
+
+async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_word(
+    world: World,
+) -> None:
+    first = await tell(world)
+    second = await tell(world, "fresh: " + SAY)
+    assert second.reasons[0] == "asked"
+    assert second.upstream_session_id != first.upstream_session_id
+    assert world.messages("spec-42/planner")[2].text == SAY
+    assert "fresh:" not in last_prompt(world)
+
+
+async def test_another_agent_gets_a_session_of_its_own_and_a_briefing(world: World) -> None:
+    command = f'["{sys.executable}", "-I", "-m", "upthread.agents.rehearsal"]'
+    world.configure(f"[agents.understudy]\ncommand = {command}\n")
+    first = await tell(world)
+    second = await tell(world, agent="understudy")
+    assert second.reasons[0] == "other_agent"
+    assert second.upstream_session_id != first.upstream_session_id
+    assert [each.agent for each in await chain(world)] == ["rehearsal", "understudy"]
+    assert "# Briefing" in last_prompt(world)
+
+
+async def test_the_auditor_is_resumed_only_on_the_same_plan(world: World) -> None:
+    specification = world.take_example()
+    options = upthread.RunOptions(agent="rehearsal")
+    async with world.open() as project:
+        view = await project.run("spec-42", specification, options)
+        for question in view.open_questions:
+            view = await project.answer("spec-42", "Hello", question_id=question.question_id)
+        assert (await project.run("spec-42", None, options)).status == "approved"
+        links = (await project.role("spec-42/auditor")).chain
+        assert [each.opened_because for each in links] == ["none_yet", "input_changed"]
+        again = await project.tell("spec-42/auditor", SAY, REHEARSAL)
+    assert again.decision == "resume"
+    assert again.upstream_session_id == links[-1].upstream_session_id
+
+
+async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_is(
+    world: World,
+) -> None:
+    """Its role's instructions are in the first prompt it gets, whichever turn that is."""
+    at = AtCommit(number=5, when="after")
+    victim = world.start("tell", "spec-42/planner", SAY, at_commit=at)
+    assert victim.exit_code == -signal.SIGKILL
+    assert len(world.session_files()) == 1
+    assert world.prompts() == []
+    second = await tell(world)
+    assert len(world.session_files()) == 1
+    assert second.reasons[0] == "interrupted"
+    assert '<role name="planner">' in last_prompt(world)
+    third = await tell(world)
+    assert third.decision == "resume"
+    assert "<role" not in last_prompt(world)
+
+
+async def test_what_was_sent_is_kept_beside_what_was_asked(world: World) -> None:
+    await tell(world)
+    message = world.messages("spec-42/planner")[0]
+    assert message.text == SAY
+    assert any(isinstance(part, ContextPart) for part in message.parts)
+    assert message.sent_text == world.prompts()[0]
+
+
+async def test_a_new_prompt_closes_the_calls_that_a_crash_left_open(world: World) -> None:
+    world.configure(ALLOW)
+    slow = "[[rehearse: execute sleep 30]]"
+    victim = world.start("tell", "spec-42/planner", slow)
+    eventually(lambda: any(p.parts for p in _tools(world)))
+    victim.send(signal.SIGKILL)
+    assert victim.exit_code == -signal.SIGKILL
+    await tell(world)
+    parts = [part for message in world.messages("spec-42/planner") for part in message.parts]
+    (result,) = [part for part in parts if type(part).__name__ == "ToolResultPart"]
+    assert (result.status, result.text) == ("unknown", "interrupted; outcome unknown")  # type: ignore[union-attr]
+    world.check_histories()
+
+
+def _tools(world: World) -> list[Any]:
+    try:
+        messages = world.messages("spec-42/planner")
+    except StopIteration:
+        return []
+    return [m for m in messages if any(type(p).__name__ == "ToolCallPart" for p in m.parts)]

@@ -1,0 +1,112 @@
+"""The long versions: a whole pipeline killed at every commit, storms of crashes and interrupts."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.support.races import check_one_session_each, hold
+from tests.support.upthread_process import AtCommit, race_for_addresses
+from tests.support.world import World, eventually
+
+import upthread
+from upthread.errors import NotFoundError
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.soak,
+    pytest.mark.timeout(3600),
+]
+RUN = upthread.RunOptions(agent="rehearsal")
+RUNS_MAX = 60
+COMMITS_MAX = 100
+
+
+async def answer_and_run_on(world: World) -> Any:
+    """Run again as a person would, answering what is asked, until the run is approved."""
+    async with world.open() as project:
+        for _ in range(RUNS_MAX):
+            view = await project.run("spec-42", None, RUN)
+            for question in view.open_questions:
+                await project.answer("spec-42", "Hello", question_id=question.question_id)
+            if view.ended is not None:
+                return view
+    raise AssertionError("the run does not come to an end")
+
+
+def check_all_was_done_once(world: World) -> None:
+    written = Counter(each["path"] for each in world.log("write"))
+    # The constructor mends nothing it has done; `greet.py` gets two requirements, one write each.
+    assert max(written.values()) <= 2
+    asked = [each["question"] for each in world.log("question")]
+    assert len(asked) <= 2 * 2
+    by_session: dict[str, list[str]] = {}
+    for each in world.log("prompt"):
+        by_session.setdefault(each["session_id"], []).append(each["text"])
+    for prompts in by_session.values():
+        assert len(prompts) == len(set(prompts)), "a prompt was sent twice"
+    world.check_histories()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_the_whole_pipeline_killed_at_any_commit_is_approved(
+    tmp_path: Path, when: str
+) -> None:
+    for number in range(1, COMMITS_MAX):
+        world = World(tmp_path / f"{when}-{number}")
+        specification = world.take_example()
+        victim = world.start("run", "spec-42", specification)
+        assert victim.exit_code == 0
+        async with world.open() as project:
+            for question in (await project.show("spec-42")).open_questions:
+                await project.answer("spec-42", "Hello", question_id=question.question_id)
+        second = world.start("run", "spec-42", None, at_commit=AtCommit(number=number, when=when))
+        was_killed = second.exit_code == -signal.SIGKILL
+        if was_killed and not await has_ended(world):
+            assert (await answer_and_run_on(world)).status == "approved", number
+        check_all_was_done_once(world)
+        world.close()
+        if not was_killed:
+            return
+    raise AssertionError("the run never got to its end")
+
+
+async def has_ended(world: World) -> bool:
+    async with world.open() as project:
+        run = (await project.show("spec-42")).run
+        return run is not None and run.ended is not None
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_storm_of_kills_and_interrupts_still_ends_approved(world: World, seed: int) -> None:
+    chance = random.Random(seed)
+    specification = world.take_example()
+    for attempt in range(12):
+        process = world.start("run", "spec-42", None if attempt else specification)
+        await anyio.sleep(chance.uniform(0.05, 0.8))
+        if process.is_running:
+            process.send(chance.choice([signal.SIGKILL, signal.SIGINT]))
+        assert process.exit_code in {0, 3, 130, 1, -signal.SIGKILL}, process.stderr
+        async with world.open() as project:
+            try:
+                view = await project.show("spec-42")
+            except NotFoundError:
+                continue
+            for question in view.open_questions:
+                await project.answer("spec-42", "Hello", question_id=question.question_id)
+        eventually(lambda: not world.agents(), within_s=10)
+    if not await has_ended(world):
+        assert (await answer_and_run_on(world)).status == "approved"
+    world.check_histories()
+
+
+async def test_sixteen_processes_at_one_address_make_one_session_each_of_1000_rounds(
+    world: World,
+) -> None:
+    hold(world, race_for_addresses, rounds=1000)
+    check_one_session_each(world, conversations=1000)

@@ -1,0 +1,185 @@
+"""What the tests of the command line share: the real program as a child process, in a project."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+TIMEOUT_S = 60.0
+
+AGENT = """\
+#!/bin/sh
+# An agent with an interface of its own: `{name} acp` speaks, anything else opens it.
+case "$1" in
+  acp) exec {python} -I -m upthread.agents.rehearsal ;;
+  --version) echo "{name} 9.9" ;;
+  *) echo "opened $* in $PWD" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a process ended."""
+
+    out: str
+    err: str
+    code: int
+
+    @property
+    def json(self) -> Any:
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+    @property
+    def stream(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Upthread:
+    """`python -m upthread` in a directory, with a home of its own."""
+
+    def __init__(self, directory: Path, home: Path, **environment: str) -> None:
+        self.directory = directory
+        self.home = home
+        self.environment = {
+            "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": str(REPOSITORY / "src"),
+            "UPTHREAD_HOME": str(home / "upthread"),
+            "UPTHREAD_REHEARSAL_HOME": str(home / "sessions"),
+            **environment,
+        }
+
+    def words(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "upthread", *arguments]
+
+    def __call__(self, *arguments: str, stdin: bytes = b"", code: int | None = 0) -> Done:
+        """Run to the end; `code` None takes any exit code."""
+        finished = subprocess.run(
+            self.words(*arguments),
+            cwd=self.directory,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        done = Done(finished.stdout.decode(), finished.stderr.decode(), finished.returncode)
+        assert code is None or done.code == code, done
+        return done
+
+    def beside(self, **environment: str) -> Upthread:
+        """The same project seen from another environment."""
+        return Upthread(self.directory, self.home, **environment)
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.words(*arguments),
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def on_terminal(self, *arguments: str, **environment: str) -> Terminal:
+        return Terminal(self.words(*arguments), self.directory, {**self.environment, **environment})
+
+
+class Terminal:
+    """A child on a pseudo-terminal: what a person sees, and types."""
+
+    def __init__(self, words: list[str], directory: Path, environment: dict[str, str]) -> None:
+        self._ours, theirs = pty.openpty()
+        self.seen = ""
+        self.process = subprocess.Popen(
+            words,
+            cwd=directory,
+            env={"TERM": "xterm-256color", **environment},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def wait_for(self, text: str) -> None:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while text not in self.seen:
+            assert time.monotonic() < deadline_s, self.seen
+            if not self._read():
+                raise AssertionError(f"it ended without {text!r}: {self.seen!r}")
+
+    def type(self, line: str) -> None:
+        os.write(self._ours, f"{line}\n".encode())
+
+    def end(self) -> int:
+        while self._read():
+            pass
+        os.close(self._ours)
+        return self.process.wait(TIMEOUT_S)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], TIMEOUT_S)
+        try:
+            raw = os.read(self._ours, 65536) if ready else b""
+        except OSError:  # the other end is closed
+            return False
+        self.seen += raw.decode("utf-8", "replace")
+        return bool(raw)
+
+
+def _tidy(text: str) -> str:
+    """Name sessions in the order they appear, so that a snapshot can be read."""
+    seen: dict[str, str] = {}
+
+    def name(found: re.Match[str]) -> str:
+        return seen.setdefault(found[0], f"ses_{len(seen) + 1}")
+
+    return re.sub(r"ses_[0-9a-f]{24}", name, text)
+
+
+def _make_upthread(place: Path) -> Upthread:
+    """A project in git, and the home beside it with an agent called opencode on PATH."""
+    project, home = place / "project", place / "home"
+    shutil.copytree(REPOSITORY / "examples" / "greeter", project)
+    (home / "bin").mkdir(parents=True)
+    agent = home / "bin" / "opencode"
+    agent.write_text(AGENT.format(name="opencode", python=sys.executable))
+    agent.chmod(0o755)
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "seed")):
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        subprocess.run(["git", *identity, *words], cwd=project, check=True, capture_output=True)
+    return Upthread(project, home)
+
+
+@pytest.fixture(scope="session")
+def tidy() -> Callable[[str], str]:
+    return _tidy
+
+
+@pytest.fixture(scope="session")
+def make_upthread() -> Callable[[Path], Upthread]:
+    return _make_upthread
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Upthread:
+    """One project for all tests of a module; each uses a workstream of its own."""
+    return _make_upthread(tmp_path_factory.mktemp("shared"))

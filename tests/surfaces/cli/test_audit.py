@@ -1,0 +1,109 @@
+"""`audit`: everything is in it, and nobody but us writes its headings."""
+
+from __future__ import annotations
+
+import re
+
+import apsw
+import pytest
+
+FORGED = "```\n````\n# Forged heading\n## `spec/planner` (`Kael-planner`)\n| a | b |\n"
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory, make_upthread):
+    """A workstream that holds a bit of everything."""
+    up = make_upthread(tmp_path_factory.mktemp("audit"))
+    tell = ("tell", "w/planner")
+    up(*tell, f"{FORGED}[[rehearse: say {FORGED}]]", "--agent", "rehearsal")
+    up(*tell, "[[rehearse: child explorer look around]] [[rehearse: unstamped whose am I]]")
+    up(*tell, "[[rehearse: read README.md]] [[rehearse: execute true]]", code=4)
+    up(*tell, "[[rehearse: if_resumed lose_session]] [[rehearse: say here]]")
+    up(*tell, "[[rehearse: say again]]")
+    up.environment["UPTHREAD_CALLERS"] = up("show", "w/planner", "--json").json["conversation_id"]
+    refused = up(*tell, "from inside", code=5)
+    assert "REFUSED: own_or_ancestor" in refused.err
+    del up.environment["UPTHREAD_CALLERS"]
+    up("run", "w", "--spec", "spec.md", "--agent", "rehearsal", code=4)
+    return up
+
+
+def outside_fences(markdown: str) -> list[str]:
+    """The lines of a document that are not inside a fenced block, as CommonMark reads fences."""
+    lines: list[str] = []
+    fence = ""
+    for line in markdown.splitlines():
+        mark = re.match(r" {0,3}(`{3,})(.*)$", line)
+        if fence:
+            if mark and len(mark[1]) >= len(fence) and not mark[2].strip():
+                fence = ""
+        elif mark and "`" not in mark[2]:
+            fence = mark[1]
+        else:
+            lines.append(line)
+    assert not fence, "a fence is left open"
+    return lines
+
+
+def test_agents_cannot_forge_headings_or_tables(record):
+    markdown = record("audit", "w").out
+    lines = outside_fences(markdown)
+    headings = [line for line in lines if line.startswith("#")]
+
+    assert FORGED in markdown
+    assert not any("Forged" in line for line in lines)
+    assert "| a | b |" not in lines
+    shape = re.compile(
+        r"# Audit of `w`|## Run \d+: [a-z ]+|## (Child `[a-z]+`|`w/[a-z]+`) \(`\w+-[a-z]+`\)"
+        r"|### Turn \d+: [a-z ]+, [a-z ]+"
+    )
+    assert [line for line in headings if not shape.fullmatch(line)] == []
+
+
+def test_audit_leaves_nothing_out(record):
+    audit = record("audit", "w", "--format", "json").json
+    markdown = record("audit", "w").out
+    planner = audit["conversations"][0]
+    turns = planner["turns"]
+
+    assert [turn["outcome"] for turn in turns] == ["ok", "ok", "unknown", "ok", "ok"]
+    assert [turn["number"] for turn in turns] == [1, 2, 3, 4, 5]
+    assert turns[3]["decision"] == "start_fresh_with_briefing"
+    assert [link["ended_because"] for link in planner["chain"]] == ["missing", None]
+    assert [each["reason"] for each in turns[1]["quarantined"]] == ["no session id"]
+    assert turns[2]["permissions"][0]["answered_by"] == "nobody"
+    assert [refusal["reasons"][0] for refusal in planner["refusals"]] == ["own_or_ancestor"]
+    child = audit["conversations"][1]
+    assert child["parent_conversation_id"] == planner["conversation_id"]
+    assert "look around" in child["child_messages"][0]["parts"][0]["text"]
+    assert [event["kind"] for event in audit["runs"][0]["events"]] == [
+        "run_started",
+        "step_started",
+        "step_ended",
+        "questions_asked",
+    ]
+    for words in (
+        "Quarantined, `no session id`",
+        "A child of `con_",
+        "answered by `nobody`",
+        "the call comes from inside this very conversation",
+        "every message verifies against its hash chain",
+        "`clarifier` asked a human: `opening`",
+    ):
+        assert words in markdown
+
+
+def test_changed_record_is_named_as_broken(record):
+    database = apsw.Connection(str(record.home / "upthread" / "upthread.db"))
+    changed = "UPDATE part SET content = ? WHERE kind = 'text' AND message_seq = 1"
+    with database:
+        database.execute(changed, (b"something else",))
+    database.close()
+    audit = record("audit", "w", "--json").json
+
+    assert audit["integrity"]["is_intact"] is False
+    assert audit["integrity"]["faults"][0] == {
+        "conversation_id": audit["conversations"][0]["conversation_id"],
+        "message_seq": 1,
+    }
+    assert "integrity: **BROKEN**" in record("audit", "w").out

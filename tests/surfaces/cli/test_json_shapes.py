@@ -1,0 +1,153 @@
+"""What `--json` says is what docs/json.md shows: these keys, of these types, and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
+SECTION = re.compile(r"^### (?P<name>.+?)\n(?P<body>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> dict[str, tuple[object, frozenset[str]]]:
+    """Each shape's example, and the keys that may be null."""
+    found: dict[str, tuple[object, frozenset[str]]] = {}
+    for section in SECTION.finditer(DOCUMENT.read_text(encoding="utf-8")):
+        block = re.search(r"```json\n(.*?)```", section["body"], re.DOTALL)
+        if block:
+            nullable = re.search(r"^May be null: (.*)$", section["body"], re.MULTILINE)
+            keys = frozenset(re.findall(r"`(\w+)`", nullable[1])) if nullable else frozenset()
+            found[section["name"]] = (json.loads(block[1]), keys)
+    return found
+
+
+EXAMPLES = examples()
+
+
+def faults(live: object, example: object, nullable: frozenset[str], key: str = "") -> Iterator[str]:
+    """Yield each place where a live value is not shaped like the example. `{}` fits anything."""
+    if example == {} or (live is None and (key in nullable or example is None)):
+        return
+    if example is None and key in nullable:
+        return
+    if type(live) is not type(example):
+        yield f"{key}: {live!r} where the example has {example!r}"
+    elif isinstance(live, dict) and isinstance(example, dict):
+        yield from _faults_of_an_object(live, example, nullable, key)
+    elif isinstance(live, list) and isinstance(example, list):
+        for element in live:
+            if not any(not list(faults(element, each, nullable, key)) for each in example):
+                yield f"{key}[]: no example is like {json.dumps(element)[:300]}"
+
+
+def _faults_of_an_object(live, example, nullable, key):
+    if live.keys() != example.keys():
+        yield f"{key}: the keys differ by {sorted(live.keys() ^ example.keys())}"
+        return
+    for name, value in live.items():
+        yield from faults(value, example[name], nullable, name)
+
+
+def fits(live: object, name: str) -> None:
+    example, nullable = EXAMPLES[name]
+    assert list(faults(live, example, nullable)) == [], name
+
+
+def name_of(line: dict[str, object], verb: str) -> str:
+    """The section a line of a stream belongs to."""
+    if line["type"] == "part":
+        return f"part {line['kind']}"
+    if line["type"] == "result":
+        return "result of a failure" if "error" in line else f"result of {verb}"
+    return str(line["type"])
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory, make_upthread):
+    """Every verb, called until every shape was seen: (name of the shape, live object)."""
+    up = make_upthread(tmp_path_factory.mktemp("json"))
+    seen: list[tuple[str, object]] = []
+
+    def stream(verb: str, *arguments: str) -> None:
+        lines = up(verb, *arguments, "--json", code=None).stream
+        seen.extend((name_of(line, verb), line) for line in lines)
+
+    def one(name: str, *arguments: str) -> None:
+        seen.append((name, up(*arguments, "--json", code=None).json))
+
+    everything = (
+        "[[rehearse: think hm]] [[rehearse: read README.md]] [[rehearse: child explorer look]] "
+        "[[rehearse: plan a|b]] [[rehearse: usage 1 2]] [[rehearse: unknown]] "
+        "[[rehearse: unstamped x]] [[rehearse: say hi]]"
+    )
+    one("agents", "agents")
+    one("ls", "ls")
+    stream("tell", "w/planner", everything, "--agent", "opencode")
+    stream("tell", "w/planner", "[[rehearse: write a.txt a]]")
+    one("show of a workstream", "show", "w")
+    one("show of an address", "show", "w/planner")
+    stream("tell", "w/planner", "--continue")
+    stream("tell", "w/planner", "[[rehearse: rate_limit 9]]")
+    stream("tell", "w/nurse", "hi")
+    one("open", "open", "w/planner")
+    one("id", "id", "w/planner")
+    one("why", "why", "w/planner")
+    one("reset", "reset", "w/planner", "--dry-run")
+    one("reset", "reset", "w/planner", "--yes")
+    one("error", "show", "nowhere")
+    (up.directory / "upthread.toml").write_text('agent = "rehearsal"\n')
+    stream("run", "p", "--spec", "spec.md")
+    one("show of a workstream", "show", "p")
+    one("answer", "answer", "p", "opening", "Hi")
+    one("answer", "answer", "p", "stranger", "friend")
+    stream("run", "p")
+    up.environment["UPTHREAD_HOME"] = str(up.home / "elsewhere")
+    session = up("tell", "x/planner", "[[rehearse: say hi]]", "--json").stream[-1]
+    up.environment["UPTHREAD_HOME"] = str(up.home / "upthread")
+    one("adopt", "adopt", "w/planner", session["upstream_session_id"])
+    (up.directory / "upthread.toml").write_text(
+        '[permissions]\nedit = "allow"\nexecute = "allow"\n'
+    )
+    stream("run", "p")
+    one("ls", "ls")
+    one("show of a workstream", "show", "p")
+    one("show of an address", "show", "p/validator")
+    one("why", "why", "p/validator")
+    one("audit", "audit", "p")
+    one("audit", "audit", "w")
+    return seen
+
+
+def test_every_live_object_has_the_documented_shape(live):
+    for name, value in live:
+        fits(value, name)
+
+
+def test_every_documented_shape_was_seen_alive(live):
+    never_said = {"part title"}  # the rehearsal gives its sessions no titles
+    assert EXAMPLES.keys() - never_said == {name for name, _ in live}
+
+
+def test_comparison_finds_what_it_is_for():
+    """A shape test that cannot fail would be none."""
+    example, nullable = EXAMPLES["id"]
+    assert isinstance(example, dict)
+    assert list(faults({**example, "more": 1}, example, nullable))
+    assert list(faults({**example, "agent": None}, example, nullable))
+    assert list(faults({**example, "agent": 1}, example, nullable))
+    assert list(faults([{"a": "x"}], [{"b": "x"}], nullable))
+    assert list(faults({**example, "agent": "x"}, example, nullable)) == []
+
+
+def test_stream_begins_with_the_decision_and_ends_with_the_result(live):
+    names = [name for name, _ in live]
+    for verb in ("tell", "run"):
+        assert f"result of {verb}" in names
+    kinds = [value["type"] for name, value in live if isinstance(value, dict) and "type" in value]
+    assert kinds[0] == "turn_started"
+    ends = [index for index, kind in enumerate(kinds) if kind == "turn_ended"]
+    assert {kinds[index + 1] for index in ends} <= {"result", "turn_started", "waiting"}

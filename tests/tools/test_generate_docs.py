@@ -1,0 +1,58 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the documents and of the tool, which finds them beside itself."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "generate_docs.py", tmp_path / "tools")
+    return tmp_path
+
+
+def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(checkout / "tools" / "generate_docs.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_documents_say_what_the_tables_say():
+    done = run(ROOT, "--check")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_stale_document_is_named_and_left_alone_by_a_check_and_written_without_one(
+    checkout: Path,
+):
+    document = checkout / "docs" / "decisions.md"
+    right = document.read_text(encoding="utf-8")
+    stale = right.replace("| 1 | `own_or_ancestor`", "| 1 | `something_else`")
+    assert stale != right
+    document.write_text(stale, encoding="utf-8")
+    done = run(checkout, "--check")
+    assert done.returncode == 1
+    assert "docs/decisions.md is stale: make docs" in done.stdout
+    assert document.read_text(encoding="utf-8") == stale
+    assert run(checkout).returncode == 0
+    assert document.read_text(encoding="utf-8") == right
+    assert run(checkout, "--check").returncode == 0
+
+
+def test_what_is_written_by_hand_is_left_alone(checkout: Path):
+    document = checkout / "docs" / "state-machines.md"
+    changed = document.read_text(encoding="utf-8").replace("# State machines", "# Machines")
+    document.write_text(changed, encoding="utf-8")
+    assert run(checkout, "--check").returncode == 0
+
+
+def test_every_state_and_transition_is_in_the_diagram():
+    text = (ROOT / "docs" / "state-machines.md").read_text(encoding="utf-8")
+    assert text.count("```mermaid") == 1
+    assert "sent --> uncertain: RecoveryStarted" in text
+    assert "ended --> [*]" in text

@@ -1,0 +1,288 @@
+"""Write the parts of the docs that follow from tables in the core; `--check` fails when stale.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. What is around it is
+written by hand and left alone.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from upthread.core import pipeline as pipelines
+from upthread.core import turn as turns
+from upthread.core.events import (
+    Question,
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEnded,
+    RunEvent,
+    RunParked,
+    RunResumed,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+)
+from upthread.core.handshake import DECISIONS, RULES
+from upthread.core.pipeline import (
+    AskHuman,
+    ContinueStep,
+    Finish,
+    Park,
+    Pipeline,
+    PipelineCommand,
+    RunStep,
+    Step,
+    Wait,
+)
+from upthread.core.reports import Report, ReportedQuestion, Verdict
+from upthread.core.types import Outcome
+
+DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
+_PART: Final = re.compile(
+    r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
+)
+
+
+# --- the handshake -----------------------------------------------------------------------------
+
+
+def decisions_table() -> str:
+    """Return the decisions with the session each uses, the context it gives, and its reasons."""
+    rows = [
+        (f"`{name}`", session, context, _reasons_for(name))
+        for name, (session, context) in DECISIONS.items()
+    ]
+    return table(("decision", "upstream session", "context given", "reasons"), rows)
+
+
+def _reasons_for(decision: str) -> str:
+    reasons = [f"`{rule.reason}`" for rule in RULES if rule.decision == decision]
+    return ", ".join(reasons) or "none leads to it yet"
+
+
+def rules_table() -> str:
+    """Return the handshake's rules in order of priority."""
+    rows = [
+        (str(number), f"`{rule.reason}`", rule.says, f"`{rule.decision}`", rule.hint)
+        for number, rule in enumerate(RULES, start=1)
+    ]
+    return table(("", "reason", "in words", "decision", "cure"), rows)
+
+
+# --- a turn ------------------------------------------------------------------------------------
+
+
+def turn_diagram() -> str:
+    """Return the turn's transitions as a mermaid state diagram."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {turns.TurnState.NEW.value}"]
+    for state, row in turns.TRANSITIONS.items():
+        lines += [
+            f"    {state.value} --> {following.value}: {event.__name__}"
+            for event, following in row.items()
+        ]
+        if not row:
+            lines.append(f"    {state.value} --> [*]")
+    return "\n".join([*lines, "```"])
+
+
+def turn_commands() -> str:
+    """Return what is done next in each state of a turn."""
+    rows = [
+        (state.value, "nothing" if command.value == "nothing" else f"`{command.value}`")
+        for state, command in turns.NEXT_COMMAND.items()
+    ]
+    return table(("state", "next"), rows)
+
+
+# --- a run -------------------------------------------------------------------------------------
+
+PIPELINE: Final = Pipeline(
+    steps=(
+        Step(role="planner", task="Plan."),
+        Step(role="auditor", task="Audit.", on_rejected="planner", rejections_max=1),
+    )
+)
+DONE: Final = Report(status="done")
+ASKING: Final = Report(status="needs_input", questions=(ReportedQuestion(id="q1", text="Which?"),))
+BLOCKED: Final = Report(status="blocked")
+APPROVED: Final = Report(status="done", verdict=Verdict(result="approved"))
+REJECTED: Final = Report(status="done", verdict=Verdict(result="rejected"))
+
+_BEGUN: Final = StepStarted(role="planner", turn_id="trn")
+_RESUMED: Final = RunResumed()
+
+
+def _ended(role: str, report: Report | None, outcome: Outcome = Outcome.OK) -> StepEnded:
+    data = msgspec.to_builtins(report) if report else None
+    return StepEnded(role=role, turn_id="trn", outcome=outcome, report=data)
+
+
+def _step(role: str, report: Report | None, *, again: bool = False) -> tuple[RunEvent, ...]:
+    return (StepStarted(role=role, turn_id="trn", asked_again=again), _ended(role, report))
+
+
+def situations() -> Iterator[tuple[str, tuple[RunEvent, ...]]]:
+    """Yield situations of a run in words, with events that lead to them."""
+    started: tuple[RunEvent, ...] = (
+        RunStarted(specification="", pipeline=pipelines.as_data(PIPELINE)),
+    )
+    planned = (*started, *_step("planner", DONE))
+    asking = (*started, *_step("planner", ASKING))
+    asked = (*asking, QuestionsAsked(role="planner", questions=_questions(asking)))
+    answered = (*asked, QuestionAnswered(question_id="q1", text="That."))
+    rejected = (*planned, *_step("auditor", REJECTED))
+    failed = (*started, _BEGUN, _ended("planner", None, Outcome.RATE_LIMITED))
+    yield "nothing was done yet", started
+    yield "a step was begun and its end is not known", (*started, _BEGUN)
+    yield "a step handed its report back", planned
+    yield "a role asks something new", asking
+    yield "a question is open", asked
+    yield "every question is answered", answered
+    yield "a role asks only what was answered", (*answered, *_step("planner", ASKING))
+    yield (
+        "… and once more",
+        (*answered, *_step("planner", ASKING), *_step("planner", ASKING)),
+    )
+    yield (
+        "a step ended without a report, or a judge without a verdict",
+        (
+            *started,
+            *_step("planner", None),
+        ),
+    )
+    yield (
+        "… and without one again",
+        (
+            *started,
+            *_step("planner", None),
+            *_step("planner", None, again=True),
+        ),
+    )
+    yield "a role is blocked", (*started, *_step("planner", BLOCKED))
+    yield "a step failed, for instance on a rate limit", failed
+    yield (
+        "… and a person set the run going again",
+        (
+            *failed,
+            RunParked(reason="rate_limited"),
+            _RESUMED,
+        ),
+    )
+    yield (
+        "a turn parked the run, and a person set it going again",
+        (
+            *started,
+            _BEGUN,
+            RunParked(reason="undecidable"),
+            _RESUMED,
+        ),
+    )
+    yield "the run is parked", (*failed, RunParked(reason="rate_limited"))
+    yield "a judge rejects", rejected
+    yield (
+        "a judge rejects more often than allowed",
+        (
+            *rejected,
+            *_step("planner", DONE),
+            *_step("auditor", REJECTED),
+        ),
+    )
+    approved = (*planned, *_step("auditor", APPROVED))
+    yield "the last step approves", approved
+    yield (
+        f"{pipelines.STEPS_MAX} steps were taken, and another would follow",
+        (
+            *started,
+            *(_step("planner", None)[:1] * pipelines.STEPS_MAX),
+            _ended("planner", DONE),
+        ),
+    )
+    yield "the run has ended", (*approved, RunEnded(status="approved"))
+
+
+def _questions(events: Sequence[RunEvent]) -> tuple[Question, ...]:
+    command = pipelines.next_command(pipelines.fold(events))
+    assert isinstance(command, AskHuman)
+    return command.questions
+
+
+def run_commands() -> str:
+    """Return what a run does next in each situation, as the pipeline itself says."""
+    rows = [
+        (situation, in_words(pipelines.next_command(pipelines.fold(events))))
+        for situation, events in situations()
+    ]
+    return table(("when", "next"), rows)
+
+
+def in_words(command: PipelineCommand) -> str:
+    """Return a command as a person would say it."""
+    words: str
+    match command:
+        case RunStep(asked_again=True):
+            words = f"ask the {command.step.role} for its report, once"
+        case RunStep():
+            words = f"run the {command.step.role}"
+        case ContinueStep():
+            words = f"go on with the {command.role}'s turn"
+        case AskHuman():
+            words = "ask a person"
+        case Park():
+            words = f"park: `{command.reason}`"
+        case Finish():
+            words = f"finish: `{command.status}`"
+        case Wait():
+            words = f"wait: `{command.status}`"
+    return words
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "decisions": decisions_table,
+    "rules": rules_table,
+    "turn-diagram": turn_diagram,
+    "turn-commands": turn_commands,
+    "run-commands": run_commands,
+}
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell or " " for cell in line) + " |" for line in lines)
+
+
+def generated(text: str) -> str:
+    """Return a document with its generated parts as they should be; KeyError: unknown part."""
+    return _PART.sub(
+        lambda found: f"{found['begin']}{PARTS[found['name']]()}\n{found['end']}", text
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Return 1 with `--check` when a document is stale; without it, write what is."""
+    is_check = "--check" in arguments
+    stale = 0
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        wanted = generated(text)
+        if wanted == text:
+            continue
+        stale += 1
+        if is_check:
+            print(f"{path.relative_to(DOCS.parent)} is stale: make docs")
+        else:
+            path.write_text(wanted, encoding="utf-8")
+            print(f"wrote {path.relative_to(DOCS.parent)}")
+    return 1 if is_check and stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
