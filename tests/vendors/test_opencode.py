@@ -27,11 +27,11 @@ from upthread.errors import StoreError
 from upthread.vendors.opencode import find_databases, read_sessions
 
 
-def fingerprint(directory: Path) -> dict[str, tuple[str, int]]:
-    """Every file beside each other, with its content and the moment it was changed."""
+def fingerprint(directory: Path, names: str = "*") -> dict[str, tuple[str, int]]:
+    """The files of a directory, each with its content and the moment it was changed."""
     return {
         each.name: (hashlib.sha256(each.read_bytes()).hexdigest(), each.stat().st_mtime_ns)
-        for each in directory.iterdir()
+        for each in directory.glob(names)
     }
 
 
