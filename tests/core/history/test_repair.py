@@ -38,7 +38,7 @@ from upthread.testing.rehearsal_model.history_rules import (
     apply_rules,
 )
 
-SEEDS_IN_CI = 4_000
+SEEDS_IN_CI = 2_500
 SEEDS_IN_SOAK = int(os.environ.get("UPTHREAD_SOAK_HISTORIES", "1000000"))
 
 
