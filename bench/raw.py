@@ -31,6 +31,7 @@ CREATE INDEX message_by_stream ON message (stream, id);
 
 _APPEND = "INSERT INTO message (stream, body) VALUES (?, ?)"
 _NEWEST = "SELECT body FROM message WHERE stream = ? ORDER BY id DESC LIMIT ?"
+_BACKWARDS = "SELECT body FROM message WHERE stream = ? ORDER BY id DESC"
 _ALL = "SELECT body FROM message WHERE stream = ? ORDER BY id"
 _RESOLVE = "SELECT upstream FROM address WHERE workstream = ? AND role = ?"
 
@@ -53,8 +54,8 @@ class Body(msgspec.Struct, omit_defaults=True):
     tool_call_id: str | None = None
 
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Body).decode
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Body).decode
 
 
 class RawStore:
@@ -75,13 +76,13 @@ class RawStore:
         execute = self.connection.execute
         execute("PRAGMA synchronous=NORMAL")
         for message in messages[:-1]:
-            execute(_APPEND, (stream, _encode(message)))
+            execute(_APPEND, (stream, encode(message)))
         execute("PRAGMA synchronous=FULL")
-        execute(_APPEND, (stream, _encode(messages[-1])))
+        execute(_APPEND, (stream, encode(messages[-1])))
 
     def append_turn_at_once(self, stream: int, messages: Sequence[Body]) -> None:
         """Write a turn in one synced commit; a crash before it loses the turn."""
-        rows = [(stream, _encode(message)) for message in messages]
+        rows = [(stream, encode(message)) for message in messages]
         execute = self.connection.execute
         execute("PRAGMA synchronous=FULL")
         execute("BEGIN IMMEDIATE")
@@ -91,7 +92,7 @@ class RawStore:
     def append_history(self, stream: int, messages: Iterable[Body]) -> None:
         """Write many messages at once, not measured."""
         with self.connection:
-            self.connection.executemany(_APPEND, ((stream, _encode(each)) for each in messages))
+            self.connection.executemany(_APPEND, ((stream, encode(each)) for each in messages))
 
     def resolve(self, workstream: str, role: str) -> str | None:
         """Return the upstream id behind an address."""
@@ -101,22 +102,36 @@ class RawStore:
     def newest(self, stream: int, count: int) -> list[Body]:
         """Return the newest messages of one stream, oldest first: one range scan."""
         rows = self.connection.execute(_NEWEST, (stream, count)).fetchall()
-        return [_decode(body) for (body,) in reversed(rows)]
+        return [decode(body) for (body,) in reversed(rows)]
 
     def newest_over_chain(self, streams: Sequence[int], count: int) -> list[Body]:
         """Return the newest messages of a chain of streams, walked from its newest."""
         found: list[Body] = []
         for stream in reversed(streams):
             rows = self.connection.execute(_NEWEST, (stream, count - len(found))).fetchall()
-            found += [_decode(body) for (body,) in rows]
+            found += [decode(body) for (body,) in rows]
             if len(found) >= count:
                 break
         found.reverse()
         return found
 
+    def newest_said(self, streams: Sequence[int], count: int) -> list[Body]:
+        """Return the newest messages of a chain of streams that no tool said."""
+        found: list[Body] = []
+        for stream in reversed(streams):
+            rows = self.connection.execute(_BACKWARDS, (stream,))
+            for (body,) in rows:
+                message = decode(body)
+                if message.role != "tool":
+                    found.append(message)
+                    if len(found) >= count:
+                        rows.close()
+                        return found[::-1]
+        return found[::-1]
+
     def reload(self, stream: int) -> list[Body]:
         """Return all messages of one stream."""
-        return [_decode(body) for (body,) in self.connection.execute(_ALL, (stream,))]
+        return [decode(body) for (body,) in self.connection.execute(_ALL, (stream,))]
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,17 +1,26 @@
-"""W3: the newest 20 messages over a chain of 16 upstream sessions of three messages each.
+"""W3: the newest 20 messages over a chain of 16 upstream sessions.
 
-Ours: `SqliteStore.messages(newest=20)`: messages are keyed on the conversation, so the chain drops
-out. Raw scan: the same 20 from one stream by one range scan. Raw walk: a stream for each session,
-walked from the newest until there are 20. Decoding is measured on all sides.
+First of 48 messages, three a session, tools included. Ours: `SqliteStore.messages(newest=20)`:
+messages are keyed on the conversation, so the chain drops out. Raw scan: the same 20 from one
+stream by one range scan. Raw walk: a stream for each session, walked from the newest until there
+are 20. Decoding is measured on all sides.
+
+Then prior context, 20 messages that were said, of 100,000: a first session of nearly all of them,
+and fifteen of three messages after it. Ours: `SqliteStore.prior_messages`. Raw reads the same 20 of
+the same rows, and looks into each for who is speaking. A last row, without a limit, is against a
+table made for this one question: the speaker in a column, which the scan tests before it decodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
+import apsw
 import raw
-from measure import Row, compared, interleaved
+from measure import Row, Timing, compared, interleaved
 from raw import RawStore
 from scratch import scratch
 
@@ -19,23 +28,111 @@ from upthread.core.commands import EndLink, OpenLink, OpenTurn, RecordParts, Wri
 from upthread.core.recorder import Recorder
 from upthread.core.types import Speaker, TextPart
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import Place, link_of, open_place, prepare_turn
+from upthread.testing.default_turn import Place, link_of, open_place, prepare_turn, record_turn
 
 SESSIONS = 16
 MESSAGES = 3
 NEWEST = 20
 LOOKS = 20
+HISTORY = 100_000
+QUICK_HISTORY = 6_000
 SCAN_LIMIT = 1.3
 WALK_LIMIT = 1.0
 
 
 def measure(*, is_quick: bool) -> list[Row]:
-    """Return ours against the scan and against the walk."""
+    """Return ours against the scan and against the walk, of a short history and of a long one."""
+    return [*_short(is_quick=is_quick), *_long(is_quick=is_quick)]
+
+
+def _long(*, is_quick: bool) -> list[Row]:
+    history = QUICK_HISTORY if is_quick else HISTORY
+    turns = history // 6
+    tail = [raw.bodies(number)[:MESSAGES] for number in range(1, SESSIONS)]
+    with scratch() as directory:
+        ours = SqliteStore(directory / "ours.db")
+        place = open_place(ours, "spec-42")
+        for number in range(turns):
+            record_turn(ours, place, prepare_turn(place, number))
+        for session in range(2, SESSIONS + 1):
+            ours.commit(tuple(_session(place, session, turns + session)))
+        scanned, walked = RawStore(directory / "scan.db"), RawStore(directory / "walk.db")
+        made = _Said(directory / "made.db")
+        for first in range(0, turns, 1000):
+            bodies = list(chain.from_iterable(map(raw.bodies, range(first, first + 1000))))
+            scanned.append_history(1, bodies)
+            walked.append_history(1, bodies)
+            made.append_history(bodies)
+        for stream, bodies in enumerate(tail, 2):
+            scanned.append_history(1, bodies)
+            walked.append_history(stream, bodies)
+            made.append_history(bodies)
+        streams = range(1, SESSIONS + 1)
+        conversation_id = place.conversation.conversation_id
+        readable = [link.upstream_session_id for link in ours.links(conversation_id)]
+        assert len(readable) == SESSIONS
+        found = ours.prior_messages(conversation_id, upstream_session_ids=readable, newest=NEWEST)
+        assert len(found) == len(made.newest(NEWEST)) == NEWEST
+        assert scanned.newest_said([1], NEWEST) == walked.newest_said(streams, NEWEST)
+        assert made.newest(NEWEST) == scanned.newest_said([1], NEWEST)
+        sides = {
+            "scan": lambda: scanned.newest_said([1], NEWEST),
+            "ours": lambda: ours.prior_messages(
+                conversation_id, upstream_session_ids=readable, newest=NEWEST
+            ),
+            "walk": lambda: walked.newest_said(streams, NEWEST),
+            "made": lambda: made.newest(NEWEST),
+        }
+        timings = interleaved(
+            {name: lambda _, do=do: [do() for _ in range(LOOKS)] for name, do in sides.items()},
+            repetitions=100 if is_quick else 400,
+            budget_s=10,
+            operations=LOOKS,
+        )
+    return _rows(f"prior context of {NEWEST} over {SESSIONS} sessions, {history:,}", timings)
+
+
+def _rows(what: str, timings: dict[str, Timing]) -> list[Row]:
+    ours = timings["ours"]
+    return [
+        compared("W3", f"{what}, against the scan", timings["scan"], ours, SCAN_LIMIT),
+        compared("W3", f"{what}, against the walk", timings["walk"], ours, WALK_LIMIT),
+        compared("W3", f"{what}, a column for the speaker", timings["made"], ours, None),
+    ]
+
+
+class _Said:
+    """A table made for one question."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection: Any = apsw.Connection(str(path))
+        self.connection.execute(
+            "PRAGMA journal_mode=WAL; PRAGMA cache_size=-8192;"
+            "CREATE TABLE message (id INTEGER PRIMARY KEY, stream INTEGER, role TEXT, body BLOB);"
+            "CREATE INDEX message_by_stream ON message (stream, id)"
+        ).fetchall()
+
+    def append_history(self, bodies: list[raw.Body]) -> None:
+        with self.connection:
+            self.connection.executemany(
+                "INSERT INTO message (stream, role, body) VALUES (1, ?, ?)",
+                [(each.role, raw.encode(each)) for each in bodies],
+            )
+
+    def newest(self, count: int) -> list[raw.Body]:
+        rows = self.connection.execute(
+            "SELECT body FROM message WHERE stream = 1 AND role <> 'tool' ORDER BY id DESC LIMIT ?",
+            (count,),
+        ).fetchall()
+        return [raw.decode(body) for (body,) in reversed(rows)]
+
+
+def _short(*, is_quick: bool) -> list[Row]:
     with scratch() as directory:
         ours = SqliteStore(directory / "ours.db")
         place = open_place(ours, "spec-42")
         for session in range(1, SESSIONS + 1):
-            ours.commit(tuple(_session(place, session)))
+            ours.commit(tuple(_session(place, session, session)))
         scanned, walked = RawStore(directory / "scan.db"), RawStore(directory / "walk.db")
         sessions = [raw.bodies(number)[:MESSAGES] for number in range(1, SESSIONS + 1)]
         scanned.append_history(1, chain.from_iterable(sessions))
@@ -65,7 +162,7 @@ def measure(*, is_quick: bool) -> list[Row]:
     ]
 
 
-def _session(place: Place, session: int) -> Iterator[Write]:
+def _session(place: Place, session: int, number: int) -> Iterator[Write]:
     """Three messages in an upstream session of their own: user, call, result."""
     conversation = place.conversation
     place.link = link_of(conversation, session)
@@ -77,7 +174,7 @@ def _session(place: Place, session: int) -> Iterator[Write]:
             ended_at_ms=place.link.opened_at_ms,
         )
         yield OpenLink(link=place.link)
-    turn = prepare_turn(place, session)
+    turn = prepare_turn(place, number)
     yield OpenTurn(
         turn_id=turn.turn_id,
         conversation_id=conversation.conversation_id,

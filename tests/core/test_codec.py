@@ -241,3 +241,10 @@ def test_a_field_that_an_earlier_version_did_not_write_has_its_default():
     assert codec.decode_run_event(
         "run_started", b'{"specification":"s","pipeline":[]}'
     ) == RunStarted(specification="s", pipeline=[])
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | TEXT, max_size=8).map(tuple))
+def test_plain_values_have_one_form_whichever_way_they_are_written(
+    values: tuple[str | int | None, ...],
+):
+    assert codec.encode_plain_json(values) == codec.encode_json(values)

@@ -109,13 +109,29 @@ async def test_a_reply_that_was_complete_is_adopted_and_nothing_is_sent(world: W
 async def test_a_prompt_like_an_earlier_one_is_never_answered_with_the_earlier_reply(
     world: World,
 ) -> None:
-    """The turn between them never left, so the count of prompts has to reach past it."""
     first = await tell(world, SAY_REPORT)
     assert first.outcome == "ok"
     intent = AtCommit(event="TurnIntended", when="after")
     assert world.start("tell", ADDRESS, "lost", at_commit=intent).exit_code == -signal.SIGKILL
     assert world.start("tell", ADDRESS, SAY_REPORT, at_commit=SENT).exit_code == -signal.SIGKILL
     assert len(world.prompts()) == 1
+    result, recognised = await go_on(world)
+    # The session ends in the very words that may have been sent: told apart by nobody.
+    assert recognised == ["undecidable"]
+    assert result.parked is not None
+    assert (result.reply, len(world.prompts())) == ("", 1)
+    again, _ = await go_on(world)
+    assert (again.outcome, len(world.prompts())) == ("ok", 2)
+
+
+async def test_a_prompt_like_none_before_it_is_absent_after_a_turn_that_never_left(
+    world: World,
+) -> None:
+    """The turn between them never left, so the count of prompts has to reach past it."""
+    await tell(world, SAY_REPORT)
+    intent = AtCommit(event="TurnIntended", when="after")
+    assert world.start("tell", ADDRESS, "lost", at_commit=intent).exit_code == -signal.SIGKILL
+    assert world.start("tell", ADDRESS, "mine", at_commit=SENT).exit_code == -signal.SIGKILL
     result, recognised = await go_on(world)
     assert (recognised, result.outcome) == (["absent"], "ok")
     assert len(world.prompts()) == 2

@@ -20,6 +20,7 @@ from upthread.core.commands import (
     OpenTurn,
     OpenWorkstream,
     RecordDecision,
+    RecordOnce,
     RecordParts,
     RecordProject,
     RecordQuarantine,
@@ -55,6 +56,7 @@ TURNS = ["trn_0", "trn_1"]
 RUNS = ["run_0", "run_1"]
 SESSIONS = ["ses_a", "ses_b", "\ud83d\ude00"]
 LEASES = ["one", "two"]
+ACTIONS = ["deploy", "\ud800"]
 TEXTS = ["", "a", "a\0b", "\ud800", "\U0001f600", "e\u0301"]
 
 projects, workstreams = st.sampled_from(PROJECTS), st.sampled_from(WORKSTREAMS)
@@ -142,6 +144,15 @@ plain_writes = st.one_of(
         ordinal=times,
         reason=texts,
         raw=values,
+        recorded_at_ms=times,
+    ),
+    st.builds(
+        RecordOnce,
+        project_id=projects,
+        key=st.sampled_from(ACTIONS),
+        attempt_id=st.sampled_from(["att_0", "att_1"]),
+        state=st.sampled_from(["intent", "intent", "done", "failed"]),
+        receipt=values,
         recorded_at_ms=times,
     ),
     st.builds(
@@ -324,6 +335,36 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         self.sqlite.close()
         self.sqlite = SqliteStore(self.directory / "store.db")
 
+    @rule(
+        project=projects,
+        key=st.sampled_from(ACTIONS),
+        attempt=st.sampled_from(["att_0", "att_1"]),
+        end=st.sampled_from(["done", "failed"]),
+        receipt=values,
+    )
+    def do_once(self, project, key, attempt, end, receipt):
+        """A whole attempt, more often than single steps would make one."""
+        for state in ("intent", end):
+            step = RecordOnce(
+                project_id=project,
+                key=key,
+                attempt_id=attempt,
+                state=state,
+                receipt=receipt if state == "done" else None,
+                recorded_at_ms=1,
+            )
+            self.both(lambda store, step=step: store.commit([step]))
+
+    @rule(
+        owner=conversations,
+        newest=st.integers(-1, 6),
+        chain=st.lists(sessions, max_size=2),
+    )
+    def read_what_was_said(self, owner, newest, chain):
+        self.both(
+            lambda store: store.prior_messages(owner, upstream_session_ids=chain, newest=newest)
+        )
+
     @rule(owner=conversations, after_seq=st.integers(0, 6), newest=st.none() | st.integers(0, 6))
     def read_some(self, owner, after_seq, newest):
         self.both(lambda store: store.messages(owner, after_seq=after_seq, newest=newest))
@@ -364,6 +405,11 @@ def everything(store):
         [store.run_events(each) for each in RUNS],
         [store.pending_transitions(due_before_ms=each) for each in range(3)],
         [store.lease(each) for each in LEASES],
+        [store.once(project, key) for project in PROJECTS for key in ACTIONS],
+        [
+            store.prior_messages(each, upstream_session_ids=SESSIONS, newest=99)
+            for each in CONVERSATIONS
+        ],
     )
 
 

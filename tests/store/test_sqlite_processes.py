@@ -111,8 +111,9 @@ def test_everything_acknowledged_survives_a_kill(tmp_path, delay_s):
     acknowledged = int(writer.stdout.readline())
     time.sleep(delay_s)
     os.kill(writer.pid, signal.SIGKILL)
-    output, _ = writer.communicate(timeout=60)
-    lines = output.split("\n")[:-1]  # what comes after the last line break was never said
+    # Not `communicate`: it would lose what readline has read ahead.
+    lines = writer.stdout.read().split("\n")[:-1]  # after the last line break nothing was said
+    writer.communicate(timeout=60)
     acknowledged = int(lines[-1]) if lines else acknowledged
     store = SqliteStore(path)
     owner = ConversationId("con_0")

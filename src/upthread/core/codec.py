@@ -116,18 +116,16 @@ def decode_part(kind: str, call_id: str | None, content: bytes | None) -> Part:
     """
     if content is None:
         return ErasedPart(kind=kind)
-    said = _SAID.get(kind)
+    said = SAID.get(kind)
     if said is not None:
         return said(decode_text(content))
-    decode = _CONTENT_DECODERS.get(kind)
-    if decode is not None:
-        return decode(content)
     decode_call = _CALL_DECODERS.get(kind)
-    if decode_call is None:
-        return _decode_foreign_part(kind, content)
-    if call_id is None:
-        raise StoreError(f"stored {kind} has no call id", hint=_DAMAGED)
-    return decode_call(call_id, content)
+    if decode_call is not None:
+        if call_id is None:
+            raise StoreError(f"stored {kind} has no call id", hint=_DAMAGED)
+        return decode_call(call_id, content)
+    decode = _CONTENT_DECODERS.get(kind)
+    return _decode_foreign_part(kind, content) if decode is None else decode(content)
 
 
 # --- events ------------------------------------------------------------------------------------
@@ -320,18 +318,25 @@ def _decode_foreign_part(kind: str, content: bytes) -> Part:
     return UnknownPart(kind=kind, raw=raw)
 
 
-_SAID: Final[Mapping[str, Callable[[str], Part]]] = MappingProxyType(
-    {"text": maker(TextPart), "context": maker(ContextPart), "reasoning": maker(ReasoningPart)}
-)
+SAID: Final[dict[str, Callable[[str], Part]]] = {
+    "text": maker(TextPart),
+    "context": maker(ContextPart),
+    "reasoning": maker(ReasoningPart),
+}
+"""What makes the parts that are text and nothing else, by their kind; read only.
+
+For readers of whole conversations, where one call less for each part is felt.
+"""
 _CONTENT_DECODERS: Final[Mapping[str, Callable[[bytes], Part]]] = MappingProxyType(
     {
         "file": lambda content: FilePart(**_decode_as(_FILE, content, "file")),
         "unknown": lambda content: UnknownPart(**_decode_as(_UNKNOWN, content, "unknown")),
     }
 )
-_CALL_DECODERS: Final[Mapping[str, Callable[[str, bytes], Part]]] = MappingProxyType(
-    {"tool_call": _decode_tool_call, "tool_result": _decode_tool_result}
-)
+_CALL_DECODERS: Final[dict[str, Callable[[str, bytes], Part]]] = {
+    "tool_call": _decode_tool_call,
+    "tool_result": _decode_tool_result,
+}
 
 
 class _EventForm(NamedTuple):

@@ -7,7 +7,7 @@ durable write. Content (`parts`, event payloads) is untrusted and never becomes 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
@@ -175,6 +175,26 @@ class RecordDecision:
     durability: Durability = Durability.PROCESS
 
 
+OnceState: TypeAlias = Literal["intent", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOnce:
+    """Append to the life of an action that is to be done once. Synced: a lost intent is a repeat.
+
+    `attempt_id` tells one caller from another: of many that write an intent, one gets in. `receipt`
+    is what the action returned, with `done` only. A `failed` attempt makes room for the next.
+    """
+
+    project_id: ProjectId
+    key: str
+    attempt_id: str
+    state: OnceState
+    recorded_at_ms: int
+    receipt: JsonValue = None
+    durability: Durability = Durability.SYNCED
+
+
 Write: TypeAlias = (
     RecordProject
     | OpenWorkstream
@@ -189,4 +209,5 @@ Write: TypeAlias = (
     | EnqueueTransition
     | RecordQuarantine
     | RecordDecision
+    | RecordOnce
 )

@@ -62,7 +62,7 @@ def recognise(
     if not ours:
         is_known = all(any(_is_ours(own, text) for own in earlier_texts) for text in after)
         is_whole = len(prompts) >= prompts_before
-        is_absent = is_known and is_whole and not _ends_like(prompts[prompts_before:], sent_text)
+        is_absent = is_known and is_whole and not _ends_like(prompts, sent_text)
         return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
     earlier_alike = sum(_folded(text) == _folded(sent_text) for text in earlier_texts)
     # Followed by another prompt; or perhaps nothing but the same prompt of a turn that failed.

@@ -244,6 +244,7 @@ class Driver:
             call_durability=live.request.durability,
             quarantined=await quarantined(live) if live.view.sends > 1 else 0,
         )
+        await know_children(live, recorder)
         live.recorder = recorder
         return Recording(
             store=self._store,
@@ -258,7 +259,8 @@ class Driver:
     ) -> None:
         live.reset_at_ms = result.reset_at_ms
         if live.unanswered is not None:
-            detail = f"{live.unanswered.title}: nobody was there to allow it"
+            asked = live.unanswered
+            detail = f"{asked.title} ({asked.tool_kind}): nobody was there to allow it"
             await live.commit(TurnParked(reason="permission", detail=detail), writes=writes)
             return
         if result.outcome is Outcome.PROCESS_DIED:
@@ -359,7 +361,7 @@ class Driver:
         assert live.view.sent is not None
         messages = await live.messages_of_turn(after_seq=live.view.sent.prompt_seq)
         recorder = await recorder_of_rest(live)
-        await know_children(live, recorder, found.tail)
+        await know_children(live, recorder)
         now_ms = self._system.now_ms()
         for event in unrecorded(found.tail, messages):
             recorder.record(event, at_ms=now_ms)

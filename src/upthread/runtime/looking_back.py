@@ -6,23 +6,22 @@ open. Reads only; what is written is made by those who ask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, build_briefing
 from upthread.core.catching_up import open_calls
-from upthread.core.events import (
-    AgentEvent,
-    ChildStarted,
-)
 from upthread.core.prompt import EFFECTS_HEADING, NEW_SESSION_DECISIONS
-from upthread.core.recorder import Recorder, child_conversation
+from upthread.core.recorder import Recorder
 from upthread.core.stream import INTERRUPTED
 from upthread.core.types import (
+    Conversation,
+    ConversationId,
     Outcome,
     Speaker,
     ToolCallPart,
     ToolResultPart,
+    UpstreamSessionId,
 )
 from upthread.runtime.live_turn import LiveTurn
 from upthread.store.base import Store
@@ -75,25 +74,43 @@ async def quarantined(live: LiveTurn) -> int:
     return len(await live.read(lambda store: store.quarantined(turn_id)))
 
 
-async def know_children(live: LiveTurn, recorder: Recorder, events: Sequence[AgentEvent]) -> None:
-    """Tell a recorder which of the children in a replayed history are recorded already."""
-    for event in events:
-        if isinstance(event, ChildStarted):
-            await _know_child(live, recorder, event)
+async def know_children(live: LiveTurn, recorder: Recorder) -> None:
+    """Tell a recorder which children have conversations already, from this turn or earlier ones."""
+    for child in await live.read(lambda store: recorded_children(store, live.conversation)):
+        recorder.know_child(
+            child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
+        )
 
 
-async def _know_child(live: LiveTurn, recorder: Recorder, event: ChildStarted) -> None:
-    own = live.conversation
-    child = child_conversation(
-        own, parent_conversation_id=own.conversation_id, started=event, opened_at_ms=0
-    ).conversation_id
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChild:
+    """A child's session and conversation; `next_seq` is its next message."""
 
-    def messages(store: Store) -> int | None:
-        return store.message_count(child) if store.conversation(child) else None
+    upstream_session_id: UpstreamSessionId
+    conversation_id: ConversationId
+    next_seq: int
 
-    count = await live.read(messages)
-    if count is not None:
-        recorder.know_child(event.child_upstream_session_id, child, next_seq=count + 1)
+
+def recorded_children(store: Store, conversation: Conversation) -> tuple[RecordedChild, ...]:
+    """Return the children of a conversation, and theirs. An agent may call one again at any time.
+
+    Blocking.
+    """
+    family = {conversation.conversation_id}
+    found: list[RecordedChild] = []
+    for child in store.conversations(conversation.key.project_id, conversation.key.workstream):
+        if child.parent_conversation_id not in family:
+            continue
+        family.add(child.conversation_id)
+        found += [
+            RecordedChild(
+                upstream_session_id=link.upstream_session_id,
+                conversation_id=child.conversation_id,
+                next_seq=store.message_count(child.conversation_id) + 1,
+            )
+            for link in store.links(child.conversation_id)
+        ]
+    return tuple(found)
 
 
 async def effects_so_far(live: LiveTurn) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
 from upthread.core.codec import encode_plain_json
+from upthread.core.commands import RecordOnce
+from upthread.core.types import Speaker, TextPart
 from upthread.errors import ConflictError, FencedError, NotFoundError
 
 Found = TypeVar("Found")
@@ -51,6 +53,39 @@ def lost_lease(name: str, token: int) -> FencedError:
         hint="another process took it over: stop the agent",
         name=name,
     )
+
+
+def check_attempt(write: RecordOnce, last: tuple[str, str] | None) -> None:
+    """Refuse a step that does not follow the last one, an attempt and its state (S23)."""
+    name = f"the action {write.key!r}"
+    attempt_id, state = last or ("", "failed")
+    if write.state == "intent":
+        if state != "failed":
+            raise ConflictError(
+                f"{name} was begun by another attempt, {attempt_id}: {state}",
+                hint="read it: what is done has a receipt",
+                key=write.key,
+            )
+        return
+    must_exist(last, what="attempt at the action", name=write.key)
+    if last != (write.attempt_id, "intent"):
+        raise ConflictError(
+            f"{name} stands at attempt {attempt_id}: {state}; this one cannot end",
+            hint=_READ_AGAIN,
+            key=write.key,
+        )
+
+
+SPEAKERS_THAT_SAY: Final = frozenset({Speaker.USER, Speaker.ASSISTANT})
+"""Whose messages `prior_messages` returns (S22)."""
+
+
+def says_something(texts: Iterable[TextPart]) -> bool:
+    """Return whether one of a message's texts is not blank (S22)."""
+    for part in texts:  # noqa: SIM110  # `any` takes twice as long, for each of many messages
+        if part.text.strip():
+            return True
+    return False
 
 
 class PartHeader(NamedTuple):

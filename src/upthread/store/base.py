@@ -40,15 +40,21 @@ S19  Names and texts are data: quotes, `../`, NUL or 4 kB in a name never reach 
 S20  Conversations of two projects never meet, whatever their names.
 S21  A write that names a workstream, conversation, link, turn or run that was never opened raises
      NotFoundError, and nothing of the batch is there. An earlier write of the batch may open it.
+S22  `prior_messages` returns what was said over the given sessions, the newest so many, by sequence
+     number. It looks at the newest SAID_WITHIN_MESSAGES messages and no further, so that it costs
+     the same over one link and over sixteen, and after a hundred messages and after a million.
+S23  Of many callers that write an intent under one key of a project, each as an attempt of its own,
+     exactly one gets in; the others get ConflictError, until that attempt has failed. An attempt
+     ends once, done or failed; an end without its intent raises NotFoundError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from upthread.core.commands import RecordDecision, Write
+from upthread.core.commands import OnceState, RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
     Conversation,
@@ -64,7 +70,11 @@ from upthread.core.types import (
     ProjectIdentity,
     RunId,
     TurnId,
+    UpstreamSessionId,
 )
+
+SAID_WITHIN_MESSAGES: Final = 10_000
+"""How far back `prior_messages` looks. Tools speak in most messages, but not in that many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,17 @@ class Quarantined:
     ordinal: int
     reason: str
     raw: JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """An action that is to be done once, as its last attempt stands. No receipt before `done`."""
+
+    key: str
+    attempt_id: str
+    state: OnceState
+    receipt: JsonValue
+    recorded_at_ms: int
 
 
 class Store(Protocol):
@@ -184,6 +205,20 @@ class Store(Protocol):
         """Return one message, None if there is none with this `seq`."""
         ...
 
+    def prior_messages(
+        self,
+        conversation_id: ConversationId,
+        *,
+        upstream_session_ids: Collection[UpstreamSessionId],
+        newest: int,
+    ) -> tuple[Message, ...]:
+        """Return the newest so many messages that say something, oldest first (S22).
+
+        Of users and assistants, with a text that is not blank, under no upstream session or one of
+        the given; their other parts are left out.
+        """
+        ...
+
     def message_count(self, conversation_id: ConversationId) -> int:
         """Return the last message's `seq`, 0 for none."""
         ...
@@ -223,6 +258,10 @@ class Store(Protocol):
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         """Return a turn's quarantined events, in order."""
+        ...
+
+    def once(self, project_id: ProjectId, key: str) -> Once | None:
+        """Return how an action that is to be done once stands, None before any attempt (S23)."""
         ...
 
     def verify(self, conversation_id: ConversationId) -> int | None:

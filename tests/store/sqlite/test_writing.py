@@ -227,6 +227,51 @@ def test_resolve_is_one_statement_on_indexes_alone(store):
     assert not [row for row in plan if "SCAN" in row[3] or "TEMP B-TREE" in row[3]], plan
 
 
+def test_prior_messages_are_one_range_scan_however_long_the_chain(store):
+    for number in range(1, 41):
+        for batch in turn_writes(number):
+            store.commit(batch)
+    connection = store.database.connection
+    steps, statements = [], []
+    chain = [UPSTREAM, *(f"ses_{number}" for number in range(15))]
+
+    def look(sessions):
+        before = connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0]
+        found = store.prior_messages(CONVERSATION, upstream_session_ids=sessions, newest=20)
+        assert len(found) == 20
+        return connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0] - before
+
+    look(chain)
+    connection.set_exec_trace(
+        lambda _cursor, statement, _bindings: statements.append(statement) or True
+    )
+    steps = [look(chain[:1]), look(chain)]
+    connection.set_exec_trace(None)
+    assert steps[0] == steps[1]
+    assert len(set(statements)) == 1
+    assert len(statements) == 2
+    plan = connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}", (1, 10_000)).fetchall()
+    assert not [row for row in plan if "SCAN p" in row[3] or "TEMP B-TREE" in row[3]], plan
+
+
+def test_prior_messages_cost_the_same_after_ten_times_the_history(store):
+    connection = store.database.connection
+
+    def pages_read():
+        before = connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0]
+        store.prior_messages(CONVERSATION, upstream_session_ids=[UPSTREAM], newest=20)
+        return connection.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0] - before
+
+    costs = []
+    for first, last in ((1, 30), (30, 300)):
+        for number in range(first, last):
+            store.commit([write for batch in turn_writes(number) for write in batch])
+        pages_read()
+        costs.append(pages_read())
+    rows = 8 * 5  # five turns say twenty things; a row's page is a level deeper in a larger tree
+    assert costs[1] <= costs[0] + rows + 8, costs
+
+
 def test_a_tail_is_one_range_scan(store):
     statements = []
     connection = store.database.connection

@@ -72,10 +72,10 @@ spec-42/planner (Leda-planner): RESUMED ses_2 · 2nd turn
 spec-42/auditor (Leda-auditor): STARTED FRESH ses_4 with a briefing · 2nd turn: what the role judged last time has changed
   approved: R1 is planned; R2 is planned; R3 is planned; R4 is planned; R5 is planned
 spec-42/constructor (Leda-constructor): STARTED ses_5
-  parked: Write greeter/words.py: nobody was there to allow it
+  parked: Write greeter/words.py (edit): nobody was there to allow it
 spec-42: parked
-  constructor: permission: Write greeter/words.py: nobody was there to allow it
-  to allow it, be at the terminal, or write it into upthread.toml: [permissions] with edit = "allow"
+  constructor: permission: Write greeter/words.py (edit): nobody was there to allow it
+  to allow it, be at the terminal, or write it into upthread.toml: [permissions] with KIND = "allow", the kind in brackets above
   go on: upthread run spec-42
 """)
     assert calls["parked"].err == ""

@@ -70,7 +70,7 @@ def test_unanswered_permission_parks_and_continue_goes_on(shared):
     (shared.directory / "upthread.toml").unlink()
     nothing_left = shared("tell", "t4/planner", "--continue", code=2)
 
-    assert "t4/planner: PARKED: Write a.txt: nobody was there to allow it" in parked.err
+    assert "t4/planner: PARKED: Write a.txt (edit): nobody was there to allow it" in parked.err
     assert "upthread tell t4/planner --continue" in parked.err
     assert "parked" in listed.out
     assert "RESUMED" in went_on.err

@@ -5,7 +5,7 @@ A commit works on a copy of the tables and puts it in place at its end: that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TypeVar, cast
@@ -36,16 +36,28 @@ from upthread.core.types import (
     ProjectIdentity,
     RunId,
     Speaker,
+    TextPart,
     TurnId,
     UpstreamSessionId,
 )
 from upthread.errors import StoreError
 from upthread.store._rules import (
+    SPEAKERS_THAT_SAY,
     ChainedPart,
     first_damaged,
     lost_lease,
+    says_something,
 )
-from upthread.store.base import KnownProject, Quarantined, Resolved, Run, Turn, Workstream
+from upthread.store.base import (
+    SAID_WITHIN_MESSAGES,
+    KnownProject,
+    Once,
+    Quarantined,
+    Resolved,
+    Run,
+    Turn,
+    Workstream,
+)
 from upthread.store.memory.tables import Tables, apply
 
 Found = TypeVar("Found")
@@ -149,6 +161,23 @@ class MemoryStore:
         found = self.messages(conversation_id, after_seq=seq - 1)
         return found[0] if found and found[0].seq == seq else None
 
+    def prior_messages(
+        self,
+        conversation_id: ConversationId,
+        *,
+        upstream_session_ids: Collection[UpstreamSessionId],
+        newest: int,
+    ) -> tuple[Message, ...]:
+        within = self.messages(conversation_id, newest=SAID_WITHIN_MESSAGES)
+        said = [
+            replace(each, parts=texts)
+            for each in within
+            if each.speaker in SPEAKERS_THAT_SAY
+            and each.upstream_session_id in {None, *upstream_session_ids}
+            and says_something(texts := tuple(p for p in each.parts if isinstance(p, TextPart)))
+        ]
+        return _last(said, newest)
+
     def message_count(self, conversation_id: ConversationId) -> int:
         parts = self._tables.parts.get(conversation_id, ())
         return parts[-1].header.seq if parts else 0
@@ -212,6 +241,19 @@ class MemoryStore:
             )
             for (owner, ordinal), each in sorted(self._tables.quarantine.items())
             if owner == turn_id
+        )
+
+    def once(self, project_id: ProjectId, key: str) -> Once | None:
+        steps = self._tables.once.get((project_id, key))
+        if not steps:
+            return None
+        last = steps[-1]
+        return Once(
+            key=key,
+            attempt_id=last.attempt_id,
+            state=last.state,
+            receipt=decode_json(last.receipt),
+            recorded_at_ms=last.recorded_at_ms,
         )
 
     def verify(self, conversation_id: ConversationId) -> int | None:

@@ -19,12 +19,14 @@ from upthread.core.codec import (
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
+    OnceState,
     OpenConversation,
     OpenLink,
     OpenRun,
     OpenTurn,
     OpenWorkstream,
     RecordDecision,
+    RecordOnce,
     RecordParts,
     RecordProject,
     RecordQuarantine,
@@ -47,6 +49,7 @@ from upthread.store._rules import (
     ChainedPart,
     PartHeader,
     chained,
+    check_attempt,
     digest_of,
     is_next,
     must_equal,
@@ -81,6 +84,15 @@ class StoredRefusal(NamedTuple):
     decided_at_ms: int
 
 
+class StoredOnce(NamedTuple):
+    """One step of an attempt at an action that is to be done once."""
+
+    attempt_id: str
+    state: OnceState
+    receipt: bytes
+    recorded_at_ms: int
+
+
 @dataclass(slots=True)
 class Tables:
     """All there is, by key, in the order of commits. Values are immutable."""
@@ -107,6 +119,9 @@ class Tables:
         default_factory=dict[tuple[str, int], StoredQuarantine]
     )
     refusals: dict[StoredRefusal, None] = field(default_factory=dict[StoredRefusal, None])
+    once: dict[tuple[str, str], tuple[StoredOnce, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[StoredOnce, ...]]
+    )
     leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
 
     def copy(self) -> Tables:
@@ -291,6 +306,20 @@ def _record_decision(tables: Tables, write: RecordDecision) -> None:
     tables.refusals.setdefault(new)
 
 
+def _record_once(tables: Tables, write: RecordOnce) -> None:
+    new = StoredOnce(
+        write.attempt_id, write.state, encode_json(write.receipt), write.recorded_at_ms
+    )
+    owner = (write.project_id, write.key)
+    steps = tables.once.get(owner, ())
+    for step in steps:
+        if step[:2] == new[:2]:
+            return must_equal(step, new, what=f"{new.state} of the action {write.key!r}")
+    check_attempt(write, steps[-1][:2] if steps else None)
+    tables.once[owner] = (*steps, new)
+    return None
+
+
 def _record_parts(tables: Tables, write: RecordParts) -> None:
     _conversation(tables, write.conversation_id)
     _turn(tables, write.turn_id)
@@ -353,5 +382,6 @@ _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyT
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordOnce: _record_once,
     }
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from upthread.core.codec import decode_part
+from upthread.core.codec import SAID, decode_json, decode_part, decode_text
 from upthread.core.making import maker
 from upthread.core.types import (
     Conversation,
@@ -16,11 +16,12 @@ from upthread.core.types import (
     Message,
     Part,
     Speaker,
+    TextPart,
     UpstreamSessionId,
 )
 from upthread.errors import StoreError
-from upthread.store._rules import ChainedPart, PartHeader
-from upthread.store.base import Resolved
+from upthread.store._rules import ChainedPart, PartHeader, says_something
+from upthread.store.base import Once, Resolved
 from upthread.store.sqlite.database import Database, Row, from_columns
 from upthread.store.sqlite.queries import QUERIES
 
@@ -30,6 +31,7 @@ NAMES_MAX: Final = 4096
 _make_conversation: Final = maker(Conversation)
 _make_link: Final = maker(Link)
 _make_message: Final = maker(Message)
+_make_text: Final = maker(TextPart)
 _make_resolved: Final = maker(Resolved)
 _SPEAKERS: Final[Mapping[str, Speaker]] = MappingProxyType({each.value: each for each in Speaker})
 
@@ -130,6 +132,7 @@ def messages_of(
     head: tuple[Any, ...] = ()
     parts: list[Part] = []
     last_seq = after_seq
+    said = SAID
     try:
         # The loop over all rows of a conversation: calls and comparisons are counted here.
         for seq, ordinal, speaker, turn, upstream, at_ms, kind, call_id, content in rows:
@@ -139,24 +142,82 @@ def messages_of(
                 if parts:
                     messages.append(_make_message(*head, tuple(parts)))
                     parts.clear()
-            elif seq != last_seq or ordinal != len(parts):
-                raise _gap((seq, ordinal), (last_seq, len(parts)))
-            last_seq = seq
-            if ordinal == 0:
+                last_seq = seq
                 speaker_of = _SPEAKERS[speaker]
                 head = (conversation_id, seq, speaker_of, turns[turn], upstreams[upstream], at_ms)
+            elif seq != last_seq or ordinal != len(parts):
+                raise _gap((seq, ordinal), (last_seq, len(parts)))
+            make_said = said.get(kind)
+            if make_said is not None and content is not None:
+                parts.append(make_said(decode_text(content)))
+                continue
             if type(kind) is bytes or type(call_id) is bytes:
                 kind, call_id = from_columns((kind, call_id))  # noqa: PLW2901  # as text
             parts.append(decode_part(kind, call_id, content))
     except (StoreError, KeyError) as error:
-        raise StoreError(
-            f"message {last_seq} of {conversation_id} is damaged: {error}",
-            hint="run `upthread doctor`",
-            conversation_id=conversation_id,
-        ) from error
+        raise _damaged(conversation_id, last_seq, error) from error
     if parts:
         messages.append(_make_message(*head, tuple(parts)))
     return tuple(messages)
+
+
+def said_of(
+    conversation_id: ConversationId,
+    rows: Iterable[Row],
+    *,
+    newest: int,
+    readable: Collection[str | None],
+    turns: Names,
+    upstreams: Names,
+) -> tuple[Message, ...]:
+    """Return messages that say something, oldest first, from the columns of `-- prior_parts`.
+
+    Rows come newest first, and none is taken that is not needed.
+    """
+    said: list[Message] = []
+    texts: list[TextPart] = []
+    head: tuple[Any, ...] = ()
+    last_seq = 0
+    try:
+        for seq, speaker, turn, upstream, at_ms, content in rows:
+            if seq != last_seq:
+                if texts and says_something(texts):
+                    said.append(_make_message(*head, tuple(texts[::-1])))
+                    if len(said) >= newest:
+                        return tuple(said[::-1])
+                texts = []
+                last_seq = seq
+            session = upstreams[upstream]
+            if session in readable:
+                if not texts:
+                    speaker_of = _SPEAKERS[speaker]
+                    head = (conversation_id, seq, speaker_of, turns[turn], session, at_ms)
+                texts.append(_make_text(decode_text(content)))
+    except (StoreError, KeyError) as error:
+        raise _damaged(conversation_id, last_seq, error) from error
+    if texts and says_something(texts):
+        said.append(_make_message(*head, tuple(texts[::-1])))
+    return tuple(said[::-1])
+
+
+def once_of(key: str, row: Row) -> Once:
+    """Return an action as it stands, from the columns of `-- once`."""
+    attempt_id, state, receipt, at_ms = row
+    return Once(
+        key=key,
+        attempt_id=from_columns((attempt_id,))[0],
+        state=state,
+        receipt=decode_json(receipt),
+        recorded_at_ms=at_ms,
+    )
+
+
+def _damaged(conversation_id: ConversationId, seq: object, error: Exception) -> StoreError:
+    return StoreError(
+        f"message {seq} of {conversation_id} is damaged: {error}",
+        hint="run `upthread doctor`",
+        conversation_id=conversation_id,
+    )
 
 
 def _gap(place: object, expected: object) -> StoreError:

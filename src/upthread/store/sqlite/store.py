@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -25,9 +25,19 @@ from upthread.core.types import (
     ProjectIdentity,
     RunId,
     TurnId,
+    UpstreamSessionId,
 )
 from upthread.store._rules import first_damaged, lost_lease
-from upthread.store.base import KnownProject, Quarantined, Resolved, Run, Turn, Workstream
+from upthread.store.base import (
+    SAID_WITHIN_MESSAGES,
+    KnownProject,
+    Once,
+    Quarantined,
+    Resolved,
+    Run,
+    Turn,
+    Workstream,
+)
 from upthread.store.sqlite import leases
 from upthread.store.sqlite.batch import Batch, Rows
 from upthread.store.sqlite.database import (
@@ -45,7 +55,9 @@ from upthread.store.sqlite.reading import (
     conversation_of,
     link_of,
     messages_of,
+    once_of,
     resolved_of,
+    said_of,
 )
 from upthread.store.sqlite.writing import prepared
 
@@ -53,6 +65,7 @@ BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
 
 _RESOLVE: Final = QUERIES["resolve"]
+_PRIOR_PARTS: Final = QUERIES["prior_parts"]
 _ALL: Final = -1  # SQLite's word for no limit
 
 
@@ -155,6 +168,32 @@ class SqliteStore:
         found = self._messages(conversation_id, "message", bindings, after_seq=seq - 1)
         return found[0] if found else None
 
+    def prior_messages(
+        self,
+        conversation_id: ConversationId,
+        *,
+        upstream_session_ids: Collection[UpstreamSessionId],
+        newest: int,
+    ) -> tuple[Message, ...]:
+        conversation = self._conversation_row(conversation_id)
+        if newest <= 0:
+            return ()
+        with self.database.worded("read"):
+            rows = self.database.connection.execute(
+                _PRIOR_PARTS, (conversation, SAID_WITHIN_MESSAGES)
+            )
+            try:
+                return said_of(
+                    conversation_id,
+                    rows,
+                    newest=newest,
+                    readable=frozenset({None, *upstream_session_ids}),
+                    turns=self._turns,
+                    upstreams=self._upstreams,
+                )
+            finally:
+                rows.close()
+
     def message_count(self, conversation_id: ConversationId) -> int:
         row = self._row("message_count", self._conversation_row(conversation_id))
         return int(row[0] or 0) if row else 0
@@ -200,6 +239,10 @@ class SqliteStore:
             )
             for ordinal, reason, raw in self._read("quarantined", to_column(turn_id))
         )
+
+    def once(self, project_id: ProjectId, key: str) -> Once | None:
+        row = self._row("once", to_column(project_id), to_column(key))
+        return None if row is None else once_of(key, row)
 
     def verify(self, conversation_id: ConversationId) -> int | None:
         conversation = self._conversation_row(conversation_id)

@@ -20,6 +20,7 @@ from upthread.core.commands import (
     OpenTurn,
     OpenWorkstream,
     RecordDecision,
+    RecordOnce,
     RecordParts,
     RecordProject,
     RecordQuarantine,
@@ -32,6 +33,7 @@ from upthread.errors import ConflictError
 from upthread.store._rules import (
     PartHeader,
     chained,
+    check_attempt,
     digest_of,
     is_next,
     must_equal,
@@ -270,6 +272,22 @@ def _record_decision(write: RecordDecision) -> Apply:
     return apply
 
 
+def _record_once(write: RecordOnce) -> Apply:
+    given = (encode_json(write.receipt), write.recorded_at_ms)
+    action = (to_column(write.project_id), to_column(write.key))
+    step = (to_column(write.attempt_id), write.state)
+
+    def apply(batch: Batch) -> None:
+        stored = batch.content_row("once_event", (*action, *step))
+        if stored is not None:
+            return must_equal(stored, given, what=f"{write.state} of the action {write.key!r}")
+        last = batch.content_row("once", action)
+        check_attempt(write, None if last is None else (from_columns(last[:1])[0], last[1]))
+        return batch.execute("record_once", (*action, *step, *given))
+
+    return apply
+
+
 # --- parts -------------------------------------------------------------------------------------
 
 
@@ -376,5 +394,6 @@ _PREPARE: Final[Mapping[type[Any], Callable[[Any], Apply]]] = MappingProxyType(
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordOnce: _record_once,
     }
 )

@@ -58,7 +58,7 @@ _OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
 
 PERMISSION_HINT: Final = (
     "to allow it, be at the terminal, or write it into upthread.toml: "
-    '[permissions] with edit = "allow"'
+    '[permissions] with KIND = "allow", the kind in brackets above'
 )
 
 

@@ -20,6 +20,7 @@ from upthread.testing.store_conformance.backend import (
     Verdict,
     matrix,
 )
+from upthread.testing.store_conformance.continuity import CONTINUITY_PROMISES
 from upthread.testing.store_conformance.leases import LEASE_PROMISES
 from upthread.testing.store_conformance.processes import PROCESS_PROMISES
 from upthread.testing.store_conformance.reading import READING_PROMISES
@@ -28,6 +29,7 @@ from upthread.testing.store_conformance.writing import WRITING_PROMISES
 PROMISES: tuple[Promise, ...] = (
     *WRITING_PROMISES,
     *READING_PROMISES,
+    *CONTINUITY_PROMISES,
     *LEASE_PROMISES,
     *PROCESS_PROMISES,
 )

@@ -1,4 +1,4 @@
-"""S5, S7, S10, S13, S16-S18: what holds between processes, across their death, and on failure."""
+"""S5, S7, S10, S13, S16-S18, S23: what holds between processes and across their death."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from upthread.core.commands import OpenConversation, OpenLink
+from upthread.core.commands import OpenConversation, OpenLink, RecordOnce
 from upthread.core.types import ConversationId, Durability, TextPart, TurnId
 from upthread.errors import ConflictError, StoreError
 from upthread.store.base import Store
@@ -120,6 +120,21 @@ def _take_lease(store: Store, number: int) -> object:
     return store.acquire_lease("spec-42", holder) is not None
 
 
+def _begin_once(store: Store, number: int) -> object:
+    intent = RecordOnce(
+        project_id=PROJECT,
+        key="deploy",
+        attempt_id=f"att_{number}",
+        state="intent",
+        recorded_at_ms=1,
+    )
+    try:
+        store.commit([intent])
+    except ConflictError:
+        return None
+    return intent.attempt_id
+
+
 def _first_opening(store: Store, number: int) -> object:
     store.commit([samples.workstream(f"ws-{number}", base_name=f"Name{number}")])
     return len(store.workstreams(PROJECT)) > 0
@@ -169,6 +184,13 @@ def asked_at_the_same_moment_a_key_has_one_conversation(trial: Trial) -> None:
 
 def asked_at_the_same_moment_a_lease_has_one_holder(trial: Trial) -> None:
     assert sorted(map(bool, _in_processes(trial, _take_lease))) == [False] * 3 + [True]
+
+
+def asked_at_the_same_moment_an_action_is_begun_once(trial: Trial) -> None:
+    begun = [name for name in _in_processes(trial, _begin_once) if name is not None]
+    once = trial.store.once(PROJECT, "deploy")
+    assert once is not None
+    assert (begun, once.state) == ([once.attempt_id], "intent")
 
 
 def a_new_store_opens_in_many_processes_at_once(trial: Trial) -> None:
@@ -232,6 +254,7 @@ PROCESS_PROMISES = (
             "S6": [writers_of_one_conversation_leave_no_gap],
             "S10": [asked_at_the_same_moment_a_key_has_one_conversation],
             "S13": [asked_at_the_same_moment_a_lease_has_one_holder],
+            "S23": [asked_at_the_same_moment_an_action_is_begun_once],
             "S16": [a_new_store_opens_in_many_processes_at_once],
         },
         needs="is_shared",

@@ -11,6 +11,7 @@ from upthread.core.commands import (
     OpenLink,
     OpenTurn,
     RecordDecision,
+    RecordOnce,
     RecordProject,
     RecordQuarantine,
     Write,
@@ -34,6 +35,9 @@ from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
 
+_ONCE = RecordOnce(
+    project_id=PROJECT, key="deploy", attempt_id="att_1", state="intent", recorded_at_ms=9
+)
 _IDENTITY = ProjectIdentity(path="/srv/project", root_commit="abc", remote=None)
 
 
@@ -62,6 +66,8 @@ def _one_of_each() -> list[Write]:
             inputs={"depth": 1},
             decided_at_ms=9,
         ),
+        _ONCE,
+        replace(_ONCE, state="done", receipt={"url": "https://git.example/1"}),
     ]
 
 
@@ -71,6 +77,7 @@ def _all_of(store: Store) -> object:
         conversations,
         store.workstreams(PROJECT),
         store.projects(_IDENTITY),
+        store.once(PROJECT, _ONCE.key),
         [store.links(each.conversation_id) for each in conversations],
         [store.messages(each.conversation_id) for each in conversations],
         store.turns(CONVERSATION),
@@ -139,6 +146,8 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
         samples.moved(1, samples.moved(7).event),
         EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
         RecordQuarantine(turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 2}, recorded_at_ms=9),
+        replace(_ONCE, recorded_at_ms=10),
+        replace(_ONCE, state="done", receipt={"url": "https://git.example/2"}),
     ]
     for write in others:
         with refused(ConflictError):

@@ -117,6 +117,15 @@ WHERE
     )
 ORDER BY message_seq, ordinal;
 
+-- prior_parts: texts of users and assistants within the last so many messages, newest first
+SELECT message_seq, speaker, turn, upstream, recorded_at_ms, content
+FROM part
+WHERE
+    conversation = ?1
+    AND message_seq > (SELECT max(n.message_seq) FROM part AS n WHERE n.conversation = ?1) - ?2
+    AND kind = 'text' AND speaker IN ('user', 'assistant') AND content IS NOT NULL
+ORDER BY message_seq DESC, ordinal DESC;
+
 -- message: parts of one message
 SELECT
     message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
@@ -267,6 +276,18 @@ SELECT reason, raw, recorded_at_ms FROM quarantine WHERE turn = ? AND ordinal = 
 
 -- record_quarantine: keep an event whose owner is unknown
 INSERT INTO quarantine (turn, ordinal, reason, raw, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+
+-- once: the last step of the attempts at an action
+SELECT attempt_id, state, receipt, recorded_at_ms FROM once_event
+WHERE project_id = ? AND key = ? ORDER BY id DESC LIMIT 1;
+
+-- once_event: one step of one attempt, to compare with
+SELECT receipt, recorded_at_ms FROM once_event
+WHERE project_id = ? AND key = ? AND attempt_id = ? AND state = ?;
+
+-- record_once: append a step
+INSERT INTO once_event (project_id, key, attempt_id, state, receipt, recorded_at_ms)
+VALUES (?, ?, ?, ?, ?, ?);
 
 -- lease: as it stands
 SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing FROM lease WHERE name = ?;

@@ -157,6 +157,18 @@ CREATE TABLE refusal (
 );
 CREATE INDEX refusal_by_conversation ON refusal (conversation, decided_at_ms);
 
+-- Attempts at actions that are to be done once; the last row of a key says how it stands.
+CREATE TABLE once_event (
+    id INTEGER PRIMARY KEY,
+    project_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    attempt_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    receipt BLOB NOT NULL,
+    recorded_at_ms INTEGER NOT NULL
+);
+CREATE INDEX once_event_by_key ON once_event (project_id, key);
+
 -- Mutable: who holds what now. `host` is NULL once released.
 CREATE TABLE lease (
     id INTEGER PRIMARY KEY,

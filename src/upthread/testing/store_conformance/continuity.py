@@ -1,0 +1,203 @@
+"""S22 and S23: what a conversation is gone on with, and what is done once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from upthread.core.commands import OnceState, RecordOnce
+from upthread.core.types import (
+    ContextPart,
+    ConversationId,
+    ErasedPart,
+    JsonValue,
+    Message,
+    Part,
+    ProjectId,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UpstreamSessionId,
+)
+from upthread.errors import ConflictError, NotFoundError
+from upthread.store.base import SAID_WITHIN_MESSAGES
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.backend import Trial, promises, refused
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT
+
+CALL = ToolCallPart(call_id="c", title="t", tool_kind="read")
+RESULT = ToolResultPart(call_id="c", status="completed", text="a result")
+A, B = UpstreamSessionId("ses_a"), UpstreamSessionId("ses_b")
+
+_BATCH_MESSAGES = 1_000
+
+
+def _prior(
+    trial: Trial, *upstreams: UpstreamSessionId, newest: int = 20
+) -> tuple[tuple[int, str], ...]:
+    found = trial.store.prior_messages(CONVERSATION, upstream_session_ids=upstreams, newest=newest)
+    return tuple((message.seq, message.text) for message in found)
+
+
+def what_was_said_comes_back_without_tools(trial: Trial) -> None:
+    speeches: tuple[tuple[Speaker, tuple[Part, ...]], ...] = (
+        (Speaker.USER, (ContextPart(text="read this"), TextPart(text="do it"))),
+        (Speaker.ASSISTANT, (ReasoningPart(text="hm"), CALL)),
+        (Speaker.TOOL, (RESULT, TextPart(text="not said by anybody"))),
+        (Speaker.ASSISTANT, (TextPart(text=" \n"), ReasoningPart(text="well"))),
+        (Speaker.ASSISTANT, (TextPart(text="\u2003"), CALL, TextPart(text="a\0\ud800"))),
+        (Speaker.USER, (ErasedPart(kind="text"),)),
+        (Speaker.USER, (TextPart(text=""),)),
+    )
+    trial.store.commit(samples.home())
+    for seq, (speaker, parts) in enumerate(speeches, 1):
+        trial.store.commit([samples.said(seq, *parts, speaker=speaker)])
+    trial.reopen()
+    found = trial.store.prior_messages(CONVERSATION, upstream_session_ids=(A,), newest=20)
+    whole = {message.seq: message for message in trial.store.messages(CONVERSATION)}
+
+    def only(seq: int, *texts: str) -> Message:
+        return replace(whole[seq], parts=tuple(TextPart(text=text) for text in texts))
+
+    assert found == (only(1, "do it"), only(5, "\u2003", "a\0\ud800"))
+
+
+def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
+    trial.store.commit(samples.home())
+    for seq, upstream in enumerate((None, A, B, None, A), 1):
+        trial.store.commit([replace(samples.said(seq), upstream_session_id=upstream)])
+
+    def seqs(upstreams: Collection[UpstreamSessionId]) -> list[int]:
+        return [seq for seq, _ in _prior(trial, *upstreams)]
+
+    assert seqs(()) == [1, 4]
+    assert seqs((A,)) == [1, 2, 4, 5]
+    assert seqs((A, B, B)) == [1, 2, 3, 4, 5]
+    assert seqs((UpstreamSessionId("ses_\ud800"), B)) == [1, 3, 4]
+
+
+def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
+    trial.store.commit(samples.home())
+    for seq, at_ms in enumerate((9_000, 1_000, -1, 5_000, 1_000), 1):
+        trial.store.commit([replace(samples.said(seq), recorded_at_ms=at_ms)])
+    assert [seq for seq, _ in _prior(trial, A, newest=3)] == [3, 4, 5]
+    assert [seq for seq, _ in _prior(trial, A, newest=5)] == [1, 2, 3, 4, 5]
+    assert _prior(trial, A, newest=0) == _prior(trial, A, newest=-1) == ()
+    nobody = ConversationId("con_nobody")
+    assert trial.store.prior_messages(nobody, upstream_session_ids=(A,), newest=9) == ()
+
+
+def it_looks_back_so_far_and_no_further(trial: Trial) -> None:
+    trial.store.commit([*samples.home(), samples.said(1), samples.said(2)])
+    last = SAID_WITHIN_MESSAGES + 1
+    for first in range(3, last + 1, _BATCH_MESSAGES):
+        seqs = range(first, min(first + _BATCH_MESSAGES, last + 1))
+        trial.store.commit([samples.said(seq, RESULT, speaker=Speaker.TOOL) for seq in seqs])
+    assert _prior(trial, A) == ((2, "message 2"),)
+    trial.store.commit([samples.said(last + 1, RESULT, speaker=Speaker.TOOL)])
+    assert _prior(trial, A) == ()
+
+
+def _step(
+    state: OnceState,
+    attempt_id: str = "att_1",
+    *,
+    receipt: JsonValue = None,
+    key: str = "deploy",
+    project_id: ProjectId = PROJECT,
+) -> RecordOnce:
+    return RecordOnce(
+        project_id=project_id,
+        key=key,
+        attempt_id=attempt_id,
+        state=state,
+        receipt=receipt,
+        recorded_at_ms=9_000,
+    )
+
+
+def _stands(trial: Trial, key: str = "deploy") -> tuple[str, str, JsonValue] | None:
+    once = trial.store.once(PROJECT, key)
+    return None if once is None else (once.attempt_id, once.state, once.receipt)
+
+
+def one_attempt_begins_and_leaves_its_receipt(trial: Trial) -> None:
+    store = trial.store
+    assert _stands(trial) is None
+    store.commit([_step("intent")])
+    assert _stands(trial) == ("att_1", "intent", None)
+    with refused(ConflictError):
+        store.commit([samples.workstream(), _step("intent", "att_2")])
+    assert store.workstreams(PROJECT) == ()
+    receipt: JsonValue = {"url": "\ud800", "n": [1, None, float("inf")]}
+    store.commit([_step("done", receipt=receipt)])
+    trial.reopen()
+    assert _stands(trial) == ("att_1", "done", receipt)
+    once = trial.store.once(PROJECT, "deploy")
+    assert once is not None
+    assert (once.key, once.recorded_at_ms) == ("deploy", 9_000)
+    with refused(ConflictError):
+        trial.store.commit([_step("intent", "att_2")])
+
+
+def a_failed_attempt_makes_room_for_the_next(trial: Trial) -> None:
+    store = trial.store
+    store.commit([_step("intent"), _step("failed")])
+    assert _stands(trial) == ("att_1", "failed", None)
+    store.commit([_step("intent", "att_2")])
+    with refused(ConflictError):
+        store.commit([_step("done", receipt="too late")])
+    assert _stands(trial) == ("att_2", "intent", None)
+
+
+def an_attempt_ends_once_and_only_after_it_began(trial: Trial) -> None:
+    store = trial.store
+    for end in (_step("done"), _step("failed")):
+        with refused(NotFoundError):
+            store.commit([end])
+    store.commit([_step("intent")])
+    for end in (_step("done", "att_2"), _step("failed", "att_2")):
+        with refused(ConflictError):
+            store.commit([end])
+    store.commit([_step("done", receipt=1)])
+    for end in (_step("failed"), _step("done", receipt=2)):
+        with refused(ConflictError):
+            store.commit([end])
+    store.commit([_step("intent"), _step("done", receipt=1)])  # the same again (S2)
+    assert _stands(trial) == ("att_1", "done", 1)
+
+
+def actions_are_apart_by_project_and_key(trial: Trial) -> None:
+    keys = ("deploy", "Deploy", "", "\0", "\ud800", "'; DROP TABLE once_event; --")
+    for number, key in enumerate(keys):
+        trial.store.commit([_step("intent", key=key), _step("done", key=key, receipt=number)])
+    other = ProjectId("prj_two")
+    assert trial.store.once(other, "deploy") is None
+    trial.store.commit([_step("intent", "att_\ud800", project_id=other)])
+    trial.reopen()
+    assert [_stands(trial, key) for key in keys] == [
+        ("att_1", "done", number) for number in range(len(keys))
+    ]
+    theirs = trial.store.once(other, "deploy")
+    assert theirs is not None
+    assert (theirs.attempt_id, theirs.state) == ("att_\ud800", "intent")
+
+
+CONTINUITY_PROMISES = promises(
+    {
+        "S22": [
+            what_was_said_comes_back_without_tools,
+            only_readable_sessions_and_no_session_are_read,
+            the_newest_are_returned_oldest_first_by_number,
+            it_looks_back_so_far_and_no_further,
+        ],
+        "S23": [
+            one_attempt_begins_and_leaves_its_receipt,
+            a_failed_attempt_makes_room_for_the_next,
+            an_attempt_ends_once_and_only_after_it_began,
+            actions_are_apart_by_project_and_key,
+        ],
+    }
+)

@@ -1,0 +1,116 @@
+"""What a turn knows before it records: a child that is called again is the same child."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.core.commands import OpenConversation, OpenLink, OpenTurn, OpenWorkstream
+from upthread.core.events import AgentEvent, ChildStarted, TextReceived
+from upthread.core.recorder import Recorder
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Link,
+    ProjectId,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.errors import ConflictError
+from upthread.runtime.looking_back import recorded_children
+from upthread.store.memory import MemoryStore
+
+OWN, CHILD, DEEP = (UpstreamSessionId(f"ses_{name}") for name in ("own", "child", "deep"))
+KEY = ConversationKey(project_id=ProjectId("prj"), workstream="spec-42", role="planner")
+ROOT = Conversation(
+    conversation_id=ConversationId("con_root"),
+    key=KEY,
+    generation=1,
+    base_name="Kael",
+    opened_at_ms=1,
+)
+LINK = Link(
+    conversation_id=ROOT.conversation_id,
+    seq=1,
+    upstream_session_id=OWN,
+    agent="rehearsal",
+    agent_version="1",
+    working_directory="/work",
+    opened_because="none_yet",
+    opened_at_ms=1,
+)
+
+
+def record(store: MemoryStore, turn: str, at_ms: int, *, knows: bool) -> None:
+    """One turn in which a child and a child of it speak."""
+    turn_id = TurnId(turn)
+    recorder = Recorder(conversation=ROOT, turn_id=turn_id, link=LINK, next_seq=1)
+    for child in recorded_children(store, ROOT) if knows else ():
+        recorder.know_child(
+            child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
+        )
+    events: list[AgentEvent] = [
+        ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore"),
+        ChildStarted(upstream_session_id=CHILD, child_upstream_session_id=DEEP, role="explore"),
+        TextReceived(upstream_session_id=CHILD, text=f"in {turn}"),
+        TextReceived(upstream_session_id=DEEP, text=f"deep in {turn}"),
+    ]
+    for event in events:
+        recorder.record(event, at_ms=at_ms)
+    conversation_id = ROOT.conversation_id
+    writes = [
+        write
+        for write in recorder.finish(at_ms=at_ms)
+        if getattr(write, "conversation_id", None) != conversation_id  # its notes: not asked here
+    ]
+    opened = OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=at_ms)
+    store.commit([opened, *writes])
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    opened = MemoryStore()
+    opened.commit(
+        [
+            OpenWorkstream(
+                project_id=KEY.project_id,
+                workstream=KEY.workstream,
+                base_name="Kael",
+                opened_at_ms=1,
+            ),
+            OpenConversation(conversation=ROOT),
+            OpenLink(link=LINK),
+        ]
+    )
+    return opened
+
+
+def test_a_child_called_again_in_a_later_turn_goes_on_in_its_conversation(store: MemoryStore):
+    record(store, "trn_1", 10, knows=True)
+    record(store, "trn_2", 20, knows=True)
+    children = recorded_children(store, ROOT)
+    assert [child.upstream_session_id for child in children] == [CHILD, DEEP]
+    said = [[m.text for m in store.messages(child.conversation_id)] for child in children]
+    assert said[0] == ["in trn_1", "in trn_2"]
+    assert said[1] == ["deep in trn_1", "deep in trn_2"]
+    assert len(store.conversations(KEY.project_id, KEY.workstream)) == 3
+
+
+def test_without_that_knowledge_the_store_refuses_to_mix_them_up(store: MemoryStore):
+    record(store, "trn_1", 10, knows=False)
+    with pytest.raises(ConflictError):
+        record(store, "trn_2", 20, knows=False)
+
+
+def test_children_of_other_conversations_are_not_ours(store: MemoryStore):
+    record(store, "trn_1", 10, knows=True)
+    other = ConversationKey(project_id=KEY.project_id, workstream="spec-42", role="auditor")
+    stranger = Conversation(
+        conversation_id=ConversationId("con_other"),
+        key=other,
+        generation=1,
+        base_name="Kael",
+        opened_at_ms=2,
+    )
+    store.commit([OpenConversation(conversation=stranger)])
+    assert recorded_children(store, stranger) == ()
