@@ -21,6 +21,7 @@ import w3_prior_context
 import w4_reload
 import w5_cold_start
 import w6_writers
+import w7_validity
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -31,6 +32,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W4": w4_reload.measure,
     "W5": w5_cold_start.measure,
     "W6": w6_writers.measure,
+    "W7": w7_validity.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

@@ -29,6 +29,11 @@ from upthread.core.events import (
     StepStarted,
 )
 from upthread.core.handshake import DECISIONS, RULES
+from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
+from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
+from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
+from upthread.core.history.repair import RULES as REPAIRS
+from upthread.core.history.rules import Rule as Demand
 from upthread.core.pipeline import (
     AskHuman,
     ContinueStep,
@@ -244,12 +249,35 @@ def in_words(command: PipelineCommand) -> str:
 
 # --- writing -----------------------------------------------------------------------------------
 
+# --- histories ---------------------------------------------------------------------------------
+
+
+def repair_table() -> str:
+    """Return the rules of repair in the order they are applied."""
+    rows = [(f"`{name}`", _summary(rule)) for name, rule in REPAIRS.items()]
+    return table(("rule", "what it does"), rows)
+
+
+def _summary(function: object) -> str:
+    return (function.__doc__ or "").strip().partition("\n")[0]
+
+
+def provider_table(rules: Sequence[Demand]) -> str:
+    """Return what a provider demands, with where that is written and what cures a breach."""
+    rows = [(f"`{rule.name}`", rule.demand, rule.cure, rule.source) for rule in rules]
+    return table(("rule", "demand", "cure", "source"), rows)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
     "turn-diagram": turn_diagram,
     "turn-commands": turn_commands,
     "run-commands": run_commands,
+    "repair-rules": repair_table,
+    "anthropic-messages-rules": lambda: provider_table(ANTHROPIC_MESSAGES_RULES),
+    "openai-chat-rules": lambda: provider_table(OPENAI_CHAT_RULES),
+    "openai-responses-rules": lambda: provider_table(OPENAI_RESPONSES_RULES),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.vendors.opencode_database import damaged_database
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
 SECTION = re.compile(r"^### (?P<name>.+?)\n(?P<body>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
@@ -119,6 +120,10 @@ def live(tmp_path_factory, make_upthread):
     one("why", "why", "p/validator")
     one("audit", "audit", "p")
     one("audit", "audit", "w")
+    damaged_database(up.home / ".local" / "share" / "opencode" / "opencode.db").close()
+    one("doctor", "doctor")
+    one("repair of an agent", "repair", "opencode")
+    one("repair of an address", "repair", "w/planner")
     return seen
 
 

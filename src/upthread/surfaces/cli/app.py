@@ -358,6 +358,40 @@ def list_agents(call: Call) -> int:
     return agents.list_agents(call)
 
 
+def doctor(
+    call: Call,
+    *,
+    store: Annotated[
+        str | None,
+        typer.Argument(metavar="STORE", help="upthread, claude-code, opencode or codex."),
+    ] = None,
+) -> int:
+    """Diagnose the stored histories, ours and the agents', and say what cures them."""
+    from upthread.surfaces.cli import doctor as diagnosing
+
+    return diagnosing.doctor(call, store)
+
+
+def repair(
+    call: Call,
+    *,
+    target: Annotated[
+        str, typer.Argument(metavar="AGENT|ADDRESS", help="claude-code, opencode, codex, or ours.")
+    ],
+    session: Annotated[
+        str | None, typer.Argument(metavar="SESSION", help="One session; all without it.")
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="DIR", help="Where the copies go.")
+    ] = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Repair an agent's damaged histories in a copy; its own store is never changed."""
+    from upthread.surfaces.cli import repairing
+
+    return repairing.repair(call, target, session, into=into, is_dry_run=dry_run)
+
+
 _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("tell", tell),
     ("run", run),
@@ -373,4 +407,6 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("reset", reset),
     ("audit", audit),
     ("agents", list_agents),
+    ("doctor", doctor),
+    ("repair", repair),
 )

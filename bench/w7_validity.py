@@ -1,0 +1,64 @@
+"""W7: is a history of 1,000 and of 10,000 messages sound? What that costs above reading it.
+
+Ours: `core.history.soundness.is_sound` over messages that are in memory. Raw: a pass over the same
+messages that looks at each part and decides nothing. The limit is absolute: 0.3 ms for 1,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from measure import Row, Side, compared, interleaved
+from scratch import scratch
+from w2_turn import fill
+
+from upthread.core.history.soundness import is_sound
+from upthread.core.types import Message
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.default_turn import open_place
+
+SIZES = (1_000, 10_000)
+LIMIT_MS_PER_THOUSAND = 0.3
+
+
+def measure(*, is_quick: bool) -> list[Row]:
+    """Return one row for each size."""
+    rows: list[Row] = []
+    for size in SIZES:
+        messages = _messages(size // 6 * 6)
+        sides = {"raw": _pass(messages), "ours": _check(messages)}
+        timings = interleaved(sides, repetitions=200, budget_s=1 if is_quick else 3)
+        limit_us = LIMIT_MS_PER_THOUSAND * len(messages)
+        limit = limit_us / timings["raw"].wall_p10_us
+        row = compared(
+            "W7", f"check {size:,} for soundness", timings["raw"], timings["ours"], limit
+        )
+        rows.append(row)
+    return rows
+
+
+def _messages(number: int) -> Sequence[Message]:
+    with scratch() as directory:
+        store = SqliteStore(directory / "validity.db")
+        place = open_place(store, "spec-42")
+        fill(store, place, number)
+        messages = store.messages(place.conversation.conversation_id)
+        store.close()
+    assert len(messages) == number
+    return messages
+
+
+def _pass(messages: Sequence[Message]) -> Side:
+    def look(_: int) -> None:
+        for message in messages:
+            for part in message.parts:
+                type(part)
+
+    return look
+
+
+def _check(messages: Sequence[Message]) -> Side:
+    def check(_: int) -> None:
+        assert is_sound(messages)
+
+    return check

@@ -1,0 +1,371 @@
+"""Anthropic Messages: what it demands of a history.
+
+Sources: the API reference (https://platform.claude.com/docs/en/api/messages), the guides to tool
+calls and extended thinking, and error texts quoted in public threads, named at their rule. All seen
+in November 2026. Neighbouring messages of one role count as one, as the API joins them; a position
+is that of the first of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from upthread.core.history.rules import (
+    IMAGE_TYPES,
+    Finding,
+    JsonObject,
+    Request,
+    Rule,
+    has_lone_surrogate,
+    items_of,
+    object_of,
+    repeated,
+    text_of,
+)
+
+_REFERENCE: Final = "https://platform.claude.com/docs/en/api/messages"
+_TOOLS: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
+_THINKING: Final = "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
+_ID: Final = re.compile("[a-zA-Z0-9_-]+")
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+class _Joined(NamedTuple):
+    """Neighbouring messages of one role, as the API sees them."""
+
+    start: int
+    role: str
+    blocks: list[JsonObject]
+
+    def ids(self, kind: str, name: str) -> list[str]:
+        return [text_of(b.get(name)) for b in self.blocks if b.get("type") == kind]
+
+    @property
+    def used(self) -> list[str]:
+        return self.ids("tool_use", "id")
+
+    @property
+    def answered(self) -> list[str]:
+        return self.ids("tool_result", "tool_use_id")
+
+
+_NOTHING: Final = _Joined(0, "", [])
+
+
+def _messages(request: Request) -> Sequence[JsonObject]:
+    return items_of(request.get("messages"))
+
+
+def _joined(request: Request) -> list[_Joined]:
+    joined: list[_Joined] = []
+    for index, message in enumerate(_messages(request)):
+        content = message.get("content")
+        role = text_of(message.get("role"))
+        text: JsonObject = {"type": "text", "text": content}
+        blocks: list[JsonObject] = [text] if isinstance(content, str) else [*items_of(content)]
+        if joined and joined[-1].role == role:
+            joined[-1].blocks.extend(blocks)
+        else:
+            joined.append(_Joined(index, role, blocks))
+    return joined
+
+
+def _blocks(request: Request, kind: str) -> Iterator[tuple[int, JsonObject]]:
+    for joined in _joined(request):
+        for block in joined.blocks:
+            if block.get("type") == kind:
+                yield joined.start, block
+
+
+def _there_is_a_message(request: Request) -> Iterator[Finding]:
+    if not _messages(request):
+        yield None, "there is no message"
+
+
+def _roles_are_known(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        if message.get("role") not in {"user", "assistant"}:
+            yield index, f"role {message.get('role')!r}"
+
+
+def _the_user_begins(request: Request) -> Iterator[Finding]:
+    for first in _joined(request)[:1]:
+        if first.role == "assistant":
+            yield 0, "the history begins with an answer"
+
+
+def _uses_are_answered_next(request: Request) -> Iterator[Finding]:
+    joined = _joined(request)
+    for message, following in pairwise([*joined, _NOTHING]):
+        for use_id in message.used:
+            if use_id not in following.answered:
+                yield message.start, f"tool use {use_id} has no result in the next message"
+
+
+def _results_have_their_use(request: Request) -> Iterator[Finding]:
+    for before, message in pairwise([_NOTHING, *_joined(request)]):
+        for use_id in message.answered:
+            if use_id not in before.used:
+                yield message.start, f"result of {use_id}, which the message before lacks"
+
+
+def _results_come_first(request: Request) -> Iterator[Finding]:
+    for message in _joined(request):
+        kinds = [block.get("type") for block in message.blocks]
+        results = kinds.count("tool_result")
+        if "tool_result" in kinds[results:]:
+            yield message.start, "something stands before a tool result"
+
+
+def _uses_come_last(request: Request) -> Iterator[Finding]:
+    for message in _joined(request):
+        kinds = [text_of(block.get("type")) for block in message.blocks]
+        if "tool_use" in kinds and "text" in kinds[kinds.index("tool_use") :]:
+            yield message.start, "text stands after a tool use"
+
+
+def _one_result_for_a_use(request: Request) -> Iterator[Finding]:
+    for message in _joined(request):
+        for use_id in repeated(message.answered):
+            yield message.start, f"tool use {use_id} has several results"
+
+
+def _use_ids_differ(request: Request) -> Iterator[Finding]:
+    uses = [(start, text_of(use.get("id"))) for start, use in _blocks(request, "tool_use")]
+    for use_id in repeated(use_id for _, use_id in uses):
+        yield [start for start, each in uses if each == use_id][1], f"tool use id {use_id} again"
+
+
+def _use_ids_fit(request: Request) -> Iterator[Finding]:
+    for start, use in _blocks(request, "tool_use"):
+        if not _ID.fullmatch(text_of(use.get("id"))):
+            yield start, f"tool use id {use.get('id')!r}"
+
+
+def _input_is_an_object(request: Request) -> Iterator[Finding]:
+    for start, use in _blocks(request, "tool_use"):
+        if use.get("input") is None or object_of(use.get("input")) is not use.get("input"):
+            yield start, f"input of tool use {text_of(use.get('id'))} is no object"
+
+
+def _tools_are_defined(request: Request) -> Iterator[Finding]:
+    if not items_of(request.get("tools")) and any(m.used or m.answered for m in _joined(request)):
+        yield None, "tools are used and none is defined"
+
+
+def _text_says_something(request: Request) -> Iterator[Finding]:
+    for start, block in _blocks(request, "text"):
+        if not text_of(block.get("text")).strip():
+            yield start, "a text of nothing but white space"
+
+
+def _content_is_there(request: Request) -> Iterator[Finding]:
+    messages = _messages(request)
+    for index, message in enumerate(messages):
+        is_final_answer = index + 1 == len(messages) and message.get("role") == "assistant"
+        if not message.get("content") and not is_final_answer:
+            yield index, "it has no content"
+
+
+def _the_end_is_trimmed(request: Request) -> Iterator[Finding]:
+    for last in _joined(request)[-1:]:
+        text = text_of(last.blocks[-1].get("text")) if last.blocks else ""
+        if last.role == "assistant" and text != text.rstrip():
+            yield last.start, "the final answer ends in white space"
+
+
+def _the_user_ends(request: Request) -> Iterator[Finding]:
+    thinks = text_of(object_of(request.get("thinking")).get("type")) in {"enabled", "adaptive"}
+    for last in _joined(request)[-1:]:
+        if thinks and last.role == "assistant":
+            yield last.start, "the history ends with an answer while thinking is on"
+
+
+def _thinking_is_signed(request: Request) -> Iterator[Finding]:
+    for start, block in _blocks(request, "thinking"):
+        if not text_of(block.get("signature")):
+            yield start, "thinking without its signature"
+
+
+def _thinking_comes_before_uses(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        kinds = [text_of(block.get("type")) for block in items_of(message.get("content"))]
+        if "tool_use" in kinds and _THOUGHTS & set(kinds[kinds.index("tool_use") :]):
+            yield index, "thinking stands after a tool use"
+
+
+def _server_uses_are_answered(request: Request) -> Iterator[Finding]:
+    for message in _joined(request):
+        answered = {text_of(block.get("tool_use_id")) for block in message.blocks}
+        for use_id in message.ids("server_tool_use", "id"):
+            if use_id not in answered:
+                yield message.start, f"server tool use {use_id} has no result beside it"
+
+
+def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
+    for start, block in _blocks(request, "image"):
+        source = object_of(block.get("source"))
+        if source.get("type") == "base64" and source.get("media_type") not in IMAGE_TYPES:
+            yield start, f"image of type {source.get('media_type')!r}"
+
+
+def _text_is_unicode(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        if has_lone_surrogate(message):
+            yield index, "half of a surrogate pair, which has no UTF-8 form"
+
+
+ANTHROPIC_MESSAGES_RULES: Final = (
+    Rule(
+        name="there_is_a_message",
+        demand="`messages` holds at least one message.",
+        source=_REFERENCE,
+        cure="send the prompt with it",
+        find=_there_is_a_message,
+    ),
+    Rule(
+        name="text_is_unicode",
+        demand="The request is valid UTF-8.",
+        source="https://www.rfc-editor.org/rfc/rfc8259#section-8.1",
+        cure="show the half of a character as U+FFFD",
+        find=_text_is_unicode,
+    ),
+    Rule(
+        name="roles_are_known",
+        demand="A role is `user` or `assistant`; the system prompt is a field of its own.",
+        source=_REFERENCE,
+        cure="send it as the user's or the assistant's",
+        find=_roles_are_known,
+    ),
+    Rule(
+        name="the_user_begins",
+        demand="The first message is the user's.",
+        source=_REFERENCE,
+        cure="put a user's message before it that says something is missing",
+        find=_the_user_begins,
+    ),
+    Rule(
+        name="results_come_first",
+        demand="In a user's message the tool results stand before everything else.",
+        source=_TOOLS,
+        cure="put the results first",
+        find=_results_come_first,
+    ),
+    Rule(
+        name="uses_come_last",
+        demand="In an answer no text stands after a tool use.",
+        source="recorded refusal `rejects malformed assistant tool order` in "
+        "https://github.com/anomalyco/opencode (packages/llm/test)",
+        cure="send the text after the result",
+        find=_uses_come_last,
+    ),
+    Rule(
+        name="uses_are_answered_next",
+        demand="Every tool use has its result in the very next message.",
+        source="https://github.com/anomalyco/opencode/issues/10616, and " + _TOOLS,
+        cure="close the call with an unknown outcome",
+        find=_uses_are_answered_next,
+    ),
+    Rule(
+        name="results_have_their_use",
+        demand="A tool result answers a tool use of the message before it.",
+        source=_TOOLS,
+        cure="take the result out",
+        find=_results_have_their_use,
+    ),
+    Rule(
+        name="one_result_for_a_use",
+        demand="A tool use has a single result.",
+        source=_TOOLS,
+        cure="take all but the first out",
+        find=_one_result_for_a_use,
+    ),
+    Rule(
+        name="use_ids_differ",
+        demand="A tool use id occurs once in the whole history.",
+        source=_TOOLS,
+        cure="give the later use another id",
+        find=_use_ids_differ,
+    ),
+    Rule(
+        name="use_ids_fit",
+        demand="A tool use id is made of a-z, A-Z, 0-9, _ and -.",
+        source=_REFERENCE,
+        cure="use an id that follows from it",
+        find=_use_ids_fit,
+    ),
+    Rule(
+        name="input_is_an_object",
+        demand="The input of a tool use is an object.",
+        source=_REFERENCE,
+        cure="put it into an object",
+        find=_input_is_an_object,
+    ),
+    Rule(
+        name="tools_are_defined",
+        demand="A history that uses tools comes with `tools`.",
+        source=_TOOLS,
+        cure="define the tools it names",
+        find=_tools_are_defined,
+    ),
+    Rule(
+        name="text_says_something",
+        demand="A text block holds more than white space.",
+        source=_REFERENCE,
+        cure="leave the block out",
+        find=_text_says_something,
+    ),
+    Rule(
+        name="content_is_there",
+        demand="Only a final answer may be empty.",
+        source=_REFERENCE,
+        cure="leave the message out",
+        find=_content_is_there,
+    ),
+    Rule(
+        name="the_end_is_trimmed",
+        demand="A final answer does not end in white space.",
+        source=_REFERENCE,
+        cure="trim it",
+        find=_the_end_is_trimmed,
+    ),
+    Rule(
+        name="the_user_ends",
+        demand="With thinking on, the history ends with the user.",
+        source="https://github.com/anomalyco/opencode/pull/26178, and " + _THINKING,
+        cure="send the prompt with it",
+        find=_the_user_ends,
+    ),
+    Rule(
+        name="thinking_is_signed",
+        demand="Thinking comes back as it was, with its signature.",
+        source=_THINKING,
+        cure="leave the thinking out",
+        find=_thinking_is_signed,
+    ),
+    Rule(
+        name="thinking_comes_before_uses",
+        demand="Thinking stands before the tool uses of its answer.",
+        source=_THINKING,
+        cure="leave the thinking out",
+        find=_thinking_comes_before_uses,
+    ),
+    Rule(
+        name="server_uses_are_answered",
+        demand="A server tool use has its result in the same message.",
+        source=_TOOLS,
+        cure="leave the pair out",
+        find=_server_uses_are_answered,
+    ),
+    Rule(
+        name="images_are_of_known_type",
+        demand="Images are JPEG, PNG, GIF or WebP.",
+        source="https://platform.claude.com/docs/en/build-with-claude/vision",
+        cure="name the file in place of its content",
+        find=_images_are_of_known_type,
+    ),
+)
+"""What the Messages API demands of a history."""

@@ -1,0 +1,243 @@
+"""OpenAI Chat Completions: what it demands of a history.
+
+Sources: the API reference (https://platform.openai.com/docs/api-reference/chat/create), the guide
+to function calling (https://platform.openai.com/docs/guides/function-calling), and error texts
+quoted in public threads, named at their rule. All seen in November 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from upthread.core.codec import decode_json
+from upthread.core.history.rules import (
+    IMAGE_TYPES,
+    Finding,
+    JsonObject,
+    Request,
+    Rule,
+    has_lone_surrogate,
+    items_of,
+    object_of,
+    repeated,
+    text_of,
+)
+from upthread.errors import StoreError
+
+_REFERENCE: Final = "https://platform.openai.com/docs/api-reference/chat/create"
+_GUIDE: Final = "https://platform.openai.com/docs/guides/function-calling"
+_ROLES: Final = frozenset({"developer", "system", "user", "assistant", "tool", "function"})
+_NAME: Final = re.compile("[a-zA-Z0-9_-]{1,64}")
+_ID_CHARACTERS_MAX: Final = 40
+_INLINE_IMAGE: Final = re.compile("data:([^;,]*)[;,]")
+
+
+def _messages(request: Request) -> Sequence[JsonObject]:
+    return items_of(request.get("messages"))
+
+
+def _calls(message: JsonObject) -> Sequence[JsonObject]:
+    return items_of(message.get("tool_calls"))
+
+
+def _call_ids(message: JsonObject) -> list[str]:
+    return [text_of(call.get("id")) for call in _calls(message)]
+
+
+def _there_is_a_message(request: Request) -> Iterator[Finding]:
+    if not _messages(request):
+        yield None, "there is no message"
+
+
+def _roles_are_known(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        if message.get("role") not in _ROLES:
+            yield index, f"role {message.get('role')!r}"
+
+
+def _pairs(request: Request) -> Iterator[tuple[int, list[str], int, list[str]]]:
+    """Yield each run of tool messages, empty ones too, with the calls before it.
+
+    A run is (position of the caller, its call ids, position of the run, the ids it answers).
+    """
+    messages = _messages(request)
+    index = 0
+    while index < len(messages):
+        is_tool = messages[index].get("role") == "tool"
+        asked = [] if is_tool else _call_ids(messages[index])
+        start = end = index if is_tool else index + 1
+        while end < len(messages) and messages[end].get("role") == "tool":
+            end += 1
+        answered = [text_of(message.get("tool_call_id")) for message in messages[start:end]]
+        yield index, asked, start, answered
+        index = end
+
+
+def _calls_are_answered_next(request: Request) -> Iterator[Finding]:
+    for caller, asked, _, answered in _pairs(request):
+        for call_id in asked:
+            if call_id not in answered:
+                yield caller, f"call {call_id} has no tool message directly after it"
+
+
+def _answers_have_their_call(request: Request) -> Iterator[Finding]:
+    for _, asked, start, answered in _pairs(request):
+        for offset, call_id in enumerate(answered):
+            if call_id not in asked:
+                yield start + offset, f"answer to call {call_id}, which the message before lacks"
+
+
+def _one_answer_for_a_call(request: Request) -> Iterator[Finding]:
+    for _, _, start, answered in _pairs(request):
+        for call_id in repeated(answered):
+            yield start, f"call {call_id} is answered more than once"
+
+
+def _call_ids_differ(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        for call_id in repeated(_call_ids(message)):
+            yield index, f"two calls have the id {call_id}"
+
+
+def _call_ids_fit(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        for call_id in _call_ids(message):
+            if not 0 < len(call_id) <= _ID_CHARACTERS_MAX:
+                yield index, f"call id of {len(call_id)} characters"
+
+
+def _arguments_are_json_text(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        for call in _calls(message):
+            arguments = object_of(call.get("function")).get("arguments")
+            if not isinstance(arguments, str) or not is_json_object(arguments):
+                yield index, f"arguments of call {text_of(call.get('id'))} are no JSON object"
+
+
+def _names_fit(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        for call in _calls(message):
+            name = text_of(object_of(call.get("function")).get("name"))
+            if not _NAME.fullmatch(name):
+                yield index, f"function name {name!r}"
+
+
+def _content_is_there(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        if message.get("content") is None and not _calls(message):
+            yield index, "it has neither content nor calls"
+
+
+def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        for part in items_of(message.get("content")):
+            url = text_of(object_of(part.get("image_url")).get("url"))
+            inline = _INLINE_IMAGE.match(url)
+            if inline and inline[1] not in IMAGE_TYPES:
+                yield index, f"image of type {inline[1]!r}"
+
+
+def _text_is_unicode(request: Request) -> Iterator[Finding]:
+    for index, message in enumerate(_messages(request)):
+        if has_lone_surrogate(message):
+            yield index, "half of a surrogate pair, which has no UTF-8 form"
+
+
+def is_json_object(text: str) -> bool:
+    """Return whether the text is a JSON object."""
+    try:
+        return isinstance(decode_json(text.encode("utf-8", "surrogatepass")), dict)
+    except (StoreError, RecursionError):
+        return False
+
+
+OPENAI_CHAT_RULES: Final = (
+    Rule(
+        name="there_is_a_message",
+        demand="`messages` holds at least one message.",
+        source=_REFERENCE,
+        cure="send the prompt with it",
+        find=_there_is_a_message,
+    ),
+    Rule(
+        name="text_is_unicode",
+        demand="The request is valid UTF-8.",
+        source="https://www.rfc-editor.org/rfc/rfc8259#section-8.1",
+        cure="show the half of a character as U+FFFD",
+        find=_text_is_unicode,
+    ),
+    Rule(
+        name="roles_are_known",
+        demand="A role is one of the six.",
+        source=_REFERENCE,
+        cure="send it as the user's or the assistant's",
+        find=_roles_are_known,
+    ),
+    Rule(
+        name="calls_are_answered_next",
+        demand="After a message with `tool_calls` comes a tool message for each of them.",
+        source="error text in https://github.com/langgenius/dify/issues/32222, and " + _GUIDE,
+        cure="close the call with an unknown outcome",
+        find=_calls_are_answered_next,
+    ),
+    Rule(
+        name="answers_have_their_call",
+        demand="A tool message answers a call of the message before the run of them.",
+        source=_GUIDE,
+        cure="take the answer out",
+        find=_answers_have_their_call,
+    ),
+    Rule(
+        name="one_answer_for_a_call",
+        demand="A call has one tool message.",
+        source=_GUIDE,
+        cure="take all but the first out",
+        find=_one_answer_for_a_call,
+    ),
+    Rule(
+        name="call_ids_differ",
+        demand="The calls of a message have ids of their own.",
+        source=_GUIDE,
+        cure="give the later call another id",
+        find=_call_ids_differ,
+    ),
+    Rule(
+        name="call_ids_fit",
+        demand="A call's id is 1 to 40 characters long.",
+        source="error text in https://community.openai.com/t/"
+        "error-for-messages-assistant-tool-calls-id-object/626732",
+        cure="use a shorter id that follows from it",
+        find=_call_ids_fit,
+    ),
+    Rule(
+        name="arguments_are_json_text",
+        demand="`arguments` is a text that holds a JSON object; servers alike refuse a cut one.",
+        source=_REFERENCE,
+        cure="write the arguments as JSON",
+        find=_arguments_are_json_text,
+    ),
+    Rule(
+        name="names_fit",
+        demand="A function's name is 1 to 64 of a-z, A-Z, 0-9, _ and -.",
+        source=_REFERENCE,
+        cure="put _ for other characters",
+        find=_names_fit,
+    ),
+    Rule(
+        name="content_is_there",
+        demand="Only an assistant's message with calls may have no content.",
+        source=_REFERENCE,
+        cure="leave the message out",
+        find=_content_is_there,
+    ),
+    Rule(
+        name="images_are_of_known_type",
+        demand="Images in the request are PNG, JPEG, GIF or WebP.",
+        source="https://platform.openai.com/docs/guides/images-vision",
+        cure="name the file in place of its content",
+        find=_images_are_of_known_type,
+    ),
+)
+"""What Chat Completions demands of a history. A leading system message is custom, and no rule."""

@@ -1,0 +1,252 @@
+"""OpenAI Responses: what it demands of the items of `input`.
+
+Sources: the API reference (https://platform.openai.com/docs/api-reference/responses/create), the
+guides to function calling and reasoning, and error texts quoted in public threads, named at their
+rule. All seen in November 2026. With `previous_response_id` the calls before it are not in sight,
+so outputs are then not asked for their call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from upthread.core.history.openai_chat import is_json_object
+from upthread.core.history.rules import (
+    Finding,
+    JsonObject,
+    Request,
+    Rule,
+    has_lone_surrogate,
+    items_of,
+    repeated,
+    text_of,
+)
+
+_REFERENCE: Final = "https://platform.openai.com/docs/api-reference/responses/create"
+_GUIDE: Final = "https://platform.openai.com/docs/guides/function-calling"
+_ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
+_NAME: Final = re.compile("[a-zA-Z0-9_-]{1,64}")
+_ID_CHARACTERS_MAX: Final = 64
+OUTPUT_OF: Final = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+"""The calls we have to answer, and what answers them; other tools run at the provider."""
+_OUTPUTS: Final = frozenset(OUTPUT_OF.values())
+_NOTHING: Final[JsonObject] = {}
+
+
+def _items(request: Request) -> Sequence[JsonObject]:
+    return items_of(request.get("input"))
+
+
+def _kind(item: JsonObject) -> str:
+    return text_of(item.get("type")) or "message"
+
+
+def _call_id(item: JsonObject) -> str:
+    return text_of(item.get("call_id"))
+
+
+def _there_is_an_item(request: Request) -> Iterator[Finding]:
+    if not _items(request) and not text_of(request.get("input")):
+        yield None, "`input` is empty"
+
+
+def _calls_have_their_output(request: Request) -> Iterator[Finding]:
+    items = _items(request)
+    answered = {(_kind(item), _call_id(item)) for item in items if _kind(item) in _OUTPUTS}
+    for index, item in enumerate(items):
+        wanted = OUTPUT_OF.get(_kind(item))
+        if wanted and (wanted, _call_id(item)) not in answered:
+            yield index, f"no {wanted} for call {_call_id(item)}"
+
+
+def _outputs_have_their_call(request: Request) -> Iterator[Finding]:
+    if request.get("previous_response_id"):
+        return
+    made: set[tuple[str, str]] = set()
+    for index, item in enumerate(_items(request)):
+        kind = _kind(item)
+        if kind in OUTPUT_OF:
+            made.add((OUTPUT_OF[kind], _call_id(item)))
+        elif kind in _OUTPUTS and (kind, _call_id(item)) not in made:
+            yield index, f"no call {_call_id(item)} before this output"
+
+
+def _one_output_for_a_call(request: Request) -> Iterator[Finding]:
+    outputs = [_call_id(item) for item in _items(request) if _kind(item) in _OUTPUTS]
+    for call_id in repeated(outputs):
+        yield None, f"call {call_id} has {Counter(outputs)[call_id]} outputs"
+
+
+def _call_ids_differ(request: Request) -> Iterator[Finding]:
+    for call_id in repeated(_call_id(item) for item in _items(request) if _kind(item) in OUTPUT_OF):
+        yield None, f"two calls have the id {call_id}"
+
+
+def _call_ids_fit(request: Request) -> Iterator[Finding]:
+    for index, item in enumerate(_items(request)):
+        is_call = _kind(item) in OUTPUT_OF or _kind(item) in _OUTPUTS
+        if is_call and not 0 < len(_call_id(item)) <= _ID_CHARACTERS_MAX:
+            yield index, f"call id of {len(_call_id(item))} characters"
+
+
+def _item_ids_differ(request: Request) -> Iterator[Finding]:
+    ids = [text_of(item.get("id")) for item in _items(request)]
+    for item_id in repeated(item_id for item_id in ids if item_id):
+        yield None, f"two items have the id {item_id}"
+
+
+def _reasoning_is_followed(request: Request) -> Iterator[Finding]:
+    items = _items(request)
+    for index, (item, following) in enumerate(pairwise([*items, _NOTHING])):
+        if _kind(item) == "reasoning" and not _is_the_models(following):
+            yield index, f"reasoning {text_of(item.get('id'))} without the item it led to"
+
+
+def _is_the_models(item: JsonObject) -> bool:
+    """Whether the model made it: an answer or a call, and not reasoning once more."""
+    kind = text_of(item.get("type"))
+    return item.get("role") == "assistant" or kind.endswith("_call")
+
+
+def _arguments_are_json_text(request: Request) -> Iterator[Finding]:
+    for index, item in enumerate(_items(request)):
+        if _kind(item) == "function_call" and not is_json_object(text_of(item.get("arguments"))):
+            yield index, f"arguments of call {_call_id(item)} are no JSON object"
+
+
+def _names_fit(request: Request) -> Iterator[Finding]:
+    for index, item in enumerate(_items(request)):
+        name = text_of(item.get("name"))
+        if _kind(item) == "function_call" and not _NAME.fullmatch(name):
+            yield index, f"function name {name!r}"
+
+
+def _messages_say_something(request: Request) -> Iterator[Finding]:
+    for index, item in enumerate(_items(request)):
+        if _kind(item) != "message":
+            continue
+        if item.get("role") not in _ROLES:
+            yield index, f"role {item.get('role')!r}"
+        if not item.get("content"):
+            yield index, "it has no content"
+
+
+def _history_comes_once(request: Request) -> Iterator[Finding]:
+    if request.get("previous_response_id"):
+        for index, item in enumerate(_items(request)):
+            if _is_the_models(item):
+                yield index, "it is in the response named by `previous_response_id` already"
+
+
+def _text_is_unicode(request: Request) -> Iterator[Finding]:
+    for index, item in enumerate(_items(request)):
+        if has_lone_surrogate(item):
+            yield index, "half of a surrogate pair, which has no UTF-8 form"
+
+
+OPENAI_RESPONSES_RULES: Final = (
+    Rule(
+        name="there_is_an_item",
+        demand="`input` is a text or holds at least one item.",
+        source=_REFERENCE,
+        cure="send the prompt with it",
+        find=_there_is_an_item,
+    ),
+    Rule(
+        name="text_is_unicode",
+        demand="The request is valid UTF-8.",
+        source="https://www.rfc-editor.org/rfc/rfc8259#section-8.1",
+        cure="show the half of a character as U+FFFD",
+        find=_text_is_unicode,
+    ),
+    Rule(
+        name="calls_have_their_output",
+        demand="Every call has an output with its `call_id`.",
+        source="error text in https://github.com/router-for-me/CLIProxyAPI/issues/2368",
+        cure="close the call with an unknown outcome",
+        find=_calls_have_their_output,
+    ),
+    Rule(
+        name="outputs_have_their_call",
+        demand="An output comes after the call with its `call_id`.",
+        source="error text in https://github.com/microsoft/vscode/issues/320060",
+        cure="take the output out",
+        find=_outputs_have_their_call,
+    ),
+    Rule(
+        name="one_output_for_a_call",
+        demand="A call has one output.",
+        source=_GUIDE,
+        cure="take all but the first out",
+        find=_one_output_for_a_call,
+    ),
+    Rule(
+        name="call_ids_differ",
+        demand="Calls have ids of their own.",
+        source=_GUIDE,
+        cure="give the later call another id",
+        find=_call_ids_differ,
+    ),
+    Rule(
+        name="call_ids_fit",
+        demand="A `call_id` is 1 to 64 characters long.",
+        source=_REFERENCE,
+        cure="use a shorter id that follows from it",
+        find=_call_ids_fit,
+    ),
+    Rule(
+        name="item_ids_differ",
+        demand="No item is there twice.",
+        source=_REFERENCE,
+        cure="take the second one out",
+        find=_item_ids_differ,
+    ),
+    Rule(
+        name="reasoning_is_followed",
+        demand="Reasoning stands directly before the answer or call it led to.",
+        source="error text in https://github.com/openai/openai-node/issues/1567; several in a row: "
+        "https://github.com/UKGovernmentBEIS/inspect_ai/pull/1990",
+        cure="leave the reasoning out",
+        find=_reasoning_is_followed,
+    ),
+    Rule(
+        name="arguments_are_json_text",
+        demand="`arguments` is a text that holds a JSON object.",
+        source=_REFERENCE,
+        cure="write the arguments as JSON",
+        find=_arguments_are_json_text,
+    ),
+    Rule(
+        name="names_fit",
+        demand="A function's name is 1 to 64 of a-z, A-Z, 0-9, _ and -.",
+        source=_REFERENCE,
+        cure="put _ for other characters",
+        find=_names_fit,
+    ),
+    Rule(
+        name="messages_say_something",
+        demand="A message has a known role and content.",
+        source=_REFERENCE,
+        cure="leave the message out",
+        find=_messages_say_something,
+    ),
+    Rule(
+        name="history_comes_once",
+        demand="`previous_response_id` stands for what came before; it is not sent again.",
+        source="https://platform.openai.com/docs/guides/conversation-state",
+        cure="send either the id or the history",
+        find=_history_comes_once,
+    ),
+)
+"""What the Responses API demands of a history."""

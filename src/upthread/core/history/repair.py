@@ -1,0 +1,367 @@
+"""Repair: a history as it was stored in, one that every provider accepts out.
+
+Deterministic, without a clock, and idempotent: repairing a repaired history changes nothing. What
+users and assistants said is never dropped. What is missing is said to be missing: a call without a
+result gets "interrupted; outcome unknown", and `told_to_model` is what the model is told of it all.
+
+A history is laid out as one line of items, each a part with who said it. Each rule is a function
+from items to items; at the end neighbours become messages again. The live frontier, calls at the
+very end of a history whose turn is running, is left alone. The demands match those of pydantic-ai's
+repair (docs/message-history.md, seen 2026-11).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from types import MappingProxyType
+from typing import Final, TypeAlias, cast
+
+from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
+from upthread.core.history.unicode import made_unicode
+from upthread.core.stream import INTERRUPTED
+from upthread.core.types import (
+    ContextPart,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
+PARAGRAPH: Final = "\n\n"
+CHANGES_TOLD_MAX: Final = 20
+NOBODYS: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change. `rule` is the rule that made it, `place` where the part was stored."""
+
+    rule: str
+    place: str
+    what: str
+
+    def in_words(self) -> str:
+        """`line 41: call c1 has no result: closed as "interrupted; outcome unknown"`."""
+        return f"{self.place}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """The history made valid, and what was changed, in the order of the rules."""
+
+    history: History
+    changes: tuple[Change, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Item:
+    """A part, who said it, and the message it came from. `message` is NOBODYS for one of ours."""
+
+    speaker: Speaker
+    part: Part
+    message: int
+    place: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """What a rule works on besides the items."""
+
+    is_running: bool
+    changes: list[Change] = field(default_factory=list[Change])
+
+    def note(self, rule: str, item: _Item, what: str) -> None:
+        self.changes.append(Change(rule=rule, place=item.place, what=what))
+
+
+_Items: TypeAlias = list[_Item]
+_Rule: TypeAlias = Callable[[_Items, _Work], _Items]
+
+
+def repair(
+    history: History, *, is_running: bool = False, rules: Mapping[str, _Rule] | None = None
+) -> Repaired:
+    """Return the history made valid, with the list of changes.
+
+    `is_running` says that the turn of the last message may still go on, so its open calls stay.
+    `rules` are those of RULES; a test leaves one out to see what it is worth.
+    """
+    work = _Work(is_running=is_running)
+    items = _items_of(history)
+    for rule in (RULES if rules is None else rules).values():
+        items = rule(items, work)
+    return Repaired(history=_assembled(items), changes=tuple(work.changes))
+
+
+def told_to_model(changes: Sequence[Change]) -> str:
+    """Return what the model is told, empty when nothing it would miss was changed."""
+    told = [change.in_words() for change in changes if change.rule in _TOLD]
+    if not told:
+        return ""
+    more = len(told) - CHANGES_TOLD_MAX
+    lines = [f"- {line}" for line in told[:CHANGES_TOLD_MAX]]
+    lines += [f"- and {more} more"] if more > 0 else []
+    return (
+        "The record of this conversation was damaged and has been repaired. An action whose "
+        "outcome is unknown may have been done: look before you do it again.\n" + "\n".join(lines)
+    )
+
+
+# --- the rules ---------------------------------------------------------------------------------
+
+
+def _text_is_unicode(items: _Items, work: _Work) -> _Items:
+    """A half of a surrogate pair has no UTF-8 form: it is shown as U+FFFD."""
+    for item in items:
+        part = made_unicode(item.part)
+        if part is not item.part:
+            item.part = part
+            work.note("text_is_unicode", item, "half of a character is shown as U+FFFD")
+    return items
+
+
+def _text_says_something(items: _Items, work: _Work) -> _Items:
+    """Pieces of one text are joined; a text of nothing but white space goes."""
+    joined: _Items = []
+    for item in items:
+        before = joined[-1] if joined else None
+        if (
+            before is not None
+            and before.message == item.message
+            and isinstance(before.part, TextPart)
+            and isinstance(item.part, TextPart)
+        ):
+            before.part = TextPart(text=before.part.text + item.part.text)
+        else:
+            joined.append(item)
+    kept: _Items = []
+    for item in joined:
+        if isinstance(item.part, TextPart | ContextPart) and not item.part.text.strip():
+            work.note("text_says_something", item, "a text of white space alone is left out")
+            continue
+        kept.append(item)
+    return kept
+
+
+def _call_ids_differ(items: _Items, work: _Work) -> _Items:
+    """A call under an id that was used goes if it is the same call, else gets an id of its own.
+
+    A result belongs to the earliest call before it that has none. So a second call that is equal
+    and has no result of its own is the same one stored twice; any other really was a second call.
+    """
+    calls: dict[str, list[_Item]] = defaultdict(list)
+    unanswered: dict[str, deque[_Item]] = defaultdict(deque)
+    answers: dict[int, _Item] = {}  # by the call item's identity
+    for item in items:
+        if isinstance(item.part, ToolCallPart):
+            calls[item.part.call_id].append(item)
+            unanswered[item.part.call_id].append(item)
+        elif isinstance(item.part, ToolResultPart) and unanswered[item.part.call_id]:
+            answers[id(unanswered[item.part.call_id].popleft())] = item
+    used = set(calls)
+    gone: set[int] = set()
+    for call_id, same in calls.items():
+        for number, call in enumerate(same[1:], start=2):
+            answer = answers.get(id(call))
+            if answer is None and call.part == same[0].part:
+                gone.add(id(call))
+                work.note("call_ids_differ", call, f"call {call_id} is stored twice: one goes")
+                continue
+            new_id = _unused(call_id, number, used)
+            work.note("call_ids_differ", call, f"a second call {call_id} is now {new_id}")
+            call.part = replace(cast("ToolCallPart", call.part), call_id=new_id)
+            if answer is not None:
+                answer.part = replace(cast("ToolResultPart", answer.part), call_id=new_id)
+    return [item for item in items if id(item) not in gone]
+
+
+def _results_have_their_call(items: _Items, work: _Work) -> _Items:
+    """A result without a call before it goes, and so does a second one of the same call."""
+    made: set[str] = set()
+    answered: set[str] = set()
+    kept: _Items = []
+    for item in items:
+        part = item.part
+        if isinstance(part, ToolCallPart):
+            made.add(part.call_id)
+        elif isinstance(part, ToolResultPart):
+            if part.call_id in answered:
+                what = f"a second result of call {part.call_id} is taken out"
+                work.note("results_have_their_call", item, what)
+                continue
+            if part.call_id not in made:
+                what = f"a result of call {part.call_id}, which nothing made, is taken out"
+                work.note("results_have_their_call", item, what)
+                continue
+            answered.add(part.call_id)
+        kept.append(item)
+    return kept
+
+
+def _calls_have_their_result(items: _Items, work: _Work) -> _Items:
+    """A call without a result is closed, since nobody can say any more how it ended."""
+    answered = {item.part.call_id for item in items if isinstance(item.part, ToolResultPart)}
+    live = _frontier(items) if work.is_running else frozenset[str]()
+    closing: _Items = []
+    for item in items:
+        part = item.part
+        if not isinstance(part, ToolCallPart) or part.call_id in answered | live:
+            continue
+        name = f" ({part.title})" if part.title else ""
+        what = f'call {part.call_id}{name} has no result: closed as "{INTERRUPTED}"'
+        work.note("calls_have_their_result", item, what)
+        result = ToolResultPart(call_id=part.call_id, status="unknown", text=INTERRUPTED)
+        closing.append(_Item(speaker=Speaker.TOOL, part=result, message=NOBODYS, place=item.place))
+    return items + closing
+
+
+def _results_stand_after_their_calls(items: _Items, work: _Work) -> _Items:
+    """Results come directly after the calls made together, before anything else is said."""
+    results = {item.part.call_id: item for item in items if isinstance(item.part, ToolResultPart)}
+    ordered: _Items = []
+    together: dict[str, None] = {}  # calls made in one step
+    is_answering = False
+    for item in items:
+        part = item.part
+        if isinstance(part, ToolResultPart):
+            is_answering |= part.call_id in together
+            if part.call_id not in together and item.message != NOBODYS:
+                what = f"the result of call {part.call_id} is put after its call"
+                work.note("results_stand_after_their_calls", item, what)
+            continue
+        is_call = isinstance(part, ToolCallPart)
+        if is_answering if is_call else not isinstance(part, NOTES):
+            ordered += _taken(results, together)
+            is_answering = False
+        if isinstance(part, ToolCallPart):
+            together[part.call_id] = None
+        ordered.append(item)
+    return [*ordered, *_taken(results, together), *results.values()]
+
+
+def _taken(results: dict[str, _Item], together: dict[str, None]) -> _Items:
+    """Return the results of the calls of a step, in the calls' order, and end the step."""
+    taken = [results.pop(call_id) for call_id in together if call_id in results]
+    together.clear()
+    return taken
+
+
+def _neighbours_are_one(items: _Items, work: _Work) -> _Items:
+    """What one speaker says in messages that follow each other becomes one message."""
+    before: _Item | None = None
+    home = NOBODYS
+    for item in items:
+        came_from = item.message
+        if before is not None and before.speaker is item.speaker:
+            if came_from not in {home, NOBODYS}:
+                what = f"joined to the {item.speaker} message before it"
+                work.note("neighbours_are_one", item, what)
+            item.message = before.message
+        home = came_from if came_from != NOBODYS else home
+        before = item
+    return items
+
+
+def _the_user_begins(items: _Items, work: _Work) -> _Items:
+    """A history that was cut at its beginning says so, in the user's place."""
+    first = next((item for item in items if not isinstance(item.part, NOTES)), None)
+    if first is None or first.speaker is Speaker.USER:
+        return items
+    what = "the history begins with an answer: a line before it says that something is missing"
+    work.note("the_user_begins", first, what)
+    begun = TextPart(text=MISSING_BEGINNING)
+    return [_Item(speaker=Speaker.USER, part=begun, message=NOBODYS, place=first.place), *items]
+
+
+RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
+    {
+        "text_is_unicode": _text_is_unicode,
+        "text_says_something": _text_says_something,
+        "call_ids_differ": _call_ids_differ,
+        "results_have_their_call": _results_have_their_call,
+        "calls_have_their_result": _calls_have_their_result,
+        "results_stand_after_their_calls": _results_stand_after_their_calls,
+        "the_user_begins": _the_user_begins,
+        "neighbours_are_one": _neighbours_are_one,
+    }
+)
+"""Every rule of repair, in the order they are applied."""
+
+_TOLD: Final = frozenset(RULES) - {
+    "text_says_something",
+    "results_stand_after_their_calls",
+    "neighbours_are_one",
+}
+
+
+# --- items -------------------------------------------------------------------------------------
+
+
+def _items_of(history: History) -> _Items:
+    return [
+        _Item(
+            speaker=_speaker_of(message.speaker, part),
+            part=part,
+            message=index,
+            place=place_of(history.messages, index),
+        )
+        for index, message in enumerate(history.messages)
+        for part in message.parts
+    ]
+
+
+def _speaker_of(speaker: Speaker, part: Part) -> Speaker:
+    """Calls and thoughts are the assistant's, results the tools', wherever they were stored."""
+    if isinstance(part, ToolResultPart):
+        return Speaker.TOOL
+    if isinstance(part, ToolCallPart | ReasoningPart) or speaker is not Speaker.USER:
+        return Speaker.ASSISTANT
+    return Speaker.USER
+
+
+def _assembled(items: _Items) -> History:
+    """Return items as messages again; texts that have become neighbours are paragraphs."""
+    messages: list[HistoryMessage] = []
+    for (speaker, _), group in groupby(items, key=lambda item: (item.speaker, item.message)):
+        members = list(group)
+        parts: list[Part] = []
+        for member in members:
+            part, before = member.part, parts[-1] if parts else None
+            if isinstance(part, TextPart) and isinstance(before, TextPart):
+                parts[-1] = TextPart(text=before.text + PARAGRAPH + part.text)
+            else:
+                parts.append(part)
+        place = members[0].place
+        messages.append(HistoryMessage(speaker=speaker, parts=tuple(parts), place=place))
+    return History(messages=tuple(messages))
+
+
+def _frontier(items: _Items) -> frozenset[str]:
+    """Return the calls after which nothing has happened but results of calls made with them."""
+    live: set[str] = set()
+    is_answering = False
+    for item in items:
+        if isinstance(item.part, ToolCallPart):
+            if is_answering:
+                live.clear()
+            live.add(item.part.call_id)
+            is_answering = False
+        elif isinstance(item.part, ToolResultPart):
+            is_answering = True
+        elif not isinstance(item.part, NOTES):
+            live.clear()
+    return frozenset(live)
+
+
+def _unused(call_id: str, number: int, used: set[str]) -> str:
+    """Return `call_id~number`, or the next number that is free, and take it."""
+    while f"{call_id}~{number}" in used:
+        number += 1
+    used.add(f"{call_id}~{number}")
+    return f"{call_id}~{number}"

@@ -1,0 +1,58 @@
+"""What every reader of an agent's own store gives back, and what it never does.
+
+A reader opens nothing for writing and leaves no file behind. What it cannot read it reports with
+its place and leaves where it is. It was written for versions it names: of any other version the
+history is read as far as it goes and is said to be of unknown form, so that nothing is changed on
+a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upthread.core.history.model import History
+
+BEGINNING_CHARACTERS_MAX: Final = 80
+OUTLINE_CHARACTERS: Final = 200
+"""How much of each text a diagnosis keeps, so that a long session fits into little memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A line, row or value that could not be read. It stays in the store as it is."""
+
+    place: str
+    why: str
+    beginning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorHistory:
+    """One session as an agent's store holds it.
+
+    `version` is the agent's that wrote it, empty when it does not say. `parent_session_id` is set
+    for a sub-agent's.
+    """
+
+    agent: str
+    session_id: str
+    path: Path
+    version: str
+    is_version_known: bool
+    history: History
+    unreadable: tuple[Unreadable, ...] = ()
+    parent_session_id: str | None = None
+    directory: str = ""
+    title: str = ""
+
+
+def is_known_version(version: str, known: tuple[str, ...]) -> bool:
+    """Return whether a version is of a line the reader was written for: `2.1` takes `2.1.329`."""
+    return any(version == line or version.startswith(f"{line}.") for line in known)
+
+
+def outlined(text: str, characters_max: int | None) -> str:
+    """Return the beginning of a text, all of it when `characters_max` is None."""
+    return text if characters_max is None else text[:characters_max]

@@ -1,0 +1,199 @@
+"""Claude Code transcripts: `~/.claude/projects/*/<session>.jsonl`, sub-agents beneath.
+
+Entries form a tree by `parentUuid`; what is sent is the branch of the last entry. One answer is
+written as several entries with the same `message.id`, one for each block, and the results of tools
+used at once hang on different ones, so both are gathered beside the branch. Sub-agents are in
+`<session>/subagents/agent-*.jsonl`. Written for Claude Code 2.1 (2.1.197, 2.1.329; seen 2026-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.types import (
+    FilePart,
+    JsonValue,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.vendors.lines import Line, read_lines
+
+AGENT: Final = "claude-code"
+WRITTEN_FOR: Final = ("2.1",)
+_SUBAGENTS: Final = "subagents"
+
+
+def find_transcripts(home: Path) -> Iterator[Path]:
+    """Yield the transcripts under a Claude home (`~/.claude`), sub-agents after their session."""
+    for main in sorted((home / "projects").glob("*/*.jsonl")):
+        yield main
+        yield from sorted((main.with_suffix("") / _SUBAGENTS).glob("agent-*.jsonl"))
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """What of an entry decides whether and how it is sent. `parts` are already outlined."""
+
+    number: int
+    uuid: str
+    parent: str
+    kind: str
+    message_id: str
+    parts: tuple[Part, ...]
+
+    @property
+    def is_said(self) -> bool:
+        """Whether it holds a message."""
+        return self.kind in {"user", "assistant"}
+
+
+@dataclass(slots=True)
+class _Reading:
+    characters_max: int | None
+    entries: list[Entry] = field(default_factory=list[Entry])
+    unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
+    last: JsonObject = field(default_factory=dict[str, JsonValue])
+
+
+def read_transcript(path: Path, *, characters_max: int | None = None) -> VendorHistory:
+    """Return the session a transcript holds. StoreError when the file cannot be opened."""
+    reading = _Reading(characters_max)
+    is_subagent = path.parent.name == _SUBAGENTS
+    for line in read_lines(path):
+        if line.why:
+            reading.unreadable.append(line.unreadable)
+        else:
+            _take(reading, line, is_subagent=is_subagent)
+    sent = branch(reading.entries)
+    known = {entry.uuid for entry in reading.entries}
+    for entry in sent:
+        if entry.parent and entry.parent not in known:
+            why = f"the entry before it, {entry.parent}, is missing"
+            reading.unreadable.append(Unreadable(place=f"line {entry.number}", why=why))
+    version = text_of(reading.last.get("version"))
+    return VendorHistory(
+        agent=AGENT,
+        session_id=path.stem,
+        path=path,
+        version=version,
+        is_version_known=is_known_version(version, WRITTEN_FOR),
+        history=History(messages=tuple(m for entry in sent for m in _messages(entry))),
+        unreadable=tuple(reading.unreadable),
+        parent_session_id=path.parent.parent.name if is_subagent else None,
+        directory=text_of(reading.last.get("cwd")),
+    )
+
+
+def branch(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries with messages that belong to the branch of the last one, in file order.
+
+    Where an entry's parent is missing, the branch goes on with the one stored before it.
+    """
+    position = {entry.uuid: index for index, entry in enumerate(entries)}
+    index = next((i for i in reversed(range(len(entries))) if entries[i].is_said), -1)
+    members: set[int] = set()
+    while index >= 0 and index not in members:
+        members.add(index)
+        parent = entries[index].parent
+        index = position.get(parent, index - 1) if parent else -1
+    _gather(entries, members)
+    return [entries[i] for i in sorted(members) if entries[i].is_said]
+
+
+def _gather(entries: Sequence[Entry], members: set[int]) -> None:
+    """Add the other blocks of the branch's answers, and the results of their tool uses."""
+    answers = {entries[i].message_id for i in members} - {""}
+    members |= {i for i, entry in enumerate(entries) if entry.message_id in answers}
+    called = {
+        part.call_id for i in members for part in entries[i].parts if isinstance(part, ToolCallPart)
+    }
+    members |= {
+        i
+        for i, entry in enumerate(entries)
+        if any(isinstance(p, ToolResultPart) and p.call_id in called for p in entry.parts)
+    }
+
+
+def _take(reading: _Reading, line: Line, *, is_subagent: bool) -> None:
+    value = line.value
+    uuid = text_of(value.get("uuid"))
+    if not uuid:  # titles, snapshots, queue operations: not part of the tree
+        return
+    kind = text_of(value.get("type"))
+    message = object_of(value.get("message"))
+    is_other = bool(value.get("isSidechain")) and not is_subagent
+    is_sent = kind in {"user", "assistant"} and not value.get("isApiErrorMessage")
+    if is_sent and not is_other:
+        reading.last = value
+    entry = Entry(
+        number=line.number,
+        uuid=uuid,
+        parent=text_of(value.get("parentUuid")),
+        kind=kind if is_sent and not is_other else "",
+        message_id=text_of(message.get("id")) if kind == "assistant" else "",
+        parts=tuple(_parts(message.get("content"), reading.characters_max)) if is_sent else (),
+    )
+    reading.entries.append(entry)
+
+
+def _messages(entry: Entry) -> Iterator[HistoryMessage]:
+    """Yield an entry's results, then the rest, as messages of their own."""
+    results = tuple(part for part in entry.parts if isinstance(part, ToolResultPart))
+    others = tuple(part for part in entry.parts if not isinstance(part, ToolResultPart))
+    place = f"line {entry.number}"
+    if results:
+        yield HistoryMessage(speaker=Speaker.TOOL, parts=results, place=place)
+    if others:
+        speaker = Speaker.USER if entry.kind == "user" else Speaker.ASSISTANT
+        yield HistoryMessage(speaker=speaker, parts=others, place=place)
+
+
+def _parts(content: JsonValue, characters_max: int | None) -> Iterator[Part]:
+    if isinstance(content, str):
+        yield TextPart(text=outlined(content, characters_max))
+        return
+    for block in items_of(content):
+        yield _part(block, characters_max)
+
+
+def _part(block: JsonObject, characters_max: int | None) -> Part:
+    match block.get("type"):
+        case "text":
+            return TextPart(text=outlined(text_of(block.get("text")), characters_max))
+        case "thinking":
+            return ReasoningPart(text=outlined(text_of(block.get("thinking")), characters_max))
+        case "tool_use":
+            return ToolCallPart(
+                call_id=text_of(block.get("id")),
+                title=text_of(block.get("name")),
+                tool_kind="other",
+                arguments=block.get("input"),
+            )
+        case "tool_result":
+            return ToolResultPart(
+                call_id=text_of(block.get("tool_use_id")),
+                status="failed" if block.get("is_error") else "completed",
+                text=outlined(_text(block.get("content")), characters_max),
+            )
+        case "image" | "document":
+            source = object_of(block.get("source"))
+            return FilePart(uri=text_of(block["type"]), mime_type=text_of(source.get("media_type")))
+        case kind:
+            return UnknownPart(kind=text_of(kind), raw=None)
+
+
+def _text(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(text_of(block.get("text")) for block in items_of(content))

@@ -1,0 +1,104 @@
+"""Lines of JSON, read one at a time whatever is in them: a damaged line is reported, never fatal.
+
+Memory is bounded by the longest line that is read. A line that is longer, nested too deeply, cut,
+not UTF-8 or not an object comes back with what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from upthread.core.codec import decode_json
+from upthread.core.types import JsonValue
+from upthread.errors import StoreError
+from upthread.vendors.base import BEGINNING_CHARACTERS_MAX, Unreadable
+
+LINE_BYTES_MAX: Final = 32 * 1024 * 1024
+DEPTH_MAX: Final = 500
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line. Either `value` is an object or `why` says what is wrong; `raw` ends without LF."""
+
+    number: int
+    value: Mapping[str, JsonValue]
+    why: str
+    raw: bytes
+
+    @property
+    def place(self) -> str:
+        """`line 41`."""
+        return f"line {self.number}"
+
+    @property
+    def unreadable(self) -> Unreadable:
+        """The line as a report."""
+        beginning = self.raw[:BEGINNING_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
+        return Unreadable(place=self.place, why=self.why, beginning=beginning)
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank. StoreError when it cannot be opened."""
+    try:
+        with path.open("rb") as file:
+            yield from _lines(file)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}", hint="check who may read it"
+        ) from error
+
+
+def _lines(file: BinaryIO) -> Iterator[Line]:
+    number = 0
+    while raw := file.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if len(raw) > LINE_BYTES_MAX:
+            size = len(raw) + _skip(file)
+            why = f"the line of {size:,} bytes is longer than {LINE_BYTES_MAX:,}"
+            yield Line(number=number, value={}, why=why, raw=raw[:_CHUNK_BYTES])
+        elif raw.strip():
+            value, why = read_object(raw)
+            yield Line(number=number, value=value, why=why, raw=raw.rstrip(b"\n"))
+
+
+def _skip(file: BinaryIO) -> int:
+    """Go to the end of the line, and return how many bytes that was."""
+    skipped = 0
+    while raw := file.readline(_CHUNK_BYTES):
+        skipped += len(raw)
+        if raw.endswith(b"\n"):
+            break
+    return skipped
+
+
+def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
+    """Return the object that JSON bytes hold, or an empty one and what is wrong."""
+    try:
+        value = decode_json(raw)
+    except StoreError as error:
+        return {}, f"it is no JSON: {error.message.rpartition(': ')[2]}"
+    except RecursionError:
+        return {}, "it is nested too deeply"
+    if not isinstance(value, Mapping):
+        return {}, "it is no object"
+    return (value, "") if _is_shallow(value) else ({}, f"it is nested deeper than {DEPTH_MAX}")
+
+
+def _is_shallow(value: JsonValue) -> bool:
+    level: list[JsonValue] = [value]
+    for _ in range(DEPTH_MAX):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, Mapping | list)
+            for inner in (outer.values() if isinstance(outer, Mapping) else outer)
+            if isinstance(inner, Mapping | list)
+        ]
+        if not level:
+            return True
+    return False

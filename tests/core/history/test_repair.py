@@ -1,0 +1,284 @@
+"""Repair: what comes out is valid for every provider, twice is as good as once, no word is lost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable
+
+import pytest
+from tests.core.history.histories import Histories, call, history, message, result, text
+
+from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
+from upthread.core.history.model import History
+from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
+from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
+from upthread.core.history.rendering import (
+    as_anthropic_messages,
+    as_chat_messages,
+    as_responses_input,
+    tool_names,
+)
+from upthread.core.history.repair import (
+    CHANGES_TOLD_MAX,
+    MISSING_BEGINNING,
+    RULES,
+    repair,
+    told_to_model,
+)
+from upthread.core.history.rules import violations
+from upthread.core.history.soundness import faults, is_sound
+from upthread.core.history.unicode import unicode_text
+from upthread.core.stream import INTERRUPTED
+from upthread.core.types import Speaker, TextPart, ToolCallPart, ToolResultPart, UnknownPart
+from upthread.testing.rehearsal_model.history_rules import (
+    CHAT_COMPLETIONS_RULES,
+    MESSAGES_RULES,
+    apply_rules,
+)
+
+SEEDS_IN_CI = 2_500
+SEEDS_IN_SOAK = int(os.environ.get("UPTHREAD_SOAK_HISTORIES", "1000000"))
+
+
+def refusals(given: History) -> list[object]:
+    """What the independent checker says, and our own rules, of a history as it would be sent.
+
+    A prompt follows it, as it always does; JSON comes between, as on the wire.
+    """
+    if not given.messages:
+        return []
+    tools = [{"name": name, "function": {"name": name}} for name in tool_names(given)]
+    messages = wire(as_anthropic_messages(given))
+    chat = wire(as_chat_messages(given))
+    items = wire(as_responses_input(given))
+    for_messages = {"messages": messages, "tools": tools}
+    for_chat = {"messages": chat, "tools": tools}
+    if not messages:
+        assert chat == items == []
+        return []
+    return [
+        *apply_rules(MESSAGES_RULES, for_messages),
+        *apply_rules(CHAT_COMPLETIONS_RULES, for_chat),
+        *violations(ANTHROPIC_MESSAGES_RULES, for_messages),
+        *violations(OPENAI_CHAT_RULES, for_chat),
+        *violations(OPENAI_RESPONSES_RULES, {"input": items}),
+    ]
+
+
+def wire(rendered: object):
+    return json.loads(json.dumps(rendered, allow_nan=False))
+
+
+def said(given: History, speakers: Iterable[Speaker]) -> str:
+    """All words of some speakers in order, white space aside."""
+    words = [
+        unicode_text(part.text)
+        for each in given.messages
+        for part in each.parts
+        if each.speaker in speakers and isinstance(part, TextPart)
+    ]
+    return "".join("".join(words).replace(MISSING_BEGINNING, "").split())
+
+
+USER = {Speaker.USER}
+OTHERS = {Speaker.ASSISTANT, Speaker.TOOL}  # text among results counts as the assistant's
+
+
+def failures(given: History, rules=None) -> list[object]:
+    """Everything that repair promises and does not keep for one history."""
+    repaired = repair(given, rules=rules)
+    again = repair(repaired.history, rules=rules)
+    broken = refusals(repaired.history)
+    broken += [] if is_sound(repaired.history.messages) else ["not sound"]
+    broken += faults(repaired.history.messages)
+    broken += [] if again.history == repaired.history else ["changed again"]
+    broken += again.changes
+    for speakers in (USER, OTHERS):
+        broken += [] if said(given, speakers) == said(repaired.history, speakers) else ["lost"]
+    speakers = [each.speaker for each in repaired.history.messages]
+    pairs = itertools.pairwise(speakers)
+    broken += ["neighbours"] if any(one is other for one, other in pairs) else []
+    texts = [part for each in repaired.history.messages for part in each.parts]
+    broken += (
+        ["blank"] if any(isinstance(p, TextPart) and not p.text.strip() for p in texts) else []
+    )
+    return broken
+
+
+def test_any_damaged_history_is_valid_for_every_provider_after_repair():
+    for seed in range(SEEDS_IN_CI):
+        assert failures(Histories(seed).damaged()) == [], seed
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_a_million_damaged_histories_are_valid_after_repair():
+    for seed in range(SEEDS_IN_CI, SEEDS_IN_CI + SEEDS_IN_SOAK):
+        assert failures(Histories(seed).damaged()) == [], seed
+
+
+def test_valid_histories_are_left_as_they_are():
+    for seed in range(500):
+        valid = History(messages=tuple(Histories(seed).valid()))
+        repaired = repair(valid)
+        assert {change.rule for change in repaired.changes} <= {
+            "text_is_unicode",
+            "call_ids_differ",  # calls whose agents gave them no id
+        }, seed
+
+
+EXAMPLES: dict[str, History] = {
+    "text_is_unicode": history(message("user", text("a\ud83dz"))),
+    "text_says_something": history(message("user", text("a")), message("assistant", text(" \n"))),
+    "call_ids_differ": history(
+        message("user", text("a")),
+        message("assistant", call("c", "write"), call("c", "read")),
+        message("tool", result("c"), result("c")),
+    ),
+    "results_have_their_call": history(message("user", text("a")), message("tool", result("c"))),
+    "calls_have_their_result": history(message("user", text("a")), message("assistant", call("c"))),
+    "results_stand_after_their_calls": history(
+        message("user", text("a")),
+        message("assistant", call("c"), text("meanwhile")),
+        message("tool", result("c")),
+    ),
+    "the_user_begins": history(message("assistant", text("a"))),
+    "neighbours_are_one": history(message("user", text("a")), message("user", text("b"))),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_rule_of_repair_is_needed(name):
+    """The mutation table: without the rule its example is no longer made valid."""
+    without = {other: rule for other, rule in RULES.items() if other != name}
+    assert failures(EXAMPLES[name]) == []
+    assert failures(EXAMPLES[name], without) != []
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_rule_says_what_it_changed(name):
+    repaired = repair(EXAMPLES[name])
+    assert name in {change.rule for change in repaired.changes}
+    assert all(change.place and change.what for change in repaired.changes)
+
+
+def test_an_open_call_is_closed_with_an_unknown_outcome_and_the_model_is_told():
+    repaired = repair(
+        history(message("user", text("push it")), message("assistant", call("c1", "git push")))
+    )
+    assert repaired.history.messages[-1].parts == (
+        ToolResultPart(call_id="c1", status="unknown", text=INTERRUPTED),
+    )
+    told = told_to_model(repaired.changes)
+    assert "call c1 (git push) has no result" in told
+    assert "look before you do it again" in told
+
+
+def test_the_model_is_not_told_of_a_change_of_form():
+    assert told_to_model(repair(EXAMPLES["neighbours_are_one"]).changes) == ""
+
+
+def test_the_model_is_told_of_many_changes_in_few_lines():
+    open_calls = [call(f"c{number}") for number in range(CHANGES_TOLD_MAX + 5)]
+    repaired = repair(history(message("user", text("a")), message("assistant", *open_calls)))
+    assert told_to_model(repaired.changes).endswith("- and 5 more")
+
+
+def test_a_call_at_the_live_frontier_is_left_open_while_its_turn_runs():
+    running = history(
+        message("user", text("go")),
+        message("assistant", call("c0")),
+        message("tool", result("c0")),
+        message("assistant", call("c1"), call("c2"), UnknownPart(kind="plan", raw=None)),
+        message("tool", result("c1")),
+    )
+    repaired = repair(running, is_running=True)
+    assert answered(repaired.history) == ["c0", "c1"]
+    assert repaired.changes == ()
+    assert answered(repair(running).history) == ["c0", "c1", "c2"]
+
+
+INTERRUPTIONS: dict[str, Callable[[], History]] = {
+    "the user goes on": lambda: history(
+        message("user", text("go")),
+        message("assistant", call("c1")),
+        message("user", text("well?")),
+    ),
+    "the assistant goes on": lambda: history(
+        message("user", text("go")), message("assistant", call("c1"), text("so"))
+    ),
+    "the next step has begun": lambda: history(
+        message("user", text("go")),
+        message("assistant", call("c0"), call("c1")),
+        message("tool", result("c0")),
+        message("assistant", call("c2")),
+    ),
+}
+
+
+@pytest.mark.parametrize("evidence", INTERRUPTIONS)
+def test_an_interruption_that_is_evident_is_closed_even_in_a_running_turn(evidence):
+    repaired = repair(INTERRUPTIONS[evidence](), is_running=True)
+    assert "c1" in answered(repaired.history)
+    assert "c2" not in answered(repaired.history)
+
+
+def test_a_call_stored_twice_is_kept_once_and_a_second_call_under_its_id_gets_its_own():
+    twice = history(
+        message("user", text("a")),
+        message("assistant", call("c", "write", {"x": 1})),
+        message("assistant", call("c", "write", {"x": 1}), call("c", "read"), call("c~3", "ls")),
+        message("tool", result("c", "wrote")),
+        message("tool", result("c", "was read")),
+    )
+    repaired = repair(twice)
+    calls = [part for each in repaired.history.messages for part in each.parts]
+    assert [part.call_id for part in calls if isinstance(part, ToolCallPart)] == [
+        "c",
+        "c~2",
+        "c~4",
+        "c~3",
+    ]
+
+
+def test_the_first_of_two_results_stays():
+    twice = history(
+        message("user", text("a")),
+        message("assistant", call("c")),
+        message("tool", result("c", "first"), result("c", "second")),
+    )
+    assert repair(twice).history.messages[-1].parts == (result("c", "first"),)
+
+
+def test_a_late_result_is_put_after_its_call_and_the_text_between_stays():
+    repaired = repair(EXAMPLES["results_stand_after_their_calls"])
+    speakers = [str(each.speaker) for each in repaired.history.messages]
+    assert speakers == ["user", "assistant", "tool", "assistant"]
+    assert repaired.history.messages[-1].parts == (text("meanwhile"),)
+
+
+def test_pieces_of_one_text_are_joined_as_they_were_and_neighbours_as_paragraphs():
+    repaired = repair(
+        history(
+            message("user", text("one, "), text("two"), text(" \n"), text("three")),
+            message("user", text("four")),
+        )
+    )
+    assert repaired.history.messages[0].parts == (text("one, two \nthree\n\nfour"),)
+
+
+def test_equal_histories_are_repaired_equally():
+    for seed in range(200):
+        assert repair(Histories(seed).damaged()) == repair(Histories(seed).damaged())
+
+
+def test_an_empty_history_stays_empty():
+    assert repair(history()).history == history()
+    assert repair(history()).changes == ()
+
+
+def answered(given: History) -> list[str]:
+    parts = [part for each in given.messages for part in each.parts]
+    return [part.call_id for part in parts if isinstance(part, ToolResultPart)]

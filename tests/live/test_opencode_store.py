@@ -1,0 +1,96 @@
+"""The reader of OpenCode's database against the database of the real OpenCode."""
+
+from __future__ import annotations
+
+import json
+
+import apsw
+import pytest
+from tests.vendors.opencode_database import SCHEMA
+from tests.vendors.test_opencode import fingerprint
+
+from upthread.core.history.proof import PROVIDERS, proof
+from upthread.core.history.repair import repair
+from upthread.core.history.soundness import faults, is_sound
+from upthread.core.types import TextPart, ToolCallPart, ToolResultPart
+from upthread.vendors.copies import repair_database
+from upthread.vendors.opencode import read_sessions
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+
+def step(tool, **arguments):
+    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+
+
+def started(agent, project):
+    return agent.call("session/new", cwd=str(project), mcpServers=[])["result"]["sessionId"]
+
+
+def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
+    start_opencode, project, tmp_path
+):
+    agent = start_opencode()
+    session = started(agent, project)
+    child = f"{step('bash', command='pwd', description='where')} [[SAY child says]]"
+    steps = [
+        step("write", filePath=str(project / "new.txt"), content="x"),
+        step("read", filePath="/nonexistent/file"),
+        step("task", description="sub", prompt=child, subagent_type="general"),
+        "[[SAY done]]",
+    ]
+    agent.prompt(session, " ".join(steps))
+    killed = started(agent, project)
+    agent.start_prompt(killed, step("bash", command="echo started; sleep 60", description="wait"))
+    agent.wait_for(
+        lambda: [u for u in agent.updates("tool_call_update") if "started" in json.dumps(u)]
+    )
+    store = tmp_path / "home" / ".local" / "share" / "opencode"
+    agent.kill()
+    path = store / "opencode.db"
+    before = fingerprint(store, "opencode.db*")
+    assert len(before) == 3  # with its log, as the crash left it
+
+    read = {each.session_id: each for each in read_sessions(path)}
+
+    assert fingerprint(store, "opencode.db*") == before
+    assert all(each.is_version_known for each in read.values())
+    (child_id,) = (key for key, each in read.items() if each.parent_session_id == session)
+    assert is_sound(read[session].history.messages)
+    assert is_sound(read[child_id].history.messages)
+    assert [fault.rule for fault in faults(read[killed].history.messages)] == [
+        "every_call_has_a_result"
+    ]
+
+    copy = repair_database(path, tmp_path / "ours", sessions=list(read))
+    assert [edit.place.split()[0] for edit in copy.edits] == [killed]
+    assert copy.left == ()
+    for each in read_sessions(copy.after):
+        assert proof(repair(each.history).history) == dict.fromkeys(PROVIDERS, ())
+    (whole,) = read_sessions(copy.after, session_id=session)
+    parts = [part for message in whole.history.messages for part in message.parts]
+    calls = [part.title for part in parts if isinstance(part, ToolCallPart)]
+    results = [part for part in parts if isinstance(part, ToolResultPart)]
+    assert calls == ["write", "read", "task"]
+    assert [part.status for part in results] == ["completed", "failed", "completed"]
+    assert results[2].child_conversation_id == child_id
+    assert [part.text for part in parts if isinstance(part, TextPart)][-1] == "done"
+
+
+def test_the_real_tables_are_those_our_generator_makes(start_opencode, project, tmp_path):
+    agent = start_opencode()
+    agent.prompt(started(agent, project), "hello")
+    agent.kill()
+    theirs = apsw.Connection(str(tmp_path / "home/.local/share/opencode/opencode.db"))
+    ours = apsw.Connection(":memory:")
+    ours.execute(SCHEMA)
+    for table in ("session", "message", "part"):
+        made = columns(ours, table)
+        assert made <= columns(theirs, table), table
+    theirs.close()
+
+
+def columns(connection, table):
+    return {
+        name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    }

@@ -1,0 +1,131 @@
+"""`doctor` and `repair`: each damaged history one line with its cure, repaired only in a copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.vendors.opencode_database import (
+    SESSIONS,
+    OpenCodeDatabase,
+    damaged_database,
+    text,
+    tool,
+)
+from tests.vendors.test_line_copies import damaged_rollout, damaged_transcript
+from tests.vendors.test_opencode import fingerprint
+
+from upthread.core.history.proof import PROVIDERS
+
+
+@pytest.fixture
+def up(make_upthread, tmp_path):
+    return make_upthread(tmp_path)
+
+
+def database_of(up) -> Path:
+    return up.home / ".local" / "share" / "opencode" / "opencode.db"
+
+
+def test_the_incidents_database_is_diagnosed_and_repaired_in_a_copy_while_it_is_in_use(up):
+    database = damaged_database(database_of(up))  # stays open, as in a running OpenCode
+    before = fingerprint(database.path.parent)
+    diagnosed = up("doctor", "opencode", "--json").json
+    lines = up("doctor", "opencode").out.splitlines()
+    done = up("repair", "opencode", "--json").json
+    after = fingerprint(database.path.parent)
+    database.close()
+
+    assert after == before
+    assert diagnosed["sound"] == 3
+    assert len(diagnosed["findings"]) == SESSIONS
+    counts = [each["faults"]["every_call_has_a_result"] for each in diagnosed["findings"]]
+    assert sum(counts) == 311
+    assert len(lines) == SESSIONS + 1
+    assert all("upthread repair opencode ses_" in line for line in lines[:-1])
+    assert lines[-1] == f"3 histories sound, {SESSIONS} not"
+    (copy,) = done["copies"]
+    assert len(copy["edits"]) == 311
+    assert (copy["left"], copy["valid_for"]) == ([], list(PROVIDERS))
+    kept = Path(copy["before"]).parent
+    assert {name: sums[0] for name, sums in fingerprint(kept).items()} == {
+        name: sums[0] for name, sums in before.items()
+    }
+    assert up.home / "upthread" / "repairs" in Path(copy["after"]).parents
+
+
+def test_one_session_is_repaired_alone_and_shown_as_a_diff(up):
+    damaged_database(database_of(up)).close()
+    session = up("doctor", "opencode", "--json").json["findings"][0]["history"]
+    shown = up("repair", "opencode", session, "--into", str(up.home / "mine"))
+    assert "- read call_0_ok" not in shown.out
+    assert "running\n+ " in shown.out
+    assert "error: interrupted; outcome unknown" in shown.out
+    assert "valid for anthropic_messages, openai_chat, openai_responses" in shown.out
+    assert f"put the copy in the place of {database_of(up)}" in shown.out
+    again = up("repair", "opencode", session, "--into", str(up.home / "mine"), code=2)
+    assert "has a repaired copy already" in again.err
+
+
+def test_a_dry_run_shows_the_faults_and_writes_nothing(up):
+    damaged_database(database_of(up)).close()
+    dry = up("repair", "opencode", "--dry-run")
+    assert "has no result; it is closed with an unknown outcome" in dry.out
+    assert not (up.home / "upthread" / "repairs").exists()
+    assert up("repair", "opencode", "--dry-run", "--json").json["copies"] == []
+
+
+def test_transcripts_are_diagnosed_with_their_bad_lines_and_repaired(up):
+    damaged_transcript(up.home / ".claude" / "projects" / "-work" / "s1.jsonl")
+    damaged_rollout(up.home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl")
+    lines = up("doctor").out.splitlines()
+    assert lines[0].startswith("claude-code s1: 2 calls without a result; ")
+    assert "1 place unreadable, first line 4" in lines[0]
+    assert lines[1].startswith("codex thr_1: 1 call without a result; ")
+    assert lines[1].endswith("— upthread repair codex thr_1")
+    for agent in ("claude-code", "codex"):
+        (copy,) = up("repair", agent, "--json").json["copies"]
+        assert (copy["left"], copy["valid_for"]) == ([], list(PROVIDERS))
+
+
+def test_a_version_nobody_has_seen_is_diagnosed_and_never_repaired(up):
+    database = OpenCodeDatabase(database_of(up), version="3.0.0")
+    database.message(database.session(), "assistant", tool("bash", "c", "running"))
+    database.close()
+    (line, _) = up("doctor", "opencode").out.splitlines()
+    assert "written by version 3.0.0, which this upthread does not know" in line
+    refused = up("repair", "opencode")
+    assert "left alone" in refused.err
+    assert not (up.home / "upthread" / "repairs").exists()
+
+
+def test_a_store_that_cannot_be_read_is_a_line_of_its_own(up):
+    database_of(up).parent.mkdir(parents=True)
+    database_of(up).write_bytes(b"no database" * 100)
+    (line, _) = up("doctor").out.splitlines()
+    assert "cannot be read as a database of OpenCode" in line
+
+
+def test_our_own_histories_are_sound_and_say_what_is_repaired_when_sent(up):
+    up("tell", "d1/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    assert up("doctor", "upthread").out == "1 history sound, 0 not\n"
+    shown = up("repair", "d1/planner", "--json").json
+    assert shown == {
+        "schema": 1,
+        "address": "d1/planner",
+        "changes": [],
+        "valid_for": list(PROVIDERS),
+    }
+    assert "0 changes each time it is sent" in up("repair", "d1/planner").out
+
+
+def test_a_sound_store_has_nothing_to_repair(up):
+    database = OpenCodeDatabase(database_of(up))
+    database.message(database.session(), "user", text("hi"))
+    database.close()
+    assert up("repair", "opencode").out == "nothing to repair\n"
+
+
+def test_what_does_not_exist_is_said_not_to(up):
+    assert "there is no store 'cursor'" in up("doctor", "cursor", code=2).err
+    assert "opencode has no session 'ses_x'" in up("repair", "opencode", "ses_x", code=3).err
