@@ -190,7 +190,7 @@ async def test_a_run_goes_on_after_a_jump_where_it_was(
 
 
 async def test_processes_five_seconds_apart_lose_and_reorder_nothing(world: World) -> None:
-    """They take turns as they come: each one's prompts are in its order, and the agent's is ours."""
+    """They take turns as they come: each one's prompts in its order, and the agent's is ours."""
     for number in range(PROMPTS):
         racers = [
             world.start(
