@@ -120,6 +120,9 @@ NEXT: dict[type[Any], Callable[[int], commands.Write]] = {
     commands.RecordDecision: lambda n: commands.RecordDecision(
         conversation_id=OWN, decision="refuse", reasons=("busy",), inputs=n, decided_at_ms=n
     ),
+    commands.RecordOnce: lambda n: commands.RecordOnce(
+        project_id=PROJECT, key=f"key {n}", attempt_id="att_1", state="intent", recorded_at_ms=1
+    ),
 }
 """The n-th write of every kind there is, counted from 1."""
 
