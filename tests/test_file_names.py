@@ -6,7 +6,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "upthread"
-PACKAGES = ("core", "agents", "store")
+PACKAGES = ("core", "agents", "store", "vendors")
 
 _CONFORMANCE = "the port's conformance suite runs whole on it"
 _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the conformance suite"
@@ -82,4 +82,4 @@ def test_the_list_names_only_modules_that_exist_and_says_why():
 )
 def test_a_module_of_the_core_is_covered_by_a_file_of_its_own(module: Path):
     if module.name not in {"commands.py", "events.py"}:  # values only: every playbook has them
-        assert (ROOT / "tests" / "core" / f"test_{module.name}").is_file()
+        assert (ROOT / "tests" / module.parent / f"test_{module.name}").is_file()
