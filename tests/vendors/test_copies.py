@@ -14,7 +14,7 @@ from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
 from upthread.core.history.soundness import is_sound
 from upthread.core.stream import INTERRUPTED
-from upthread.errors import UsageError
+from upthread.errors import StoreError, UsageError
 from upthread.vendors.copies import repair_database
 from upthread.vendors.opencode import read_sessions
 
@@ -98,11 +98,18 @@ def test_sessions_that_are_not_named_are_left_as_they_are(tmp_path):
 def test_copies_are_for_nobody_else_to_read_and_are_never_written_over(tmp_path):
     database = damaged_database(tmp_path / "opencode.db")
     database.close()
-    into = tmp_path / "ours"
+    into = tmp_path / "new" / "ours"
     made = repair_database(database.path, into)
-    for each in (into, into / "before", into / "after"):
+    for each in (into.parent, into, into / "before", into / "after"):
         assert stat.S_IMODE(each.stat().st_mode) == 0o700
     for each in (made.before, made.after):
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
     with pytest.raises(UsageError, match="has a repaired copy already"):
         repair_database(database.path, into)
+
+
+def test_a_place_that_cannot_be_made_is_named(tmp_path):
+    database = damaged_database(tmp_path / "opencode.db")
+    database.close()
+    with pytest.raises(StoreError, match="cannot be made"):
+        repair_database(database.path, database.path / "below-a-file")

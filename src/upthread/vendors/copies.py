@@ -152,8 +152,10 @@ def still_wrong(history: VendorHistory) -> Iterator[str]:
 def prepare(into: Path, path: Path) -> tuple[Path, Path]:
     """Make the two directories, and return where the copies go."""
     try:
-        for directory in (into, into / "before", into / "after"):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=directory == into)
+        # Parents one by one: mkdir gives those it makes on the way the umask's mode.
+        missing = [each for each in (into, *into.parents) if not each.exists()]
+        for directory in (*reversed(missing), into / "before", into / "after"):
+            directory.mkdir(mode=0o700)
     except FileExistsError as error:
         raise UsageError(
             f"{into} has a repaired copy already", hint="name another place with --into"
