@@ -12,6 +12,8 @@ from upthread.core.handshake import (
     GONE,
     REFUSE,
     RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
     RULES,
     START_FRESH,
     HandshakeInputs,
@@ -63,15 +65,15 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"was_interrupted": True}, RESUME, "interrupted"),
         ({"turns": 0, "current_agent": None}, FIRST, "none_yet"),
         ({"turns": 0}, RESUME, "unchanged"),  # a session that was adopted
-        ({"current_agent": None}, START_FRESH, "no_session"),
-        ({"current_agent": "codex"}, START_FRESH, "other_agent"),
+        ({"current_agent": None}, RESUME_WITH_REPLAY, "no_session"),
+        ({"current_agent": "codex"}, RESUME_WITH_REPLAY, "other_agent"),
         ({"continuity": "fresh"}, START_FRESH, "policy"),
         ({"is_fresh_asked": True}, START_FRESH, "asked"),
         ({"condition_before": "d1", "condition_now": "d2"}, START_FRESH, "input_changed"),
         ({"condition_before": "d1"}, START_FRESH, "input_changed"),
         ({"condition_before": "d1", "condition_now": "d1"}, RESUME, "unchanged"),
         ({"condition_now": "d2"}, RESUME, "unchanged"),
-        ({"failed_attach": Outcome.MISSING, "current_agent": None}, START_FRESH, "missing"),
+        ({"failed_attach": Outcome.MISSING, "current_agent": None}, RESUME_WITH_REPLAY, "missing"),
         ({"holder": "pid 1"}, REFUSE, "busy"),
         ({"callers": (OWN,)}, REFUSE, "own_or_ancestor"),
         ({"callers": (OWN, OTHER)}, REFUSE, "own_or_ancestor"),
@@ -89,7 +91,7 @@ def test_each_situation_has_its_decision_and_its_first_reason(
 
 def test_a_lost_session_is_told_even_when_no_turn_was_ever_taken_in_it():
     made = decide(inputs(turns=0, current_agent=None, failed_attach=Outcome.EXPIRED))
-    assert (made.decision, made.reasons[0]) == (START_FRESH, "missing")
+    assert (made.decision, made.reasons[0]) == (RESUME_WITH_REPLAY, "missing")
 
 
 @pytest.mark.parametrize("outcome", sorted(set(Outcome) - GONE))
@@ -129,7 +131,7 @@ def test_nothing_is_resumed_without_an_open_session_of_the_same_agent(
     given_inputs: HandshakeInputs,
 ):
     if given_inputs.current_agent != given_inputs.agent:
-        assert not decide(given_inputs).decision.startswith("resume")
+        assert decide(given_inputs).decision not in {RESUME, RESUME_WITH_UPDATE}
 
 
 @given(INPUTS)
@@ -154,8 +156,9 @@ def test_further_reasons_are_those_that_lead_to_the_same_decision(given_inputs: 
 
 
 def test_all_reasons_for_a_fresh_session_are_told_the_deciding_one_first():
-    made = decide(inputs(is_fresh_asked=True, continuity="fresh", current_agent="codex"))
-    assert made.reasons == ("asked", "policy", "other_agent")
+    changed = {"condition_before": "d1", "condition_now": "d2"}
+    made = decide(inputs(is_fresh_asked=True, continuity="fresh", **changed))
+    assert made.reasons == ("asked", "policy", "input_changed")
 
 
 def test_every_reason_has_words_for_a_person():

@@ -91,8 +91,8 @@ def test_a_long_message_is_cut_and_says_so():
 
 def test_the_block_is_prose_without_role_labels():
     block = render_prior_context(prior_context(alternating(3)), nonce="abc")
-    assert "The user said:\ntext 1" in block
-    assert "You replied:\ntext 2" in block
+    assert "The user said:\n> text 1" in block
+    assert "You replied:\n> text 2" in block
     assert "User:" not in block
     assert "Assistant:" not in block
 

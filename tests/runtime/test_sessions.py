@@ -37,17 +37,17 @@ def last_prompt(world: World) -> str:
 
 
 @pytest.mark.parametrize("can", ["", "opaque_errors", "no_resume", "no_resume,opaque_errors"])
-async def test_a_missing_session_is_told_and_started_fresh_from_a_briefing(
+async def test_a_missing_session_is_told_and_rolled_over_with_what_was_said(
     world: World, can: str
 ) -> None:
     first = await tell(world, "Remember the colour is blue. " + SAY)
     for file in world.session_files():
         file.unlink()
     second = await tell(world, can=can)
-    assert (second.decision, second.reasons[0]) == ("start_fresh_with_briefing", "missing")
+    assert (second.decision, second.reasons[0]) == ("resume_with_replay", "missing")
     assert second.outcome == "ok"
-    assert "# Briefing" in last_prompt(world)
-    assert "Remember the colour is blue." in last_prompt(world)
+    assert last_prompt(world).count("[end of prior context ") == 1
+    assert "The user said:\n> Remember the colour is blue." in last_prompt(world)
     assert '<role name="planner">' in last_prompt(world)
     old, new = await chain(world)
     assert old.upstream_session_id == first.upstream_session_id
@@ -78,7 +78,7 @@ async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_
         project._preparing._permissions.rules["edit"] = "allow"  # type: ignore[index]
         second = await project.tell("spec-42/planner", effect, REHEARSAL)
     assert second.outcome == "ok"
-    assert (second.decision, second.reasons[0]) == ("start_fresh_with_briefing", "missing")
+    assert (second.decision, second.reasons[0]) == ("resume_with_replay", "missing")
     assert second.upstream_session_id != first.upstream_session_id
     assert "These actions of the interrupted turn are known:\n- Write once.txt: completed" in (
         last_prompt(world)
@@ -144,7 +144,9 @@ async def test_a_prompt_that_begins_with_fresh_gets_a_new_session_and_loses_the_
     assert "fresh:" not in last_prompt(world)
 
 
-async def test_another_agent_gets_a_session_of_its_own_and_a_briefing(world: World) -> None:
+async def test_another_agent_gets_its_own_session_and_hears_what_was_said(
+    world: World,
+) -> None:
     command = f'["{sys.executable}", "-I", "-m", "upthread.agents.rehearsal"]'
     world.configure(f"[agents.understudy]\ncommand = {command}\n")
     first = await tell(world)
@@ -152,7 +154,7 @@ async def test_another_agent_gets_a_session_of_its_own_and_a_briefing(world: Wor
     assert second.reasons[0] == "other_agent"
     assert second.upstream_session_id != first.upstream_session_id
     assert [each.agent for each in await chain(world)] == ["rehearsal", "understudy"]
-    assert "# Briefing" in last_prompt(world)
+    assert "[end of prior context " in last_prompt(world)
 
 
 async def test_the_auditor_is_resumed_only_on_the_same_plan(world: World) -> None:

@@ -72,6 +72,11 @@ class Rule:
     hint: str = ""
 
 
+def _is_first(inputs: HandshakeInputs) -> bool:
+    has_none = inputs.turns == 0 and inputs.current_agent is None
+    return has_none and inputs.failed_attach not in GONE
+
+
 def _condition_changed(inputs: HandshakeInputs) -> bool:
     return inputs.condition_before is not None and inputs.condition_before != inputs.condition_now
 
@@ -99,15 +104,9 @@ RULES: Final[tuple[Rule, ...]] = (
         hint="wait for it with --wait, or open a sibling with --sibling",
     ),
     Rule(
-        reason="missing",
-        decision=START_FRESH,
-        applies=lambda i: i.failed_attach in GONE,
-        says="the agent no longer has the session",
-    ),
-    Rule(
         reason="none_yet",
         decision=FIRST,
-        applies=lambda i: i.turns == 0 and i.current_agent is None,
+        applies=_is_first,
         says="no session yet",
     ),
     Rule(
@@ -129,14 +128,20 @@ RULES: Final[tuple[Rule, ...]] = (
         says="what the role judged last time has changed",
     ),
     Rule(
+        reason="missing",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.failed_attach in GONE,
+        says="the agent no longer has the session",
+    ),
+    Rule(
         reason="other_agent",
-        decision=START_FRESH,
+        decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.current_agent is not None and i.current_agent != i.agent,
         says="the session belongs to another agent",
     ),
     Rule(
         reason="no_session",
-        decision=START_FRESH,
+        decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.current_agent is None,
         says="the last session has ended",
     ),

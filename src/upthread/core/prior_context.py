@@ -86,7 +86,7 @@ def render_prior_context(prior: PriorContext, *, nonce: str) -> str:
     """
     if not prior.said:
         return ""
-    body = "\n\n".join(f"{_SAID_BY[speaker]}\n{text}" for speaker, text in prior.said)
+    body = "\n\n".join(f"{_SAID_BY[speaker]}\n{_quoted(text)}" for speaker, text in prior.said)
     mark = _absent(nonce, body)
     return (
         f"[prior context {mark}]\n"
@@ -96,6 +96,11 @@ def render_prior_context(prior: PriorContext, *, nonce: str) -> str:
         f"[end of prior context {mark}]\n"
         "Go on with the conversation from here."
     )
+
+
+def _quoted(text: str) -> str:
+    """Every line as a quotation: none of it reads as a heading or as the end of the block."""
+    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def _absent(nonce: str, body: str) -> str:

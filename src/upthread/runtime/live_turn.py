@@ -251,6 +251,10 @@ class LiveTurn:
         """Ask the store something, off the event loop."""
         return await self._system.in_thread(lambda: query(self._store))
 
+    def new_nonce(self) -> str:
+        """Return a word that no content can have known."""
+        return self._system.new_id("prior")
+
     async def message(self, seq: int) -> Message:
         """Read one message back as it was recorded."""
         conversation_id = self.conversation.conversation_id

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, build_briefing
 from upthread.core.catching_up import open_calls
+from upthread.core.chain import readable
+from upthread.core.handshake import RESUME_WITH_REPLAY
+from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
 from upthread.core.prompt import EFFECTS_HEADING, NEW_SESSION_DECISIONS
 from upthread.core.recorder import Recorder
 from upthread.core.stream import INTERRUPTED
 from upthread.core.types import (
     Conversation,
     ConversationId,
+    Message,
     Outcome,
     Speaker,
     ToolCallPart,
@@ -126,13 +130,34 @@ async def effects_so_far(live: LiveTurn) -> tuple[str, ...]:
 
 
 async def briefing(live: LiveTurn, decision: str) -> str:
-    """Return the briefing for a session that does not know what came before; else empty."""
+    """Return what a session that knows nothing is told of the past; empty for any other.
+
+    A conversation that goes on in another session hears what was said last; one that starts fresh
+    hears a briefing.
+    """
     if decision not in NEW_SESSION_DECISIONS:
         return ""
     effects = await effects_so_far(live) if live.view.sends else ()
     known = "\n".join([EFFECTS_HEADING, *(f"- {effect}" for effect in effects)])
-    pieces = (await _briefing_of_past(live), known if effects else "")
+    is_replay = decision == RESUME_WITH_REPLAY
+    past = await _prior_context(live) if is_replay else await _briefing_of_past(live)
+    pieces = (past, known if effects else "")
     return "\n\n".join(piece for piece in pieces if piece)
+
+
+async def _prior_context(live: LiveTurn) -> str:
+    prompt_seq = live.require_intended().prompt_seq
+    conversation_id = live.conversation.conversation_id
+
+    def read(store: Store) -> tuple[Message, ...]:
+        links = store.links(conversation_id)
+        chain = readable(link.upstream_session_id for link in links)
+        # One more than is told: the prompt at hand is recorded already.
+        newest = PRIOR_MESSAGES_MAX + 1
+        return store.prior_messages(conversation_id, upstream_session_ids=chain, newest=newest)
+
+    earlier = [message for message in await live.read(read) if message.seq < prompt_seq]
+    return render_prior_context(prior_context(earlier), nonce=live.new_nonce())
 
 
 async def _briefing_of_past(live: LiveTurn) -> str:

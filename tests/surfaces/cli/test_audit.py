@@ -68,7 +68,7 @@ def test_audit_leaves_nothing_out(record):
 
     assert [turn["outcome"] for turn in turns] == ["ok", "ok", "unknown", "ok", "ok"]
     assert [turn["number"] for turn in turns] == [1, 2, 3, 4, 5]
-    assert turns[3]["decision"] == "start_fresh_with_briefing"
+    assert turns[3]["decision"] == "resume_with_replay"
     assert [link["ended_because"] for link in planner["chain"]] == ["missing", None]
     assert [each["reason"] for each in turns[1]["quarantined"]] == ["no session id"]
     assert turns[2]["permissions"][0]["answered_by"] == "nobody"

@@ -43,7 +43,7 @@ def test_lost_session_is_never_silently_fresh(shared, tidy):
     assert lost.out.endswith("hello\n")
     assert tidy(lost.err) == snapshot("""\
 t2/planner (Zev-planner): RESUMED ses_1 · 2nd turn
-t2/planner (Zev-planner): STARTED FRESH ses_2 with a briefing · 2nd turn: the agent no longer has the session
+t2/planner (Zev-planner): ROLLED OVER to ses_2 with replay · 2nd turn: the agent no longer has the session
 """)
     assert [link["ended_because"] for link in shown["chain"]] == ["missing", None]
 
