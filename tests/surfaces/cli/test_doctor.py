@@ -116,7 +116,7 @@ def test_our_own_histories_are_sound_and_say_what_is_repaired_when_sent(up):
         "changes": [],
         "valid_for": list(PROVIDERS),
     }
-    assert "0 changes each time it is sent" in up("repair", "d1/planner").out
+    assert "0 changes would make it valid" in up("repair", "d1/planner").out
 
 
 def test_a_sound_store_has_nothing_to_repair(up):

@@ -190,7 +190,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
         return None
     what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
     more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-    cure = f"repaired each time it is sent; see: upthread repair {conversation.key.address}"
+    cure = f"what would be mended: upthread repair {conversation.key.address}"
     return _own_words(conversation, _counts(found), what + more, cure)
 
 

@@ -194,7 +194,7 @@ def _own(call: Call, address: str) -> int:
             call.output.line(change.in_words())
         number = counted(len(made.changes), "change")
         call.output.line(
-            f"{name}: {number} each time it is sent; the record itself stays as it is; "
+            f"{name}: {number} would make it valid; the record itself stays as it is; "
             f"valid for {', '.join(valid)}"
         )
     return 0 if len(valid) == len(PROVIDERS) else LEFT_WRONG
