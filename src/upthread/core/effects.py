@@ -18,8 +18,8 @@ from typing import Final
 
 from upthread.core.types import JsonValue, Message, ToolCallPart, ToolResultPart
 
-EFFECT_KINDS: Final = frozenset({"edit", "delete", "move", "execute", "other"})
-"""ACP's kinds of tools that can change the world; read, search, think and fetch cannot."""
+KINDS_WITHOUT_EFFECT: Final = frozenset({"read", "search", "think", "fetch"})
+"""ACP's kinds of tools that leave the world as it was; any other one may change it."""
 
 OUTWARD_PATTERNS: Final = (
     "*git push*",
@@ -86,7 +86,7 @@ def effects_of(
     calls: dict[str, Effect] = {}
     for message in messages:
         for part in message.parts:
-            if isinstance(part, ToolCallPart) and part.tool_kind in EFFECT_KINDS:
+            if isinstance(part, ToolCallPart) and part.tool_kind not in KINDS_WITHOUT_EFFECT:
                 calls[part.call_id] = _intent(message.seq, part, outward_patterns)
             elif isinstance(part, ToolResultPart) and part.call_id in calls:
                 calls[part.call_id] = _received(calls[part.call_id], part)

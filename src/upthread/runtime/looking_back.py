@@ -12,6 +12,7 @@ from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, build_briefing
 from upthread.core.catching_up import open_calls
 from upthread.core.chain import readable
+from upthread.core.effects import KINDS_WITHOUT_EFFECT
 from upthread.core.handshake import RESUME_WITH_REPLAY
 from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
 from upthread.core.prompt import EFFECTS_HEADING, NEW_SESSION_DECISIONS
@@ -32,9 +33,6 @@ from upthread.store.base import Store
 
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
-
-KINDS_WITHOUT_EFFECT = frozenset({"read", "search", "think", "fetch"})
-"""Kinds of tools, ACP's, that leave the world as it was."""
 
 LAST_REPLY_MESSAGES_MAX = 64
 """How far back a last reply is looked for, tool results counted."""
