@@ -110,6 +110,7 @@ class ClaudeCodeConnection:
         if self._process is not None:
             await self._process.child.stop()
             await self._process.has_ended.wait()
+            self._process.is_released.set()
             self._process = None
 
     # --- sessions ------------------------------------------------------------------------------
@@ -204,6 +205,7 @@ class ClaudeCodeConnection:
             process = ClaudeProcess(child, agent=self._installed.agent, on_frame=self._on_frame)
             task_status.started(process)
             await process.read_all()
+            await process.is_released.wait()
 
     async def _make_durable(self) -> None:
         """Write a first message without asking the model: a session is stored from then on."""

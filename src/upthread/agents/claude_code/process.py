@@ -32,11 +32,15 @@ class _Asked:
 
 
 class ClaudeProcess:
-    """A running CLI. `read_all` serves it, until its output ends."""
+    """A running CLI. `read_all` serves it, until its output ends.
+
+    `has_ended` is set then; `is_released` by whoever has heard its last words.
+    """
 
     def __init__(self, child: ChildProcess, *, agent: str, on_frame: OnFrame) -> None:
         self.child = child
         self.has_ended = anyio.Event()
+        self.is_released = anyio.Event()
         self._agent = agent
         self._on_frame = on_frame
         self._numbers = itertools.count(1)
