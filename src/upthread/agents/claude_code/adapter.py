@@ -104,7 +104,7 @@ class ClaudeCodeAdapter:
         # An id that begins with a dash would be taken for an option.
         if upstream_session_id.startswith("-"):
             return None
-        return ("claude", "--resume", upstream_session_id)
+        return (*self._command, "--resume", upstream_session_id)
 
 
 def _home(environment: Mapping[str, str]) -> Path:
