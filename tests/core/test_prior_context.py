@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upthread.core.prior_context import (
@@ -55,7 +57,7 @@ def test_time_does_not_matter():
     assert [text for _, text in prior_context(later_first).said] == ["first", "second"]
 
 
-def test_trailing_replies_blanks_tools_and_context_are_left_out():
+def test_half_a_reply_blanks_tools_and_context_are_left_out():
     told = [
         message(1, USER, "ask"),
         message(2, TOOL, "tool output"),
@@ -63,7 +65,8 @@ def test_trailing_replies_blanks_tools_and_context_are_left_out():
         message(4, ASSISTANT, "answer"),
         message(5, ASSISTANT, "and more"),
     ]
-    assert prior_context(told).said == ((USER, "ask"),)
+    assert prior_context(told, was_interrupted=True).said == ((USER, "ask"),)
+    assert prior_context(told).said[-1] == (ASSISTANT, "and more")
     parts = (ContextPart(text="briefing"), ReasoningPart(text="hm"), TextPart(text="said"))
     with_context = Message(
         conversation_id=ConversationId("con_1"),
@@ -102,6 +105,13 @@ MARKS = st.sampled_from(
 )
 
 
+def test_a_session_that_is_resumed_is_not_told_that_it_is_gone():
+    prior = prior_context(alternating(3))
+    assert "session that is gone" in render_prior_context(prior, nonce="n")
+    assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
+
+
+@settings(max_examples=10_000 if os.environ.get("UPTHREAD_SOAK") else 500, deadline=None)
 @given(st.lists(MARKS | st.text(), min_size=1, max_size=8))
 def test_no_content_can_end_the_block(texts):
     said = tuple((USER, text) for text in texts)

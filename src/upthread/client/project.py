@@ -165,6 +165,7 @@ class Project:
             specification=specification,
             steps_max=chosen.steps_max,
             wait_s=None if chosen.is_waiting else 0.0,
+            is_elsewhere=chosen.agent is not None or bool(chosen.agents),
             on_wait=chosen.listener.waiting,
             on_event=chosen.on_event,
             on_result=chosen.on_result,

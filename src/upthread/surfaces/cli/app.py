@@ -216,7 +216,8 @@ def run(
         int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after N steps.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="If another run is under way, wait for it.")
+        bool,
+        typer.Option("--wait", help="Wait for another run, and for a rate limit."),
     ] = False,
     continuity: Annotated[
         Literal["resume", "fresh", "auto"] | None,

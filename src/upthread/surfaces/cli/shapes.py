@@ -272,7 +272,12 @@ def run_state(workstream_name: str, view: RunView, *, next_commands: Sequence[st
         "status": run_status(view),
         "iteration": view.iteration,
         "open_questions": questions(view.open_questions),
-        "parked": {"reason": parked.reason, "detail": parked.detail, "role": parked.role}
+        "parked": {
+            "reason": parked.reason,
+            "detail": parked.detail,
+            "role": parked.role,
+            "reset_at_ms": parked.reset_at_ms,
+        }
         if parked
         else None,
         "evidence": view.ended.evidence if view.ended else [],
