@@ -281,11 +281,14 @@ def show(
             autocompletion=complete_address,
         ),
     ],
+    effects: Annotated[
+        bool, typer.Option("--effects", help="What was done to the world, and what is unknown.")
+    ] = False,
 ) -> int:
     """Show how a workstream or one conversation stands."""
     from upthread.surfaces.cli import looking
 
-    return looking.show(call, what)
+    return looking.show_effects(call, what) if effects else looking.show(call, what)
 
 
 def why(call: Call, *, address: Address, agent: Agent = None) -> int:
