@@ -246,3 +246,33 @@ async def test_what_an_agent_still_sends_after_its_end_is_discarded_and_counted(
     await tell(world, "next")
     replies = [each.text for each in world.messages(ADDRESS) if each.speaker is Speaker.ASSISTANT]
     assert not any("too late" in reply for reply in replies)
+
+
+async def test_a_rate_limit_and_two_lost_sessions_later_the_fourth_turn_still_holds_the_first(
+    world: World,
+) -> None:
+    """The field notes' conversation: limited, the agent rolls its id, and nothing is amputated."""
+    first = await tell(world, "we agreed on KIWI-42")
+    limited = await tell(world, "what did we agree on?", always="[[rehearse: rate_limit 1]]")
+    assert limited.outcome == "rate_limited"
+    assert limited.upstream_session_id == first.upstream_session_id
+    lose_sessions(world)
+    second = await go_on(world)
+    assert (second.outcome, second.turn_id) == ("ok", limited.turn_id)
+    third = await tell(world, "and who is to know?")
+    assert third.upstream_session_id == second.upstream_session_id
+    assert third.decision == "resume"
+    lose_sessions(world)
+    fourth = await tell(world, "tell it again")
+    assert await causes(world) == ["missing", "missing", None]
+    told = world.prompts()[-1]
+    said = ["> we agreed on KIWI-42", "> what did we agree on?", "> and who is to know?"]
+    assert [told.index(each) for each in said] == sorted(told.index(each) for each in said)
+    assert told.endswith("tell it again")
+    assert fourth.conversation.conversation_id == first.conversation.conversation_id
+    world.check_histories()
+
+
+def lose_sessions(world: World) -> None:
+    for file in world.session_files():
+        file.unlink()
