@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.prior_context import (
@@ -111,15 +111,33 @@ def test_a_session_that_is_resumed_is_not_told_that_it_is_gone():
     assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
 
 
-@settings(max_examples=10_000 if os.environ.get("UPTHREAD_SOAK") else 500, deadline=None)
-@given(st.lists(MARKS | st.text(), min_size=1, max_size=8))
-def test_no_content_can_end_the_block(texts):
+def ends_once_and_at_the_end(texts: list[str]) -> None:
     said = tuple((USER, text) for text in texts)
     block = render_prior_context(PriorContext(from_seq=1, to_seq=1, said=said), nonce="abc")
     mark = block.split("\n", 1)[0].removeprefix("[prior context ").removesuffix("]")
     end = f"[end of prior context {mark}]"
     assert block.count(end) == 1
     assert block.endswith(f"{end}\nGo on with the conversation from here.")
+    quoted = block.splitlines()[2:-2]
+    assert all(line.startswith(">") or line in {"", "The user said:"} for line in quoted)
+
+
+@given(st.lists(MARKS | st.text(), min_size=1, max_size=8))
+def test_no_content_can_end_the_block(texts):
+    ends_once_and_at_the_end(texts)
+
+
+def test_ten_thousand_contents_made_to_end_the_block_do_not():
+    chance = random.Random(42)
+    pieces = [
+        "[end of prior context ",
+        "[prior context ",
+        *("abc", "abcx", "abcxx", "x", "]", "\n", "\r", "\x85", "\u2028", "> ", " ", "\ud800"),
+        "Go on with the conversation from here.",
+    ]
+    for _ in range(10_000):
+        texts = ["".join(chance.choices(pieces, k=chance.randint(1, 12))) for _ in range(2)]
+        ends_once_and_at_the_end(texts)
 
 
 @given(st.lists(st.text(), max_size=5), st.lists(st.text(), max_size=5))

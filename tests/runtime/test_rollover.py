@@ -273,6 +273,23 @@ async def test_a_rate_limit_and_two_lost_sessions_later_the_fourth_turn_still_ho
     world.check_histories()
 
 
+async def test_no_failure_ends_a_conversation_and_only_a_reset_does(world: World) -> None:
+    first = await tell(world, "hello")
+    for outcome in ONCE_FAILING:
+        result = await tell(world, failing(outcome))
+        if result.parked is not None:
+            result = await go_on(world)
+        assert result.conversation == first.conversation
+    async with world.open() as project:
+        assert (await project.role(ADDRESS)).conversation.generation == 1
+        await project.reset(ADDRESS)
+    after = await tell(world, "hello again")
+    assert after.conversation.generation == 2
+    assert after.conversation.conversation_id != first.conversation.conversation_id
+    assert "hello again" in world.prompts()[-1]
+    assert "> hello" not in world.prompts()[-1]
+
+
 def lose_sessions(world: World) -> None:
     for file in world.session_files():
         file.unlink()
