@@ -10,7 +10,6 @@ PACKAGES = ("core", "agents", "store", "vendors")
 
 _CONFORMANCE = "the port's conformance suite runs whole on it"
 _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the conformance suite"
-_LIVE = "driven whole on the real agent by tests/live, every promise of the port"
 
 NOT_NAMED = {
     "agents/_files.py": _ADAPTER,
@@ -19,8 +18,8 @@ NOT_NAMED = {
     "agents/acp/connection.py": _ADAPTER,
     "agents/acp/permissions.py": _ADAPTER,
     "agents/acp/transport.py": _ADAPTER,
-    "agents/claude_code/connection.py": _LIVE,
-    "agents/claude_code/permissions.py": _LIVE,
+    "agents/claude_code/connection.py": _ADAPTER,
+    "agents/claude_code/permissions.py": _ADAPTER,
     "store/base.py": "the port; upthread.testing.store_conformance is its test",
     "store/memory/store.py": _CONFORMANCE,
     "store/memory/tables.py": _CONFORMANCE,

@@ -47,11 +47,11 @@ def pinned_version() -> str:
     return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
 
 
-def claude_environment(home: Path, model: RehearsalModel, *, retries: int = 1) -> dict[str, str]:
+def claude_environment(home: Path, model: RehearsalModel) -> dict[str, str]:
     """Return the whole environment: Claude Code sees this and nothing of ours.
 
-    The same `home` is the same Claude Code, sessions and all. After `retries` it tells of a failure
-    of the provider; left alone it would try for minutes.
+    The same `home` is the same Claude Code, sessions and all. A failure of the provider is told at
+    once; left alone it would try again for minutes.
     """
     home.mkdir(parents=True, exist_ok=True)
     return {
@@ -61,7 +61,7 @@ def claude_environment(home: Path, model: RehearsalModel, *, retries: int = 1) -
         "ANTHROPIC_API_KEY": "none",
         "ANTHROPIC_BASE_URL": model.base_url,
         "ANTHROPIC_MODEL": MODEL,
-        "CLAUDE_CODE_MAX_RETRIES": str(retries),
+        "CLAUDE_CODE_MAX_RETRIES": "0",
         **dict.fromkeys(SWITCHED_OFF, "1"),
     }
 
