@@ -493,16 +493,16 @@ def test_a_run_always_knows_what_is_next_and_every_event_can_be_followed(
     assert fold(events).events == len(events)
 
 
-def test_a_step_sees_only_reports_of_earlier_steps():
+def test_a_step_needs_only_reports_that_can_be_there():
     later = Pipeline(
         steps=(
             Step(role="planner", task="Plan.", needs=("explorer",)),
             Step(role="explorer", task=""),
         )
     )
-    assert check_pipeline(later) == "planner needs explorer, which is no earlier step"
+    assert check_pipeline(later) == "planner needs explorer, which never comes before it"
     own = Pipeline(steps=(Step(role="planner", task="Plan.", needs=("planner",)),))
-    assert check_pipeline(own) == "planner needs planner, which is no earlier step"
+    assert check_pipeline(own) == "planner needs planner, which never comes before it"
 
 
 def test_a_step_is_told_how_long_its_report_may_be():

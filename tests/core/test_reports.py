@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.reports import (
-    instructions,
     REPORT_BYTES_MAX,
     REPORT_LINES_MAX,
     MalformedReportError,
@@ -16,6 +15,7 @@ from upthread.core.reports import (
     Verdict,
     decode_report,
     ends_with_report,
+    instructions,
     read_report,
     render,
     without_report,
