@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from upthread.core.examined import (
     ExaminedFile,
     examination_of,
     kept_path,
-    ran_meanwhile,
+    known_after,
 )
 from upthread.core.types import ToolCallPart
 
@@ -108,21 +110,14 @@ def known(path: str, digest: str, *, mtime_ns: int | None = 50) -> ExaminedFile:
     )
 
 
-def test_what_a_command_of_the_session_changed_is_its_own_doing():
-    before = [
-        known("formatted", "1"),
-        known("edited", "1"),
-        known("same", "1"),
-        known("young", "1"),
-    ]
-    after = [
-        known("formatted", "2", mtime_ns=100),
-        known("edited", "2", mtime_ns=99),
-        known("same", "1", mtime_ns=150),
-        known("young", "2", mtime_ns=None),
-        known("never examined", "2", mtime_ns=150),
-    ]
-    own = ran_meanwhile(before, after, started_at_ns=100, ended_at_ns=200)
-    assert [(each.path, each.how, each.digest, each.mtime_ns) for each in own] == [
-        ("formatted", "ran", "2", None)
-    ]
+def test_what_says_nothing_new_is_not_kept_again():
+    assert known_after(known("a", "1"), before=None) == known("a", "1")
+    assert known_after(known("a", "1"), before=known("a", "1")) is None
+    assert known_after(known("a", "2"), before=known("a", "1")) == known("a", "2")
+
+
+def test_reading_again_does_not_undo_having_written():
+    wrote = replace(known("a", "1"), how="wrote")
+    assert known_after(known("a", "1"), before=wrote) is None
+    assert known_after(known("a", "2"), before=wrote) == replace(wrote, digest="2")
+    assert known_after(wrote, before=known("a", "1")) == wrote

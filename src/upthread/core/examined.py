@@ -1,15 +1,15 @@
 """What a session has examined: which files a tool call read or wrote, and how one is known.
 
 Decides from a call alone; the files are looked at by runtime/examining.py. A session knows what it
-read as it was then, and what it wrote itself in its new content. What a command did to files is
-attributed to the session by the time they were changed at (see `ran_meanwhile`).
+read as it was then, and what it wrote itself in its new content. Commands name no files: what they
+changed is found by the time of the change.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
@@ -94,6 +94,18 @@ def examination_of(call: ToolCallPart, *, root: str) -> Examination | None:
     return Examination(how=how, paths=paths) if paths else None
 
 
+def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> ExaminedFile | None:
+    """Return how a session knows a file from now on, None where that says nothing new.
+
+    Reading a file again does not undo having written it.
+    """
+    if before is None:
+        return examined
+    has_written = examined.how == "read" and before.how != "read"
+    known = replace(examined, how=before.how) if has_written else examined
+    return None if known == before else known
+
+
 def kept_path(name: str, *, root: str) -> str | None:
     """Return a path as it is kept, None for one that names no file we would look at."""
     if not name or "\0" in name or len(name) > PATH_CHARACTERS_MAX:
@@ -103,36 +115,6 @@ def kept_path(name: str, *, root: str) -> str | None:
         return None
     prefix = posixpath.normpath(root).rstrip("/") + "/"
     return whole.removeprefix(prefix)
-
-
-def ran_meanwhile(
-    known: Iterable[ExaminedFile],
-    now: Iterable[ExaminedFile],
-    *,
-    started_at_ns: int,
-    ended_at_ns: int,
-) -> tuple[ExaminedFile, ...]:
-    """Return the files, as they are now, that were changed while a command of the session ran.
-
-    A session that runs a formatter or switches the branch did that itself. Whoever else writes a
-    file within the same moments is taken for the session.
-    """
-    digests = {each.path: each.digest for each in known}
-    return tuple(
-        ExaminedFile(
-            path=each.path,
-            how="ran",
-            state=each.state,
-            size_bytes=each.size_bytes,
-            mtime_ns=None,
-            digest=each.digest,
-        )
-        for each in now
-        if each.mtime_ns is not None
-        and started_at_ns <= each.mtime_ns <= ended_at_ns
-        and each.path in digests
-        and each.digest != digests[each.path]
-    )
 
 
 def _paths_in(arguments: JsonValue) -> Sequence[str]:

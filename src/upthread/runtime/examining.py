@@ -26,6 +26,9 @@ SETTLED_NS: Final = 2_000_000_000
 """How old a time of change must be to tell later ones by it; the coarsest file systems count in
 2 s. A younger one could be that of a second change right after the first."""
 
+CLOCK_SLACK_NS: Final = 20_000_000
+"""The kernel stamps files with a clock that is up to a tick behind the one it tells."""
+
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -69,6 +72,35 @@ def _looked_at_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[Exami
                 yield each
                 continue
         yield examine(root, each.path, how=each.how)
+
+
+def changed_between(
+    root: str, known: Iterable[ExaminedFile], *, started_at_ns: int, ended_at_ns: int
+) -> tuple[ExaminedFile, ...]:
+    """Return the known files, as they are now, that were touched between two moments. Blocking.
+
+    A file is dated by its inode, so that one moved into its place counts; one that is gone, by the
+    nearest directory that is left. Whoever else touches a file in between is not told apart.
+    """
+    first_ns = started_at_ns - CLOCK_SLACK_NS
+    return tuple(
+        examine(root, each.path, how="ran")
+        for each in known
+        if first_ns <= _touched_at_ns(f"{root}/{each.path}", each.path) <= ended_at_ns
+    )
+
+
+def _touched_at_ns(place: str, path: str) -> int:
+    """Return when a place was last touched; 0 where nobody can tell."""
+    place = path if path.startswith("/") else place
+    while place not in {"", "/"}:
+        try:
+            return os.stat(place).st_ctime_ns  # noqa: PTH116  # of every known file
+        except (FileNotFoundError, NotADirectoryError):
+            place = place.rpartition("/")[0]
+        except (OSError, ValueError):
+            return 0
+    return 0
 
 
 def _hashed(place: str, file: ExaminedFile, found: os.stat_result) -> ExaminedFile:

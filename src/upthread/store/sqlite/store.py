@@ -248,6 +248,10 @@ class SqliteStore:
         bindings = (to_column(conversation_id), to_optional_column(upstream_session_id))
         return tuple(map(examined_of, self._read("examined", *bindings)))
 
+    def examined_count(self, turn_id: TurnId) -> int:
+        row = self._row("examined_count", to_column(turn_id))
+        return int(row[0] or 0) if row else 0
+
     def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
         row = self._row("briefing_edit", to_column(conversation_id))
         if row is None:

@@ -51,6 +51,8 @@ def the_last_word_on_each_path_comes_back_whole(trial: Trial) -> None:
     trial.reopen()
     assert trial.store.examined(CONVERSATION, upstream_session_id=A) == (VANISHED, WROTE)
     assert trial.store.examined(ConversationId("con_nobody")) == ()
+    assert trial.store.examined_count(TURN) == 3
+    assert trial.store.examined_count(TurnId("trn_nobody")) == 0
 
 
 def sessions_and_conversations_know_their_own_files(trial: Trial) -> None:

@@ -285,6 +285,9 @@ LEFT JOIN upstream AS u ON u.id = e.upstream
 WHERE c.conversation_id = ?1 AND (?2 IS NULL OR u.upstream_session_id = ?2)
 GROUP BY e.path ORDER BY newest;
 
+-- examined_count: the place after a turn's last one, NULL without one
+SELECT max(e.ordinal) + 1 FROM turn AS t JOIN examined AS e ON e.turn = t.id WHERE t.turn_id = ?;
+
 -- examined_file: one, to compare with
 SELECT
     conversation, upstream, path, how, state, size_bytes, mtime_ns, digest, recorded_at_ms
