@@ -165,7 +165,10 @@ def test_what_is_cut_first_is_in_the_stated_order():
     long = BriefingInputs(
         goal="goal " * 200,
         reports=[
-            Reported("planner", Report(status="done", decisions=tuple(f"decision {n}" for n in range(60))))
+            Reported(
+                "planner",
+                Report(status="done", decisions=tuple(f"decision {n}" for n in range(60))),
+            )
         ],
         last_reply="reply " * 200,
         files_read=[f"src/module_{n}.py" for n in range(90)],

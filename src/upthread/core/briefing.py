@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from upthread.core.briefing_edit import CLOSING, TITLE, BriefingEdit, Section, with_edit
@@ -163,14 +164,11 @@ def _shortened(section: Section, characters_max: int) -> Section:
     if not section.is_list:
         text = section.items[0][: max(characters_max - len(_CUT) - 1, 0)]
         return replace(section, items=(f"{text}{_CUT}".strip(),))
-    newest: list[str] = []
     room = characters_max - _LEFT_OUT_CHARACTERS
-    for each in reversed(section.items):
-        room -= len(each) + 1
-        if room < 0:
-            break
-        newest.insert(0, each)
-    left_out = f"- [… {len(section.items) - len(newest)} older ones left out]"
+    taken = accumulate(len(each) + 1 for each in reversed(section.items))
+    left = len(section.items) - sum(total <= room for total in taken)
+    newest = section.items[left:]
+    left_out = f"- [… {left} older ones left out]"
     return replace(section, items=(left_out, *newest))
 
 
