@@ -92,7 +92,7 @@ class Driver:
         with anyio.move_on_after(CLEAN_UP_S, shield=True):
             if live.view.is_over or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE:
                 return
-            left = live.recording.close() if live.recording else ()
+            left = await live.recording.close() if live.recording else ()
             ended = TurnEnded(outcome=Outcome.CANCELLED, detail="interrupted by the caller")
             try:
                 await self._end(live, ended, writes=left)
@@ -199,7 +199,7 @@ class Driver:
         recovery = recovery_of(result.outcome, may_send=live.view.may_send)
         match recovery:
             case Recovery.NONE:
-                ended = live.ended_event(result, late_events=answer.late_events)
+                ended = await live.ended_event(result, late_events=answer.late_events)
                 await self._end(live, ended, writes=answer.writes)
             case Recovery.ROLL_OVER | Recovery.RELAY:
                 await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)
