@@ -73,7 +73,8 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
     here = surroundings(
         working_directory=subject.working_directory,
         agent=inputs.agent,
-        agent_version="",  # not known before the agent runs
+        # What it was, until the agent runs and says what it is.
+        agent_version=was.agent_version if was else "",
         role=subject.role,
         at_ms=subject.now_ms,
     )
