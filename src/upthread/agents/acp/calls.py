@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from upthread.agents._json import as_object
 from upthread.agents._process import ChildProcess
-from upthread.agents.acp._json import as_object
 from upthread.agents.acp.outcomes import Failure, failure_of
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.transport import ProcessTransport

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import anyio
 
+from upthread.agents._json import member
 from upthread.agents._process import ChildProcess
-from upthread.agents.acp._json import member
+from upthread.agents._prompting import Limits, RunningPrompt
 from upthread.agents.acp.calls import AgentCalls, AgentWords
 from upthread.agents.acp.children import Translator
 from upthread.agents.acp.outcomes import CODE_METHOD_NOT_FOUND, is_system_error, result_of
 from upthread.agents.acp.permissions import PermissionDesk
-from upthread.agents.acp.prompting import Limits, RunningPrompt
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.transport import ProcessTransport

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from upthread.agents.acp.prompting import RunningPrompt
+from upthread.agents._prompting import RunningPrompt
 from upthread.agents.acp.wire import PermissionParams, locations_of, permission_kinds, shaped
 from upthread.agents.base import AnswerPermission, PermissionAnswer, PermissionRequest
 from upthread.core.events import PermissionAnswered

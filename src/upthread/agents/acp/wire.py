@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from upthread.agents.acp._json import as_object, member
+from upthread.agents._json import as_object, member
 from upthread.core.events import (
     AgentEvent,
     PlanChanged,

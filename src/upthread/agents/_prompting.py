@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 
 import anyio
 
-from upthread.agents.acp.outcomes import TurnSeen
 from upthread.agents.base import OnEvent
 from upthread.core.events import (
     AgentEvent,
@@ -44,6 +43,16 @@ class _Failed:
 class _Delivery:
     item: AgentEvent | _Failed
     is_done: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSeen:
+    """What the updates of a turn said about its end, beside the answer itself."""
+
+    tokens_used: int | None = None
+    tokens_window: int | None = None
+    has_system_error: bool = False
+    last_text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
