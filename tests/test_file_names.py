@@ -13,7 +13,6 @@ _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the co
 
 NOT_NAMED = {
     "agents/_files.py": _ADAPTER,
-    "agents/_json.py": _ADAPTER,
     "agents/acp/calls.py": _ADAPTER,
     "agents/acp/connection.py": _ADAPTER,
     "agents/acp/permissions.py": _ADAPTER,

@@ -1,8 +1,41 @@
-"""Looking into JSON whose shape nobody promised."""
+"""JSON as agents send it: a line each, and of a shape that nobody promised. Pure.
+
+Lines are decoded with the standard library, because models emit lone surrogates that stricter
+decoders refuse. What cannot be read is kept as it came.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Any, cast
+
+from upthread.core.types import JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A line that is no message; bytes that are no UTF-8 are surrogate escapes."""
+
+    raw: JsonValue
+
+
+def read_json(line: bytes) -> Any:
+    """Return what a line holds, Unreadable for one that is no JSON."""
+    try:
+        text = line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
+    try:
+        # strict=False: a raw control character in a string is the agent's slip, not a lost frame.
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return Unreadable(raw=text)
+
+
+def write_frame(message: object) -> bytes:
+    """Encode a message as one line, in ASCII: lone surrogates and NUL go as escapes."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii")
 
 
 def as_object(value: object) -> dict[str, Any]:
@@ -15,3 +48,16 @@ def member(value: object, *path: str) -> object:
     for name in path:
         value = as_object(value).get(name)
     return value
+
+
+def text_at(value: object, *path: str) -> str:
+    """Return the text at a path of member names, "" for anything else."""
+    found = member(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def objects_at(value: object, *path: str) -> list[dict[str, Any]]:
+    """Return the objects of the list at a path; what else is in it is left out."""
+    found = member(value, *path)
+    items = cast("list[object]", found) if isinstance(found, list) else []
+    return [as_object(item) for item in items if isinstance(item, dict)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from upthread.agents._json import member
+from upthread.agents._json import Unreadable, member
 from upthread.agents._process import ChildProcess
 from upthread.agents._prompting import Limits, RunningPrompt
 from upthread.agents.acp.calls import AgentCalls, AgentWords
@@ -21,7 +21,7 @@ from upthread.agents.acp.permissions import PermissionDesk
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.transport import ProcessTransport
-from upthread.agents.acp.wire import Initialized, Message, Unreadable, shaped
+from upthread.agents.acp.wire import Initialized, Message, shaped
 from upthread.agents.base import (
     AgentProcess,
     Capabilities,
