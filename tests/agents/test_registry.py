@@ -6,6 +6,7 @@ import time
 import pytest
 
 from upthread.agents import registry
+from upthread.agents.acp import AcpAdapter
 from upthread.agents.registry import AGENTS, adapter_for, installed_agents
 from upthread.errors import UsageError
 
@@ -14,7 +15,13 @@ from upthread.errors import UsageError
 def test_every_known_agent_has_an_adapter_of_its_name(agent):
     adapter = adapter_for(agent)
     assert adapter.agent == agent
-    assert adapter.quirk.name == agent
+    assert adapter.command == AGENTS[agent].command
+
+
+def test_an_agent_with_an_interface_of_its_own_is_driven_by_that():
+    native = {agent for agent, entry in AGENTS.items() if entry.kind == "native"}
+    assert native == {"opencode"}
+    assert not any(isinstance(adapter_for(agent), AcpAdapter) for agent in native)
 
 
 def test_a_person_resumes_with_the_agents_own_command():

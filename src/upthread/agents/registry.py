@@ -35,13 +35,17 @@ __all__ = [
 
 REHEARSAL: Final = "rehearsal"
 ACP_PREFIX: Final = "acp:"
+NATIVE: Final = "native"
 VERSION_TIMEOUT_S: Final = 10.0
 VERSION_CHARACTERS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEntry:
-    """One agent: its name, how it is spoken to, what starts it, where to get it."""
+    """One agent: its name, how it is spoken to, what starts it, where to get it.
+
+    `kind` is `native` for an interface of the agent's own, else `acp`.
+    """
 
     agent: str
     kind: str
@@ -58,8 +62,8 @@ _ENTRIES: Final = (
     ),
     AgentEntry(
         agent="opencode",
-        kind="acp",
-        command=("opencode", "acp"),
+        kind="native",
+        command=("opencode", "serve"),
         how_to_install="see opencode.ai",
     ),
     AgentEntry(
@@ -100,7 +104,15 @@ def adapter_for(agent: str) -> AgentAdapter:
             f"there is no agent {agent!r}",
             hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
         )
+    if entry.kind == NATIVE:
+        return _native_adapter(entry)
     return configured_adapter(agent, entry.command, {})
+
+
+def _native_adapter(entry: AgentEntry) -> AgentAdapter:
+    from upthread.agents.opencode import OpenCodeAdapter  # noqa: PLC0415  # as below
+
+    return OpenCodeAdapter(agent=entry.agent, command=entry.command)
 
 
 def configured_adapter(
