@@ -14,10 +14,13 @@ _SERVER = "a part of one adapter: test_server.py drives it, and tests/live the r
 
 NOT_NAMED = {
     "agents/_files.py": _ADAPTER,
+    "agents/_asking.py": _ADAPTER,
     "agents/acp/calls.py": _ADAPTER,
     "agents/acp/connection.py": _ADAPTER,
     "agents/acp/permissions.py": _ADAPTER,
     "agents/acp/transport.py": _ADAPTER,
+    "agents/claude_code/connection.py": _ADAPTER,
+    "agents/claude_code/permissions.py": _ADAPTER,
     "agents/opencode/connection.py": _SERVER,
     "agents/opencode/permissions.py": _SERVER,
     "store/base.py": "the port; upthread.testing.store_conformance is its test",

@@ -57,16 +57,15 @@ def text_at(value: object, *path: str) -> str:
 
 
 def objects_at(value: object, *path: str) -> list[dict[str, Any]]:
-    """Return the objects of the list at a path; what else is in it is left out."""
-    items = _items_at(value, *path)
-    return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
+    """Return the objects of the list at a path; what else is in it, empty ones too, is left out."""
+    return [found for item in _items_at(value, path) if (found := as_object(item))]
 
 
 def texts_at(value: object, *path: str) -> list[str]:
     """Return the texts of the list at a path; what else is in it is left out."""
-    return [item for item in _items_at(value, *path) if isinstance(item, str)]
+    return [item for item in _items_at(value, path) if isinstance(item, str)]
 
 
-def _items_at(value: object, *path: str) -> list[object]:
+def _items_at(value: object, path: tuple[str, ...]) -> list[object]:
     found = member(value, *path)
     return cast("list[object]", found) if isinstance(found, list) else []

@@ -12,14 +12,14 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
+from upthread.agents._asking import ask_caller
 from upthread.agents._json import as_object, text_at, texts_at
 from upthread.agents._prompting import RunningPrompt
-from upthread.agents.base import AnswerPermission, PermissionAnswer, PermissionRequest
+from upthread.agents.base import AnswerPermission, PermissionRequest
 from upthread.agents.opencode.client import ApiError, OpenCodeClient, ServerGoneError
 from upthread.agents.opencode.parts import tool_kind, unknown
 from upthread.core.events import PermissionAnswered
 from upthread.core.types import UpstreamSessionId
-from upthread.errors import UsageError
 
 OPTIONS: Final = (("once", "allow_once"), ("always", "allow_always"), ("reject", "reject_once"))
 """What can be answered, as (OpenCode's word, ACP's kind)."""
@@ -38,7 +38,7 @@ class PermissionDesk:
     ) -> None:
         """Answer one `permission.asked`. `directory` is the one its session works in."""
         request = request_of(asked)
-        answer = await self._ask(request, running)
+        answer = await ask_caller(request, running, self._answer_permission)
         reply = answer.option_id or REJECT
         was_recorded = await running.deliver(
             PermissionAnswered(
@@ -67,18 +67,6 @@ class PermissionDesk:
         with suppress(ApiError, ServerGoneError, TimeoutError):
             await self._client.post(path, body, {"directory": directory} if directory else None)
 
-    async def _ask(self, request: PermissionRequest, running: RunningPrompt) -> PermissionAnswer:
-        """Ask the caller. Its errors end the prompt; a cancelled turn withdraws the question."""
-        answer = PermissionAnswer(option_id=None, answered_by="upthread: the turn was ended")
-        with running.asking():
-            try:
-                answer = await self._answer_permission(request)
-                _require_offered(answer, request)
-            except Exception as error:  # noqa: BLE001  # raised again where the prompt was called
-                await running.fail(error)
-                return PermissionAnswer(option_id=None, answered_by="upthread: no answer")
-        return answer
-
 
 def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
     """Return a `permission.asked` as the port has it."""
@@ -95,13 +83,3 @@ def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
         locations=(path,) if path else (),
         options=OPTIONS,
     )
-
-
-def _require_offered(answer: PermissionAnswer, request: PermissionRequest) -> None:
-    offered = dict(OPTIONS)
-    if answer.option_id is not None and answer.option_id not in offered:
-        raise UsageError(
-            f"the permission for {request.title!r} was answered with {answer.option_id!r}, "
-            f"which {request.upstream_session_id} did not offer",
-            hint=f"answer with one of: {', '.join(offered)}",
-        )

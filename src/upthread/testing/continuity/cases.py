@@ -24,6 +24,9 @@ RETRY_AFTER_S: Final = 600
 RATE_LIMIT_PATIENCE_S: Final = 20.0
 """How long an agent may take to tell of a rate limit. Some retry in silence."""
 LONG_S: Final = 300
+WRITTEN_AFTER_S: Final = 0.5
+"""When a prompt the model was asked is in the session. A kill within 50 ms of asking can lose it
+(Claude Code 2.1.330); then it is not there, and is sent again."""
 
 Bring: TypeAlias = Callable[[Trial], Awaitable[Measurement]]
 
@@ -179,8 +182,16 @@ def _has_begun(trial: Trial) -> Running:
 
 
 def _model_is_asked(trial: Trial) -> Running:
+    """Asked a moment ago: an agent may ask first and write the prompt down while it waits."""
     asked = len(trial.model.model_requests)
-    return lambda: len(trial.model.model_requests) > asked
+    since: list[float] = []
+
+    def is_asked() -> bool:
+        if len(trial.model.model_requests) > asked and not since:
+            since.append(anyio.current_time())
+        return bool(since) and anyio.current_time() - since[0] >= WRITTEN_AFTER_S
+
+    return is_asked
 
 
 def _result_of_open_call(trial: Trial, sequel: Sequel) -> str:
