@@ -50,6 +50,7 @@ ABORT_LEAVES_S: Final = 0.5
 class _Prompt:
     running: RunningPrompt
     turn: Turn
+    preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     is_ended: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -186,11 +187,8 @@ class OpenCodeConnection:
                 hint="one prompt at a time on one connection; open another",
                 upstream_session_id=upstream_session_id,
             )
-        # Known before anything is awaited, so that a cancel is not lost on a prompt not yet sent.
         running = self._running = RunningPrompt(upstream_session_id)
         try:
-            await anyio.sleep_until(self._settled_at)
-            await self._learn_windows()
             prompt = self._new_prompt(running)
             await self._run(prompt, text, on_event)
             return await self._concluded(prompt)
@@ -201,33 +199,27 @@ class OpenCodeConnection:
         if self._running is not None and self._running.session == upstream_session_id:
             self._running.request_cancel()
 
-    async def _learn_windows(self) -> None:
-        """Ask once how large the models' windows are. A server that is gone ends the prompt."""
-        if self._providers is None:
-            with suppress(UpstreamError):
-                self._providers = await self._server.get("/config/providers")
-
     def _new_prompt(self, running: RunningPrompt) -> _Prompt:
         def window(message: Mapping[str, Any]) -> int | None:
             return window_of(self._providers, message)
 
-        stale = frozenset(self._stale)
-        turn = Turn(running.session, stale=stale, window_of=window, now_ms=self._now_ms)
+        turn = Turn(running.session, stale=self._stale, window_of=window, now_ms=self._now_ms)
         return _Prompt(running=running, turn=turn)
 
     async def _run(self, prompt: _Prompt, text: str, on_event: OnEvent) -> None:
         async def ask() -> None:
-            await self._send(prompt, text)
-            await prompt.is_ended.wait()
+            if await self._prepare(prompt):
+                await self._send(prompt, text)
+                await prompt.is_ended.wait()
 
         async def send_cancel() -> None:
+            prompt.preparing.cancel()
             self._stop(prompt)
 
         limits = Limits(
             prompt_timeout_s=self._request.prompt_timeout_s,
             cancel_timeout_s=self._request.cancel_timeout_s,
         )
-        self._prompt = prompt
         try:
             await prompt.running.run(
                 ask=ask,
@@ -245,6 +237,20 @@ class OpenCodeConnection:
             self._stale |= prompt.turn.messages.keys()
             self._late_events += prompt.turn.late
 
+    async def _prepare(self, prompt: _Prompt) -> bool:
+        """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
+        with prompt.preparing:
+            await anyio.sleep_until(self._settled_at)
+            await self._learn_windows()
+            self._prompt = prompt
+        return self._prompt is prompt
+
+    async def _learn_windows(self) -> None:
+        """Ask once how large the models' windows are. A server that is gone ends the prompt."""
+        if self._providers is None:
+            with suppress(UpstreamError):
+                self._providers = await self._server.get("/config/providers")
+
     async def _send(self, prompt: _Prompt, text: str) -> None:
         session = prompt.running.session
         body = {"parts": [{"type": "text", "text": text}]}
@@ -259,7 +265,7 @@ class OpenCodeConnection:
     def _stop(self, prompt: _Prompt) -> None:
         """Have the running work aborted; the server's own events say when it has ended."""
         assert self._tasks is not None
-        if not prompt.turn.is_stopping:
+        if self._prompt is prompt and not prompt.turn.is_stopping:
             prompt.turn.is_stopping = True
             self._tasks.start_soon(self._abort_until_ended, prompt)
 

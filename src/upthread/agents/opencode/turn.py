@@ -10,7 +10,7 @@ error) finds nothing and ends nothing. An error counts unless the agent went on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, TypeAlias
 
 from upthread.agents._json import as_object, member, text_at
@@ -33,7 +33,7 @@ _Reader: TypeAlias = Callable[[Mapping[str, Any], UpstreamSessionId], _Events]
 
 
 class Turn:
-    """Fed with the server's events while one prompt runs. `stale` are the messages before it.
+    """Fed with the server's events while one prompt runs. `stale` are the messages before its.
 
     `messages` are those of the prompt, by id; `late` counts what was said too late for an earlier
     prompt. `window_of` returns the window of a message's model in tokens.
@@ -43,7 +43,7 @@ class Turn:
         self,
         session: UpstreamSessionId,
         *,
-        stale: frozenset[str],
+        stale: Set[str],
         window_of: Callable[[Mapping[str, Any]], int | None],
         now_ms: Callable[[], int],
     ) -> None:
