@@ -30,7 +30,6 @@ __all__ = [
     "Way",
     "adapter_for",
     "agents_on_path",
-    "command_of",
     "configured_adapter",
     "end_process_group",
     "installed_agents",
@@ -108,22 +107,18 @@ AGENTS: Final = {entry.agent: entry for entry in _ENTRIES}
 """Every agent known by name."""
 
 
-def adapter_for(agent: str) -> AgentAdapter:
+def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
     """Return the adapter of an agent: a name of AGENTS, or `acp:COMMAND LINE` for any other.
 
-    The command line is split as a shell would, and no shell ever sees it. An agent is driven in the
-    first of its ways that this machine has. Raises UsageError for an unknown name. Nothing is
-    started, and the command need not exist yet.
+    An agent of AGENTS is driven in the first of its ways that this machine has. A command line is
+    split as a shell would, and no shell ever sees it. `environment` is added to what the agent
+    gets. Raises UsageError for an unknown name. Nothing is started, and the command need not exist
+    yet.
     """
     way = _way_of(agent)
     if way.kind == NATIVE:
-        return _NATIVE_ADAPTERS[agent](way.command)
-    return configured_adapter(agent, way.command, {})
-
-
-def command_of(agent: str) -> tuple[str, ...]:
-    """Return the words that start an agent; raises UsageError for an unknown name."""
-    return _way_of(agent).command
+        return _NATIVE_ADAPTERS[agent](way.command, environment or {})
+    return configured_adapter(agent, way.command, environment or {})
 
 
 def _way_of(agent: str) -> Way:
@@ -138,16 +133,16 @@ def _way_of(agent: str) -> Way:
     return way_here(entry) or entry.ways[0]
 
 
-def _claude_code(command: tuple[str, ...]) -> AgentAdapter:
+def _claude_code(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
     from upthread.agents.claude_code import ClaudeCodeAdapter  # noqa: PLC0415  # as below
 
-    return ClaudeCodeAdapter(command=command)
+    return ClaudeCodeAdapter(command=command, environment=environment)
 
 
-def _opencode(command: tuple[str, ...]) -> AgentAdapter:
+def _opencode(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
     from upthread.agents.opencode import OpenCodeAdapter  # noqa: PLC0415  # as below
 
-    return OpenCodeAdapter(command=command)
+    return OpenCodeAdapter(command=command, environment=environment)
 
 
 _NATIVE_ADAPTERS: Final = {"claude-code": _claude_code, "opencode": _opencode}
