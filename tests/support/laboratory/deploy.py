@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ORACLE = ("127.0.0.1", int((HERE / "oracle-port").read_text()))
-TAKES_S = 0.03
+TAKES_S = 0.1
 
 
 def built() -> str:

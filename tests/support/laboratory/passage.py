@@ -89,6 +89,7 @@ class Passage:
         (world.project / "oracle-port").write_text(str(self._oracle.port))
         world.environment["UPTHREAD_REHEARSAL_LOG"] = str(self._oracle.journal)
         world.environment["UPTHREAD_REHEARSAL_PACE_MS"] = str(PACE_MS)
+        world.environment["UPTHREAD_REHEARSAL_CAPABILITIES"] = self._plan.agent
         return specification
 
     # --- what a person does ----------------------------------------------------------------------

@@ -28,6 +28,9 @@ ANSWER_DELAY_S = 0.05
 ANSWER_SHARE = 0.25
 CONTINUE_SHARE = 0.3
 
+AGENTS = {"": 5, "no_resume": 2, "outlives": 3}
+"""What the rehearsal agent can or cannot do, each so many times as likely."""
+
 
 class Victim(StrEnum):
     """Whom a kill hits."""
@@ -56,13 +59,15 @@ class Plan:
 
     `kills` are in the order they are due; `answer_kill_s` is how long after its start the first
     answer is killed, None when it is spared; `continues` is whether an interrupted turn is gone on
-    with by `tell --continue`, time after time, and not by `run`.
+    with by `tell --continue`, time after time, and not by `run`; `agent` is what the rehearsal
+    agent can or cannot do.
     """
 
     seed: int
     kills: tuple[Kill, ...]
     answer_kill_s: float | None
     continues: tuple[bool, ...]
+    agent: str = ""
 
     def continues_by_tell(self, number: int) -> bool:
         return self.continues[number % len(self.continues)]
@@ -95,4 +100,5 @@ def draw(seed: int, *, kills: int = KILLS) -> Plan:
             chance.uniform(0, ANSWER_DELAY_S) if chance.random() < ANSWER_SHARE else None
         ),
         continues=tuple(chance.random() < CONTINUE_SHARE for _ in range(8)),
+        agent=chance.choices(tuple(AGENTS), tuple(AGENTS.values()))[0],
     )

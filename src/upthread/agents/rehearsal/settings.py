@@ -16,6 +16,7 @@ PACE_MS_MAX: Final = 60_000
 
 SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
 OPAQUE_ERRORS: Final = "opaque_errors"
+OUTLIVES: Final = "outlives"
 VERSION_PREFIX: Final = "protocol_version="
 
 
@@ -26,6 +27,7 @@ class SettingsError(Exception):
 class Settings(NamedTuple):
     """How this process behaves. `log_path` is None when nobody counts.
 
+    `outlives_client` is whether it ends its turn first when its client has gone.
     `pace_s` is how long it thinks before each tool call, 0 by default.
     """
 
@@ -33,6 +35,7 @@ class Settings(NamedTuple):
     log_path: Path | None
     switched_off: frozenset[str]
     has_opaque_errors: bool
+    outlives_client: bool
     protocol_version: int
     pace_s: float
 
@@ -47,8 +50,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             switched_off.add(word.removeprefix("no_"))
         elif word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
             version = int(word.removeprefix(VERSION_PREFIX))
-        elif word != OPAQUE_ERRORS:
-            known = ", ".join([*sorted(SWITCHES), OPAQUE_ERRORS, f"{VERSION_PREFIX}N"])
+        elif word not in {OPAQUE_ERRORS, OUTLIVES}:
+            known = ", ".join([*sorted(SWITCHES), OPAQUE_ERRORS, OUTLIVES, f"{VERSION_PREFIX}N"])
             raise SettingsError(f"{CAPABILITIES_VARIABLE} has {word!r}; it may have: {known}")
     log = environment.get(LOG_VARIABLE)
     return Settings(
@@ -56,6 +59,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         log_path=Path(log) if log else None,
         switched_off=frozenset(switched_off),
         has_opaque_errors=OPAQUE_ERRORS in words,
+        outlives_client=OUTLIVES in words,
         protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
     )
