@@ -48,7 +48,7 @@ def test_a_passage_that_nobody_disturbs_has_no_fault_and_every_effect(
     assert ended.counts == {
         "turns": 10,
         "prompts": 10,
-        "effects": 2,
+        "effects": 4,
         "acknowledged": 10 + 10 + 1 + 2 + 1,
         "parked": {},
         "recognised": {},

@@ -19,7 +19,7 @@ def built() -> str:
 
 
 def main() -> None:
-    key = built()
+    key = f"{sys.argv[1]} {built()}"
     time.sleep(TAKES_S)
     with socket.create_connection(ORACLE) as connection:
         connection.sendall(json.dumps({"event": "effect", "key": key}).encode() + b"\n")

@@ -93,12 +93,17 @@ class Killer:
             self.hits.append(Hit(victim=Victim.UPTHREAD, state="answering"))
 
     def _wait_until_due(self, command: Command, kill: Kill) -> bool:
-        while len(self._lines.events()) < kill.agent_lines:
+        while not self._is_due(kill):
             if not command.is_running:
                 return False
             time.sleep(LOOKS_EVERY_S)
         time.sleep(kill.delay_s)
         return command.is_running
+
+    def _is_due(self, kill: Kill) -> bool:
+        events = self._lines.events()
+        after = events[kill.agent_lines :]
+        return kill.event in after if kill.event else len(events) >= kill.agent_lines
 
     def _hit(self, command: Command, kill: Kill) -> bool:
         """Return whether it landed: an agent that is not there cannot be hit."""

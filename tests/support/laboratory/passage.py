@@ -26,7 +26,14 @@ COMMANDS_MAX: Final = 60
 PACE_MS: Final = 20
 """How long the agent thinks before each tool call."""
 
-RELEASE: Final = "\n## Release\n\n```sh\npython -I deploy.py\n```\n"
+RELEASE: Final = """
+## Release
+
+```sh
+python -I deploy.py staging
+python -I deploy.py production
+```
+"""
 ANSWERS: Final = {"opening": "Hello", "stranger": "you"}
 STEPS: Final = (
     ("clarifier", "needs_input"),

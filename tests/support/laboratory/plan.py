@@ -1,26 +1,31 @@
 """The plan: whom to kill and when, drawn from a seed and from nothing else.
 
 A moment is a place in the oracle's journal and a time after it, so that a seed means about the same
-on a fast and on a busy machine. Short times are likelier than long ones: the windows in which most
-can go wrong are short. Some kills are due soon after the one before: they hit the recovery.
+on a fast and on a busy machine. Short times are likelier than long ones, and some places are sought
+out: the windows in which most can go wrong are short. Some kills are due soon after the one before:
+they hit the recovery.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 KILLS = 4
 AGENT_LINES = 54
 """A kill is due after this many lines of the agents at the latest; an undisturbed passage of the
-greeter with its release has 71."""
+greeter with its release has 75."""
 
 IN_RECOVERY_SHARE = 0.4
 RECOVERY_LINES = 5
 """A kill that is to hit the recovery is due within so many lines of the one before."""
 
 DELAY_S = 0.2
+EVENTS = {"": 4, "prompt": 1, "permission": 2, "reply": 1}
+"""After what the agents wrote a kill is due, each so many times as likely; empty is anything."""
+
 SHORT_DELAYS = 4
 """The power that a chance between 0 and 1 is raised to."""
 
@@ -42,13 +47,15 @@ class Victim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """Due `delay_s` after the agents have written `agent_lines`.
+    """Due `delay_s` after the agents have written `agent_lines` and then `event`.
 
-    `takes_group` is whether the agent's tools are killed with it.
+    Without an event the lines are enough. `takes_group` is whether the agent's tools are killed
+    with it.
     """
 
     victim: Victim
     agent_lines: int
+    event: str
     delay_s: float
     takes_group: bool
 
@@ -91,6 +98,7 @@ def draw(seed: int, *, kills: int = KILLS) -> Plan:
             Kill(
                 victim=chance.choice(tuple(Victim)),
                 agent_lines=place,
+                event=_weighed(chance, EVENTS),
                 delay_s=DELAY_S * chance.random() ** SHORT_DELAYS,
                 takes_group=chance.random() < 0.5,
             )
@@ -100,5 +108,9 @@ def draw(seed: int, *, kills: int = KILLS) -> Plan:
             chance.uniform(0, ANSWER_DELAY_S) if chance.random() < ANSWER_SHARE else None
         ),
         continues=tuple(chance.random() < CONTINUE_SHARE for _ in range(8)),
-        agent=chance.choices(tuple(AGENTS), tuple(AGENTS.values()))[0],
+        agent=_weighed(chance, AGENTS),
     )
+
+
+def _weighed(chance: random.Random, weights: Mapping[str, int]) -> str:
+    return chance.choices(tuple(weights), tuple(weights.values()))[0]
