@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.laboratory.oracle_process import Oracle
 from tests.support.laboratory.passage import Ended, Passage
-from tests.support.laboratory.plan import KILLS, UNDISTURBED, draw
+from tests.support.laboratory.plan import KILLS, draw
 from tests.support.laboratory.summary import as_property
 from tests.support.world import World
 
@@ -55,14 +55,6 @@ def test_two_hundred_random_kills_over_fifty_pipelines(
     world: World, oracle: Oracle, record_property: pytest.RecordProperty, seed: int
 ) -> None:
     record_property(*as_property(killed(world, oracle, seed)))
-
-
-def test_started_as_a_person_starts_it_the_pipeline_passes_too(
-    world: World, oracle: Oracle
-) -> None:
-    ended = Passage(world, oracle, UNDISTURBED, is_cold=True).play()
-    assert ended.faults == []
-    assert ended.counts["effects"] == 4
 
 
 def test_a_seed_draws_the_same_plan_every_time_and_another_seed_another_plan(

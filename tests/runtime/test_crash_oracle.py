@@ -20,10 +20,11 @@ Tamper = Callable[[Json], None]
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Oracle, Ended]]:
+    """A passage whose processes are started as a person starts them."""
     directory = tmp_path_factory.mktemp("undisturbed")
     world = World(directory)
     with Oracle(directory / "journal.jsonl") as oracle:
-        yield oracle, Passage(world, oracle, UNDISTURBED).play()
+        yield oracle, Passage(world, oracle, UNDISTURBED, is_cold=True).play()
     world.close()
 
 
