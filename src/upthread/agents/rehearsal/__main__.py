@@ -32,7 +32,13 @@ def main() -> None:
         outlives_client=settings.outlives_client,
     )
     log = EventLog(settings.log_path)
-    agent = Agent(store=store, connection=connection, log=log, pace_s=settings.pace_s)
+    agent = Agent(
+        store=store,
+        connection=connection,
+        log=log,
+        pace_s=settings.pace_s,
+        always=settings.always,
+    )
     methods = Methods(agent, settings=settings)
     if settings.outlives_client:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -12,6 +12,7 @@ HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
 CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
 PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
+ALWAYS_VARIABLE: Final = "UPTHREAD_REHEARSAL_ALWAYS"
 PACE_MS_MAX: Final = 60_000
 
 SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
@@ -27,8 +28,9 @@ class SettingsError(Exception):
 class Settings(NamedTuple):
     """How this process behaves. `log_path` is None when nobody counts.
 
-    `outlives_client` is whether it ends its turn first when its client has gone.
-    `pace_s` is how long it thinks before each tool call, 0 by default.
+    `outlives_client` is whether it ends its turn first when its client has gone. `pace_s` is how
+    long it thinks before each tool call, 0 by default. `always` are directives as every prompt
+    would end with them.
     """
 
     sessions_directory: Path
@@ -38,6 +40,7 @@ class Settings(NamedTuple):
     outlives_client: bool
     protocol_version: int
     pace_s: float
+    always: str
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -62,6 +65,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         outlives_client=OUTLIVES in words,
         protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
+        always=environment.get(ALWAYS_VARIABLE, ""),
     )
 
 
