@@ -18,7 +18,7 @@ from typing import Final
 from tests.support.laboratory.command import Command, Invocation, Json
 from tests.support.laboratory.killing import Hit, Killer
 from tests.support.laboratory.oracle_process import Oracle
-from tests.support.laboratory.plan import Plan
+from tests.support.laboratory.plan import NO_LOAD, Plan
 from tests.support.world import World
 
 WORKSTREAM: Final = "spec-42"
@@ -166,7 +166,13 @@ class Passage:
 
     def _ended(self, shown: Json) -> Ended:
         (audit,) = self._upthread("audit", WORKSTREAM).lines_at_end
-        evidence: Json = {"audit": audit, "show": shown, "steps": STEPS}
+        may_repeat = self._plan.agent == NO_LOAD
+        evidence: Json = {
+            "audit": audit,
+            "show": shown,
+            "steps": STEPS,
+            "may_repeat": may_repeat,
+        }
         judged = self._oracle.judge(**evidence)
         return Ended(
             plan=self._plan,

@@ -33,7 +33,8 @@ ANSWER_DELAY_S = 0.05
 ANSWER_SHARE = 0.25
 CONTINUE_SHARE = 0.3
 
-AGENTS = {"": 5, "no_resume": 2, "outlives": 3}
+NO_LOAD = "no_load"
+AGENTS = {"": 4, "no_resume": 1, "outlives": 3, NO_LOAD: 2}
 """What the rehearsal agent can or cannot do, each so many times as likely."""
 
 

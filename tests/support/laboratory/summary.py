@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.support.laboratory.passage import Ended
 from tests.support.laboratory.plan import Victim
+
+if TYPE_CHECKING:  # every test session imports this
+    from tests.support.laboratory.passage import Ended
 
 PROPERTY = "crash laboratory"
 """The name under which a test keeps what its passage came to, for the end of the test run."""

@@ -7,6 +7,7 @@ message lost, no outcome doubled, no outward effect doubled, nothing left open.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -23,7 +24,7 @@ def judge(journal: Sequence[Json], evidence: Json) -> dict[str, Any]:
         *doubled_effects(_of(journal, "effect")),
         *misplaced_prompts(_of(journal, "prompt"), record),
         *left_open(evidence["show"], record),
-        *other_steps(record, evidence["steps"]),
+        *other_steps(record, evidence["steps"], may_repeat=evidence["may_repeat"]),
     ]
     return {"faults": faults, "counts": counts(journal, record)}
 
@@ -210,18 +211,24 @@ def _not_parked(turn: Json) -> Iterator[str]:
             yield f"the turn {turn['turn_id']} is undecidable, then came {following['kind']}"
 
 
-def other_steps(record: Record, expected: Sequence[Sequence[str]]) -> Iterator[str]:
+def other_steps(
+    record: Record, expected: Sequence[Sequence[str]], *, may_repeat: bool
+) -> Iterator[str]:
     """Steps that ended well, held against those of a passage in which nothing goes wrong.
 
-    A step that says it is blocked is no progress: the run parks, and the step is run again.
+    A step that says it is blocked is no progress: the run parks, and the step is run again. Where
+    it could not be told whether a prompt had arrived, a person may be asked the same again.
     """
-    ended = [
+    steps = [
         [each["role"], _word(each["report"])]
         for each in record.run_events("step_ended")
         if each["outcome"] == "ok"
     ]
-    if [each for each in ended if each[1] != "blocked"] != [list(each) for each in expected]:
-        yield f"the steps are {ended}"
+    progress = [each for each in steps if each[1] != "blocked"]
+    if may_repeat:
+        progress = [step for step, _ in itertools.groupby(progress)]
+    if progress != [list(each) for each in expected]:
+        yield f"the steps are {steps}"
 
 
 def _word(report: Json | None) -> str:
