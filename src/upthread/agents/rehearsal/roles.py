@@ -31,7 +31,7 @@ class Desk:
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
-        self.told = Told(turn.history.prompts)
+        self.told = Told(turn.history.told)
         self.specification: Specification = parse_specification(self.told.specification)
         self.answers = self.told.answers(self.specification.open_questions)
 
