@@ -55,6 +55,18 @@ async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_
     world.check_histories()
 
 
+async def test_what_a_person_lets_go_on_is_the_action_that_was_shown_and_no_other(
+    world: World,
+) -> None:
+    (world.project / "mail.sh").write_text("echo mail >> done.log\n")
+    mail = "[[rehearse: execute sh mail.sh --deploy]]"
+    first = await call(world, "tell", f"{DEPLOY} {mail} {CRASH}", always=f"{DEPLOY} {mail}")
+    assert "deploy.sh" in first.parked.detail
+    second = await call(world, "go_on", always=f"{DEPLOY} {mail}")
+    assert (second.parked.reason, done(world)) == ("held_back", ["deploy", "mail", "deploy"])
+    assert "mail.sh" in second.parked.detail
+
+
 async def test_a_local_action_is_simply_done_again(world: World) -> None:
     result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
     assert (result.outcome, done(world)) == ("ok", ["check", "check"])
