@@ -14,17 +14,18 @@ from tests.support.laboratory.passage import Ended, Passage
 from tests.support.laboratory.plan import UNDISTURBED
 from tests.support.world import World
 
+pytestmark = pytest.mark.xdist_group("crash oracle")  # one passage for all of them
+
 Json = dict[str, Any]
 Tamper = Callable[[Json], None]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Oracle, Ended]]:
-    """A passage whose processes are started as a person starts them."""
     directory = tmp_path_factory.mktemp("undisturbed")
     world = World(directory)
     with Oracle(directory / "journal.jsonl") as oracle:
-        yield oracle, Passage(world, oracle, UNDISTURBED, is_cold=True).play()
+        yield oracle, Passage(world, oracle, UNDISTURBED).play()
     world.close()
 
 
