@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 
+from hypothesis import settings
 from tests.support.laboratory import summary
 
 from upthread.testing.store_conformance import matrix
+
+# A shared machine's pauses are no property of the code; the tests' own time-out still holds.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 
 def pytest_collection_modifyitems(config, items):
