@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -35,11 +36,16 @@ from upthread.core.types import Speaker, TextPart, ToolCallPart, ToolResultPart,
 from upthread.testing.rehearsal_model.history_rules import (
     CHAT_COMPLETIONS_RULES,
     MESSAGES_RULES,
+    RESPONSES_RULES,
     apply_rules,
 )
 
-SEEDS_IN_CI = 2_500
+SEEDS_IN_CI = 12_000
+"""What takes less than a minute."""
 SEEDS_IN_SOAK = int(os.environ.get("UPTHREAD_SOAK_HISTORIES", "1000000"))
+SOAK_SHARES = 8
+"""So that several processes have a share each."""
+SEEDS_BETWEEN_WORDS = 25_000
 
 
 def refusals(given: History) -> list[object]:
@@ -55,15 +61,17 @@ def refusals(given: History) -> list[object]:
     items = wire(as_responses_input(given))
     for_messages = {"messages": messages, "tools": tools}
     for_chat = {"messages": chat, "tools": tools}
+    for_responses = {"input": items}
     if not messages:
         assert chat == items == []
         return []
     return [
         *apply_rules(MESSAGES_RULES, for_messages),
         *apply_rules(CHAT_COMPLETIONS_RULES, for_chat),
+        *apply_rules(RESPONSES_RULES, for_responses),
         *violations(ANTHROPIC_MESSAGES_RULES, for_messages),
         *violations(OPENAI_CHAT_RULES, for_chat),
-        *violations(OPENAI_RESPONSES_RULES, {"input": items}),
+        *violations(OPENAI_RESPONSES_RULES, for_responses),
     ]
 
 
@@ -114,9 +122,15 @@ def test_any_damaged_history_is_valid_for_every_provider_after_repair():
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_a_million_damaged_histories_are_valid_after_repair():
-    for seed in range(SEEDS_IN_CI, SEEDS_IN_CI + SEEDS_IN_SOAK):
+@pytest.mark.parametrize("share", range(SOAK_SHARES))
+def test_a_million_damaged_histories_are_valid_after_repair(share, capsys):
+    seeds = range(SEEDS_IN_CI + share, SEEDS_IN_CI + SEEDS_IN_SOAK, SOAK_SHARES)
+    for done, seed in enumerate(seeds, start=1):
         assert failures(Histories(seed).damaged()) == [], seed
+        if done % SEEDS_BETWEEN_WORDS == 0 or done == len(seeds):
+            words = f"damaged histories, share {share}: {done:,} of {len(seeds):,} valid"
+            with capsys.disabled():
+                sys.stderr.write(f"{words}\n")
 
 
 def test_valid_histories_are_left_as_they_are():
