@@ -34,6 +34,9 @@ from upthread.store.base import Store
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
 
+CUT_OFF_MESSAGES_MAX = 16
+"""How far back a child's calls are looked for that a crash left open."""
+
 LAST_REPLY_MESSAGES_MAX = 64
 """How far back a last reply is looked for, tool results counted."""
 
@@ -67,7 +70,26 @@ async def recorder_of_rest(live: LiveTurn) -> Recorder:
     )
     for part in open_calls(messages):
         recorder.know_open_call(part)
+    for child, calls in await live.read(lambda store: _children_cut_off(store, live)):
+        recorder.know_child(
+            child.upstream_session_id,
+            child.conversation_id,
+            next_seq=child.next_seq,
+            open_calls=calls,
+        )
     return recorder
+
+
+def _children_cut_off(
+    store: Store, live: LiveTurn
+) -> tuple[tuple[RecordedChild, tuple[ToolCallPart, ...]], ...]:
+    """Return the children that called something in this turn which was never answered."""
+    found: list[tuple[RecordedChild, tuple[ToolCallPart, ...]]] = []
+    for child in recorded_children(store, live.conversation):
+        newest = store.messages(child.conversation_id, newest=CUT_OFF_MESSAGES_MAX)
+        calls = open_calls(message for message in newest if message.turn_id == live.turn_id)
+        found += [(child, calls)] if calls else []
+    return tuple(found)
 
 
 async def quarantined(live: LiveTurn) -> int:

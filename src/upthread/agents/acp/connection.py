@@ -304,6 +304,7 @@ def _introduction(quirk: Quirk) -> dict[str, Any]:
     capabilities: dict[str, Any] = {
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
+        "subagents": {},
     }
     if quirk.client_meta:
         capabilities["_meta"] = dict(quirk.client_meta)

@@ -175,6 +175,14 @@ def _usage(turn: Turn, arguments: str) -> None:
 
 
 def _child(turn: Turn, arguments: str) -> None:
+    _delegate(turn, arguments, "{role} is done")
+
+
+def _background(turn: Turn, arguments: str) -> None:
+    _delegate(turn, arguments, '<task id="ses_later" state="running">{role} goes on</task>')
+
+
+def _delegate(turn: Turn, arguments: str, result: str) -> None:
     role, text = _split(arguments)
     if not role:
         raise _UsageError("ROLE TEXT")
@@ -184,8 +192,15 @@ def _child(turn: Turn, arguments: str) -> None:
     call = turn.begin_call(f"Ask {role}", kind="other", raw_input=raw_input)
     call.begin()
     turn.send(text_chunk(f"I am {role}. I was asked: {text}"), session_id=child)
-    output = {"childSessionId": child, "output": f"{role} is done"}
-    call.end("completed", text=f"{role} is done", raw_output=output)
+    said = result.format(role=role)
+    call.end("completed", text=said, raw_output={"childSessionId": child, "output": said})
+
+
+def _child_says(turn: Turn, arguments: str) -> None:
+    number, text = _split(arguments)
+    if not number.isdecimal():
+        raise _UsageError("N TEXT")
+    turn.send(text_chunk(text), session_id=f"{turn.session_id}:subagent:{number}")
 
 
 def _slow(turn: Turn, arguments: str) -> None:
@@ -297,6 +312,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "plan": _plan,
     "usage": _usage,
     "child": _child,
+    "background": _background,
+    "child_says": _child_says,
     "slow": _slow,
     "big": _big,
     "surrogate": _surrogate,
