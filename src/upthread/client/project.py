@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from upthread.agents.base import ListedSession
+from upthread.client.forking import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
 from upthread.config import Settings
@@ -31,6 +32,7 @@ from upthread.core.types import (
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
+from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -113,6 +115,12 @@ class Project:
             project_id=project_id,
             environment=environment,
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
+        )
+        self.fork = ForkConversation(
+            Forks(store, system, self._leases, self._conversations),
+            preparing=self._preparing,
+            settings=settings,
+            parse=self.parse,
         )
 
     # --- talking -------------------------------------------------------------------------------

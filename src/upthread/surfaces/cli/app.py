@@ -42,6 +42,7 @@ Agent = Annotated[
     str | None, typer.Option("--agent", metavar="A", help='opencode, …, or acp:"COMMAND".')
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Database = Annotated[
@@ -328,13 +329,36 @@ def reset(
     call: Call,
     *,
     address: Address,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
     """End a conversation and begin a new one in its place; the old one stays for the audit."""
     from upthread.surfaces.cli import changing
 
     return changing.reset(call, address, is_yes=yes, is_dry_run=dry_run)
+
+
+def fork(
+    call: Call,
+    *,
+    address: Address,
+    into: Annotated[
+        str, typer.Option("--as", metavar="ADDRESS", help="Where it goes on; none may be there.")
+    ],
+    at: Annotated[
+        int | None,
+        typer.Option(
+            "--at", min=1, metavar="MESSAGE", help="After which message; the newest it can be."
+        ),
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Branch a conversation off after a message, to go its own way; the first one stays."""
+    from upthread.surfaces.cli import forking
+
+    asked = forking.Fork(address=address, into=into, at_message=at)
+    return forking.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
 
 
 def audit(
@@ -405,6 +429,7 @@ _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
 _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("adopt", adopt),
     ("reset", reset),
+    ("fork", fork),
     ("audit", audit),
     ("agents", list_agents),
     ("doctor", doctor),
