@@ -10,6 +10,7 @@ from upthread.agents.base import ListedSession
 from upthread.client.forking import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
+from upthread.client.probing import ProbeAgent
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
@@ -116,6 +117,7 @@ class Project:
             environment=environment,
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
         )
+        self.probe = ProbeAgent(self._preparing)
         self.fork = ForkConversation(
             Forks(store, system, self._leases, self._conversations),
             preparing=self._preparing,

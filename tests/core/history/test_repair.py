@@ -40,8 +40,8 @@ from upthread.testing.rehearsal_model.history_rules import (
     apply_rules,
 )
 
-SEEDS_IN_CI = 12_000
-"""What takes less than a minute."""
+SEEDS_IN_CI = 5_000
+"""What takes less than a minute, coverage measured."""
 SEEDS_IN_SOAK = int(os.environ.get("UPTHREAD_SOAK_HISTORIES", "1000000"))
 SOAK_SHARES = 8
 """So that several processes have a share each."""

@@ -126,6 +126,7 @@ def live(tmp_path_factory, make_upthread):
     one("audit", "audit", "w")
     damaged_database(up.home / ".local" / "share" / "opencode" / "opencode.db").close()
     one("doctor", "doctor")
+    one("doctor --probe", "doctor", "--probe", "rehearsal", "--yes")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")
     return seen

@@ -89,6 +89,7 @@ class Translator:
     def __init__(self) -> None:
         self._delegations: dict[str, _Delegation] = {}
         self._children: dict[UpstreamSessionId, bool] = {}  # whether it runs
+        self._silent: dict[UpstreamSessionId, int] = {}
 
     def translate(self, params: object) -> tuple[AgentEvent, ...]:
         """Return the events of one notification; what cannot be read comes back as it came."""
@@ -102,10 +103,20 @@ class Translator:
         if kind in {"subagent_update", "session_message"}:
             return self._told_of_child(kind, notification.update, session)
         started, session = self._child_speaking(notification.update, session)
+        if session is not None:
+            self._silent.pop(session, None)
         events = events_of(kind, notification.update, session=session)
         if kind in {"tool_call", "tool_call_update"}:
             events = self._with_child_of_call(events, notification.update, session)
         return (*started, *events)
+
+    def take_silent(self) -> dict[UpstreamSessionId, int]:
+        """Return the children whose calls ended without a word of theirs since, and forget them.
+
+        The number is how often each was called.
+        """
+        silent, self._silent = self._silent, {}
+        return silent
 
     def _child_speaking(
         self, update: dict[str, Any], session: UpstreamSessionId | None
@@ -219,6 +230,7 @@ class Translator:
         stamped = tuple(_stamped(event, delegation.child) for event in events)
         if delegation.child is None or is_running:
             return (*started, *stamped)
+        self._silent[delegation.child] = self._silent.get(delegation.child, 0) + 1
         outcome = Outcome.OK if call.status == "completed" else Outcome.UNKNOWN
         return (*started, *stamped, *self._end(delegation.child, session, outcome))
 

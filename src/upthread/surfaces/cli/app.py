@@ -389,11 +389,29 @@ def doctor(
         str | None,
         typer.Argument(metavar="STORE", help="upthread, claude-code, opencode or codex."),
     ] = None,
+    probe: Annotated[
+        str | None,
+        typer.Option("--probe", metavar="AGENT", help="Try what an agent does about sessions."),
+    ] = None,
+    rate_limit_prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--rate-limit-prompt",
+            metavar="TEXT",
+            help="With --probe: what makes a scripted model answer with a rate limit.",
+        ),
+    ] = None,
+    yes: Yes = False,
 ) -> int:
     """Diagnose the stored histories, ours and the agents', and say what cures them."""
     from upthread.surfaces.cli import doctor as diagnosing
+    from upthread.surfaces.cli import probing
 
-    return diagnosing.doctor(call, store)
+    if probe is None:
+        return diagnosing.doctor(call, store)
+    if store is not None:
+        raise UsageError("--probe takes no store", hint=f"upthread doctor --probe {probe}")
+    return probing.probe(call, probe, rate_limit_prompt=rate_limit_prompt, is_yes=yes)
 
 
 def repair(
