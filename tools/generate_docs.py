@@ -46,6 +46,7 @@ from upthread.core.pipeline import (
     Wait,
 )
 from upthread.core.reports import Report, ReportedQuestion, Verdict
+from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
 from upthread.core.types import Outcome
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
@@ -81,6 +82,58 @@ def rules_table() -> str:
 
 
 # --- a turn ------------------------------------------------------------------------------------
+
+
+def rollover_table() -> str:
+    """Every way a prompt can end, and what is done about it."""
+    rows = [
+        (
+            f"`{outcome}`",
+            row.says,
+            _RECOVERIES[row.recovery],
+            "stays" if row.keeps_session else "ends with this cause",
+            _RECOVERIES[row.afterwards] if row.recovery in _SENDING else " ",
+        )
+        for outcome, row in ROLLOVER.items()
+    ]
+    return table(("outcome", "in words", "what is done", "the session", "the second time"), rows)
+
+
+_RECOVERIES: Final[Mapping[Recovery, str]] = {
+    Recovery.NONE: "the turn ends with it",
+    Recovery.ROLL_OVER: "sent again to a new session, with what was said",
+    Recovery.RELAY: "sent again to a new session, with what was said",
+    Recovery.WAIT: "parked until the limit has passed",
+    Recovery.RETRY_ONCE: "read back, then gone on with once",
+    Recovery.PARK: "parked for a person",
+}
+_SENDING: Final = {Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE}
+
+
+def poison_table() -> str:
+    """The detectors of poisoned sessions, with their thresholds."""
+    return table(
+        ("detector", "fires when all of this holds", "by default"),
+        [
+            (f"`{row.name}`", _thresholds(row), "on" if row.is_on else "off")
+            for row in POISON_DETECTORS
+        ],
+    )
+
+
+def _thresholds(row: PoisonRow) -> str:
+    told = (
+        ("the turn before was cut off", row.needs_interruption),
+        (f"the model read at most {row.tokens_in_max} tokens", row.tokens_in_max is not None),
+        (f"it took less than {row.duration_s_max} s", row.duration_s_max is not None),
+        (
+            f"the prompt has at least {row.prompt_characters_min} characters",
+            row.prompt_characters_min > 1,
+        ),
+        ("the model wrote something", row.needs_output),
+        ("the reply is empty", row.needs_empty_reply),
+    )
+    return "; ".join(words for words, holds in told if holds)
 
 
 def turn_diagram() -> str:
@@ -271,6 +324,8 @@ def provider_table(rules: Sequence[Demand]) -> str:
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
+    "rollover": rollover_table,
+    "poison": poison_table,
     "turn-diagram": turn_diagram,
     "turn-commands": turn_commands,
     "run-commands": run_commands,

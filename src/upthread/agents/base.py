@@ -106,12 +106,16 @@ class PromptResult:
     """How a prompt ended. `detail` is the agent's own word; `reset_at_ms` for rate limits.
 
     `tokens_used` is what the agent said the turn took, else what it last said the session holds.
+    `tokens_in` counts all that the model read, what its cache held included; `tokens_out` what it
+    wrote. None where the agent did not say.
     """
 
     outcome: Outcome
     detail: str = ""
     reset_at_ms: int | None = None
     tokens_used: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

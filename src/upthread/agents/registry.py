@@ -28,6 +28,7 @@ __all__ = [
     "InstalledAgent",
     "adapter_for",
     "agents_on_path",
+    "command_of",
     "configured_adapter",
     "end_process_group",
     "installed_agents",
@@ -92,15 +93,20 @@ def adapter_for(agent: str) -> AgentAdapter:
     The command line is split as a shell would, and no shell ever sees it. Raises UsageError for an
     unknown name. Nothing is started, and the command need not exist yet.
     """
+    return configured_adapter(agent, command_of(agent), {})
+
+
+def command_of(agent: str) -> tuple[str, ...]:
+    """Return the words that start an agent; raises UsageError for an unknown name."""
     if agent.startswith(ACP_PREFIX):
-        return configured_adapter(agent, _words(agent), {})
+        return tuple(_words(agent))
     entry = AGENTS.get(agent)
     if entry is None:
         raise UsageError(
             f"there is no agent {agent!r}",
             hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
         )
-    return configured_adapter(agent, entry.command, {})
+    return entry.command
 
 
 def configured_adapter(

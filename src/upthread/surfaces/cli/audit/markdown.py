@@ -14,6 +14,7 @@ from upthread.core.handshake import in_words
 from upthread.core.nesting import ALARM, ALARMS
 from upthread.core.types import (
     CHILD_SLOT,
+    PERMISSION,
     ContextPart,
     Conversation,
     ErasedPart,
@@ -29,7 +30,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedTurn
 from upthread.surfaces.cli.audit.runs import run_lines
-from upthread.surfaces.cli.audit.shape import PERMISSION, noted
+from upthread.surfaces.cli.audit.shape import noted
 from upthread.surfaces.cli.neutral import code, fenced
 from upthread.surfaces.cli.output import plain
 from upthread.surfaces.cli.words import counted, decision_in_words, moment, reasons_in_words
