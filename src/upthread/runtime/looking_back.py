@@ -14,6 +14,8 @@ from upthread.core.catching_up import open_calls
 from upthread.core.chain import readable
 from upthread.core.effects import Effect, effects_of
 from upthread.core.handshake import START_FRESH
+from upthread.core.history.handing_over import damage_told
+from upthread.core.history.model import history_of
 from upthread.core.prior_context import (
     PRIOR_MESSAGES_MAX,
     PriorContext,
@@ -191,8 +193,23 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
     elif live.telling == START_FRESH:
         past = await _briefing_of_past(live)
     is_told = bool(past) or bool(live.view.sends)
-    pieces = (past, effects_block(await _effects_told(live)) if is_told else "")
+    pieces = (
+        past,
+        await _damage_told(live) if is_prior_injected else "",
+        effects_block(await _effects_told(live)) if is_told else "",
+    )
     return "\n\n".join(piece for piece in pieces if piece)
+
+
+async def _damage_told(live: LiveTurn) -> str:
+    """Return what a session is told of damage in the record it is replayed from."""
+    prompt_seq = live.require_intended().prompt_seq
+    conversation_id = live.conversation.conversation_id
+    newest = await live.read(
+        lambda store: store.messages(conversation_id, newest=EARLIER_MESSAGES_MAX)
+    )
+    earlier = history_of(message for message in newest if message.seq < prompt_seq)
+    return damage_told(earlier.messages)
 
 
 async def _briefing_of_past(live: LiveTurn) -> str:
