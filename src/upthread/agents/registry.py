@@ -30,7 +30,6 @@ __all__ = [
     "Way",
     "adapter_for",
     "agents_on_path",
-    "command_of",
     "configured_adapter",
     "end_process_group",
     "installed_agents",
@@ -108,30 +107,25 @@ AGENTS: Final = {entry.agent: entry for entry in _ENTRIES}
 """Every agent known by name."""
 
 
-def adapter_for(agent: str) -> AgentAdapter:
+def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
     """Return the adapter of an agent: a name of AGENTS, or `acp:COMMAND LINE` for any other.
 
-    The command line is split as a shell would, and no shell ever sees it. Raises UsageError for an
-    unknown name. Nothing is started, and the command need not exist yet.
+    `environment` is added to what an agent spoken to through ACP inherits. The command line is
+    split as a shell would, and no shell ever sees it. Raises UsageError for an unknown name.
+    Nothing is started, and the command need not exist yet.
     """
-    return configured_adapter(agent, command_of(agent), {})
-
-
-def command_of(agent: str) -> tuple[str, ...]:
-    """Return the words that start an agent; raises UsageError for an unknown name."""
     if agent.startswith(ACP_PREFIX):
-        return tuple(_words(agent))
+        return configured_adapter(agent, _words(agent), environment or {})
     entry = AGENTS.get(agent)
     if entry is None:
         raise UsageError(
             f"there is no agent {agent!r}",
             hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
         )
-<<<<<<< HEAD
     way = way_here(entry) or entry.ways[0]
     if way.kind == NATIVE:
         return _NATIVE_ADAPTERS[agent](way.command)
-    return configured_adapter(agent, way.command, {})
+    return configured_adapter(agent, way.command, environment or {})
 
 
 def _claude_code(command: tuple[str, ...]) -> AgentAdapter:
@@ -141,9 +135,6 @@ def _claude_code(command: tuple[str, ...]) -> AgentAdapter:
 
 
 _NATIVE_ADAPTERS: Final = {"claude-code": _claude_code}
-=======
-    return entry.command
->>>>>>> main
 
 
 def configured_adapter(
