@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.history.test_repair import refusals
+from tests.live.kept import assert_valid, messages_of, ours, words
 from tests.live.opencode import opencode_environment
-from tests.live.test_opencode_continuity import Shell, agents_left, kill_tree, only
+from tests.live.shell import Shell, agents_left, kill_tree, only
 
-from upthread.core.history.model import History, HistoryMessage
-from upthread.core.history.proof import PROVIDERS, proof
-from upthread.core.history.repair import repair
-from upthread.core.types import ReasoningPart, Speaker, TextPart, ToolCallPart, ToolResultPart
 from upthread.vendors.base import VendorHistory
 from upthread.vendors.opencode import read_sessions
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
-
-Said = list[tuple[str, str]]
 
 
 def step(tool: str, **arguments: object) -> str:
@@ -55,70 +49,6 @@ def theirs(tmp_path: Path) -> dict[str, VendorHistory]:
     return {each.session_id: each for each in read_sessions(path)}
 
 
-def ours(shell: Shell) -> dict[str, Mapping[str, Any]]:
-    """What we keep, by the upstream session it was said in."""
-    audit = shell.lines("audit", "w", "--format", "json")[0]
-    return {each["chain"][0]["upstream_session_id"]: each for each in audit["conversations"]}
-
-
-def messages_of(conversation: Mapping[str, Any]) -> History:
-    """A conversation of the audit, as a history."""
-    told = [m for turn in conversation["turns"] for m in turn["messages"]]
-    told += conversation["child_messages"]
-    return History(
-        messages=tuple(
-            HistoryMessage(
-                speaker=Speaker(message["speaker"]),
-                parts=tuple(part for each in as_sent(message) if (part := part_of(each))),
-            )
-            for message in sorted(told, key=lambda message: message["seq"])
-        )
-    )
-
-
-def as_sent(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parts of a message; our context is sent before the text, as one with it."""
-    parts = message["parts"]
-    context = [part["text"] for part in parts if part["kind"] == "context"]
-    if not context:
-        return parts
-    text = "\n\n".join([*context, *(p["text"] for p in parts if p["kind"] == "text")])
-    return [{"kind": "text", "text": text}]
-
-
-def part_of(part: Mapping[str, Any]) -> TextPart | ReasoningPart | ToolCallPart | ToolResultPart:
-    match part["kind"]:
-        case "text":
-            return TextPart(text=part["text"])
-        case "reasoning":
-            return ReasoningPart(text=part["text"])
-        case "tool_call":
-            return ToolCallPart(
-                call_id=part["call_id"],
-                title=part["title"],
-                tool_kind=part["tool_kind"],
-                arguments=part["arguments"],
-            )
-        case "tool_result":
-            return ToolResultPart(call_id=part["call_id"], status=part["status"], text=part["text"])
-    return None  # type: ignore[return-value]  # notes and our own context are no words of theirs
-
-
-def words(history: History) -> Said:
-    """What was said, called and answered, in order; a text in pieces is one."""
-    said: Said = []
-    for message in history.messages:
-        for part in message.parts:
-            if isinstance(part, TextPart | ReasoningPart):
-                who = str(message.speaker) if isinstance(part, TextPart) else "thought"
-                said.append((who, part.text))
-            elif isinstance(part, ToolCallPart):
-                said.append(("call", part.call_id))
-            elif isinstance(part, ToolResultPart):
-                said.append(("result", f"{part.call_id} {part.status}"))
-    return said
-
-
 def assert_same(shell: Shell, tmp_path: Path) -> None:
     """Every session of theirs has its conversation here, with the same words and no others."""
     stored, kept = theirs(tmp_path), ours(shell)
@@ -129,13 +59,6 @@ def assert_same(shell: Shell, tmp_path: Path) -> None:
         above = kept[history.parent_session_id]["conversation_id"] if parent else None
         assert parent == above
         assert_valid(messages_of(kept[session]))
-
-
-def assert_valid(history: History) -> None:
-    made = repair(history)
-    assert {change.rule for change in made.changes} <= {"neighbours_are_one"}
-    assert proof(made.history) == dict.fromkeys(PROVIDERS, ())
-    assert refusals(made.history) == []
 
 
 def test_a_sub_agent_is_kept_whole_in_a_conversation_of_its_own(shell, tmp_path):

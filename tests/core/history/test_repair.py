@@ -115,6 +115,7 @@ def failures(given: History, rules=None) -> list[object]:
     return broken
 
 
+@pytest.mark.timeout(300)
 def test_any_damaged_history_is_valid_for_every_provider_after_repair():
     for seed in range(SEEDS_IN_CI):
         assert failures(Histories(seed).damaged()) == [], seed
