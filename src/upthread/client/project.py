@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from upthread.agents.base import ListedSession
+from upthread.client.briefing import Briefings
 from upthread.client.forking import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
@@ -110,6 +111,7 @@ class Project:
             conversations=self._conversations,
             turns=self._turns,
         )
+        self.brief = Briefings(store=store, system=system, runs=self._runs, role=self.role)
         self._overview = Overview(store, system.is_dead)
         self._preparing = Preparing(
             store=store,
