@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from upthread.agents.base import (
@@ -29,6 +29,9 @@ Verdict: TypeAlias = Literal["good", "quirk", "not_offered", "not_tried"]
 
 NO_SESSION: Final = UpstreamSessionId("no-such-session")
 WORDS_SHOWN_MAX: Final = 300
+PROMPT_TIMEOUT_S: Final = 300.0
+RATE_LIMIT_PATIENCE_S: Final = 30.0
+"""How long an agent may take to tell of a rate limit. Some try again in silence."""
 _NEXT: Final = str.maketrans("0123456789abcdef", "1234567890bcdefa")
 """Another digit for a digit, so that a UUID stays one."""
 
@@ -104,12 +107,15 @@ class _Probe:
         async with self._open() as connection:
             await self._come_back(connection)
             await self._fork(connection)
-            await self._rate_limit(connection)
+        await self._rate_limit()
         findings = tuple(self._found[check] for check in CHECKS)
         return Probed(capabilities=capabilities, findings=findings)
 
-    def _open(self) -> AbstractAsyncContextManager[AgentConnection]:
-        return self._request.adapter.open(self._request.open)
+    def _open(
+        self, *, prompt_timeout_s: float = PROMPT_TIMEOUT_S
+    ) -> AbstractAsyncContextManager[AgentConnection]:
+        opening = replace(self._request.open, prompt_timeout_s=prompt_timeout_s)
+        return self._request.adapter.open(opening)
 
     def _note(self, check: str, verdict: Verdict, seen: str) -> None:
         shown = " ".join(seen.split())[:WORDS_SHOWN_MAX]
@@ -215,12 +221,18 @@ class _Probe:
             return
         self._judge("forked", str(forked), is_good=forked != self._session)
 
-    async def _rate_limit(self, connection: AgentConnection) -> None:
+    async def _rate_limit(self) -> None:
         text = self._request.rate_limit_prompt
         if text is None:
             self._note("rate_limit", "not_tried", "it takes a model that can be told to refuse")
             return
-        _, result = await _prompted(connection, self._session, text)
+        async with self._open(prompt_timeout_s=RATE_LIMIT_PATIENCE_S) as connection:
+            try:
+                await _attach(connection, self._session)
+            except UpstreamError as error:
+                self._note("rate_limit", "quirk", f"{error.outcome}: {error}")
+                return
+            _, result = await _prompted(connection, self._session, text)
         self._judge("rate_limit", _ending(result), is_good=result.outcome is Outcome.RATE_LIMITED)
 
 

@@ -8,6 +8,7 @@ from tests.core.history.histories import call, result, text
 from upthread.core.effects import effects_of
 from upthread.core.history.forking import (
     CHILD_ELSEWHERE,
+    ERASED,
     branch_note,
     children_in,
     cut,
@@ -16,6 +17,7 @@ from upthread.core.history.forking import (
 )
 from upthread.core.types import (
     ConversationId,
+    ErasedPart,
     Message,
     Speaker,
     ToolResultPart,
@@ -100,6 +102,11 @@ def test_a_result_refers_to_the_copy_of_its_child_or_to_none():
         (),
     ]
     assert children_in(given) == (copied, left)
+
+
+def test_what_was_forgotten_is_a_note_in_the_other_branch():
+    (forked,) = with_children(messages(("user", ErasedPart(kind="text"))), {})
+    assert forked.parts == (UnknownPart(kind=ERASED, raw="text"),)
 
 
 def test_the_other_branch_is_told_what_is_done_and_what_was_repaired():

@@ -17,6 +17,7 @@ from upthread.core.effects import Effect
 from upthread.core.markdown import item
 from upthread.core.types import (
     ConversationId,
+    ErasedPart,
     Message,
     Part,
     Speaker,
@@ -28,6 +29,8 @@ from upthread.errors import UsageError
 
 CHILD_ELSEWHERE: Final = "child_elsewhere"
 """The kind of the note that stands for a child which stays with the first branch."""
+ERASED: Final = "erased"
+"""The kind of the note that stands for a part whose content was forgotten."""
 
 
 def fork_points(messages: Sequence[Message]) -> tuple[int, ...]:
@@ -66,7 +69,8 @@ def with_children(
     """Return the messages with each child's conversation replaced by its copy.
 
     A child that `children` does not name stays with the first branch: the result loses the
-    reference and keeps its text, and a note beside it says which child that was.
+    reference and keeps its text, and a note beside it says which child that was. What was forgotten
+    stays so: a note says that there was something.
     """
     return tuple(
         replace(message, parts=tuple(_flat(_with_child(part, children) for part in message.parts)))
@@ -91,6 +95,8 @@ def branch_note(address: str, at_seq: int, effects: Sequence[Effect], told: str)
 
 
 def _with_child(part: Part, children: Mapping[ConversationId, ConversationId]) -> tuple[Part, ...]:
+    if isinstance(part, ErasedPart):
+        return (UnknownPart(kind=ERASED, raw=part.kind),)
     if not isinstance(part, ToolResultPart) or part.child_conversation_id is None:
         return (part,)
     copied = children.get(part.child_conversation_id)

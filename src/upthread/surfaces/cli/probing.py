@@ -22,8 +22,8 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
     prompts = "two short prompts" if rate_limit_prompt is None else "three prompts"
     if not output.is_json:
         output.line(
-            f"{agent} is started three times and killed once, in an empty directory; {prompts} go "
-            "to its model, and its sessions stay with it."
+            f"{agent} is started several times and killed once, in an empty directory; {prompts} "
+            "go to its model, and its sessions stay with it."
         )
     if not is_yes and not confirm(output, f"Probe {agent}?"):
         output.note("nothing was done")
