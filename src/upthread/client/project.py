@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
+from upthread.client.forking import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
+from upthread.client.probing import ProbeAgent
 from upthread.client.why import Whys
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
@@ -31,6 +33,7 @@ from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.effects import RecordedEffect, recorded_effects
+from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -112,6 +115,13 @@ class Project:
             settings=settings,
             preparing=self._preparing,
             role=self.role,
+        )
+        self.probe = ProbeAgent(self._preparing)
+        self.fork = ForkConversation(
+            Forks(store, system, self._leases, self._conversations),
+            preparing=self._preparing,
+            settings=settings,
+            parse=self.parse,
         )
 
     # --- talking -------------------------------------------------------------------------------
