@@ -45,7 +45,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Database = Annotated[
-    str | None, typer.Option("--db", metavar="URL", help="Another database: a file path.")
+    str | None,
+    typer.Option("--db", metavar="URL", help="Another database: a file path, or postgres://…"),
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--directory", metavar="DIR", help="Work as if started in DIR.")
@@ -396,6 +397,13 @@ def repair(
     return repairing.repair(call, target, session, into=into, is_dry_run=dry_run)
 
 
+def migrate(call: Call) -> int:
+    """Make or move on the schema of a PostgreSQL database; nothing else ever does."""
+    from upthread.surfaces.cli import migrating
+
+    return migrating.migrate(call)
+
+
 _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("tell", tell),
     ("run", run),
@@ -413,4 +421,5 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
+    ("migrate", migrate),
 )
