@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -45,9 +46,11 @@ from upthread.core.pipeline import (
     Step,
     Wait,
 )
+from upthread.core.price import ANY_CACHE, CACHES, CacheRow
 from upthread.core.reports import Report, ReportedQuestion, Verdict
 from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
 from upthread.core.types import Outcome
+from upthread.testing.continuity import CASES, Measured, Measurement, read_measured
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 _PART: Final = re.compile(
@@ -70,6 +73,19 @@ def decisions_table() -> str:
 def _reasons_for(decision: str) -> str:
     reasons = [f"`{rule.reason}`" for rule in RULES if rule.decision == decision]
     return ", ".join(reasons) or "none leads to it yet"
+
+
+def caches_table() -> str:
+    """Return how long providers keep a session's prefix, with the sources."""
+    rows = [
+        (f"`{row.agent}`" if row in CACHES else row.agent, *_cache_cells(row))
+        for row in (*CACHES, ANY_CACHE)
+    ]
+    return table(("agent", "warm until", "cold after", "source"), rows)
+
+
+def _cache_cells(row: CacheRow) -> tuple[str, str, str]:
+    return (f"{row.warm_s} s" if row.warm_s else "nobody can tell", f"{row.cold_s} s", row.source)
 
 
 def rules_table() -> str:
@@ -300,8 +316,6 @@ def in_words(command: PipelineCommand) -> str:
     return words
 
 
-# --- writing -----------------------------------------------------------------------------------
-
 # --- histories ---------------------------------------------------------------------------------
 
 
@@ -321,9 +335,60 @@ def provider_table(rules: Sequence[Demand]) -> str:
     return table(("rule", "demand", "cure", "source"), rows)
 
 
+# --- what agents' sessions go through ------------------------------------------------------------
+
+MEASURED: Final = DOCS / "agents" / "measured"
+
+
+def continuity_matrix() -> str:
+    """Return how each case ended in each agent, and whether the session went on whole."""
+    measured = read_measured(MEASURED)
+    head = ("", *(f"`{each.name}` {each.version}" for each in measured))
+    rows = [
+        (case.what, *(_in_short(each.cases.get(case.name)) for each in measured)) for case in CASES
+    ]
+    return table(head, rows)
+
+
+def _in_short(seen: Measurement | None) -> str:
+    if seen is None:
+        return "not measured"
+    if seen.after is None:
+        return f"`{seen.outcome}`"
+    return f"`{seen.outcome}`, then `{seen.after}`"
+
+
+def continuity_of(measured: Measured) -> str:
+    """Return all that was measured of one way of driving an agent."""
+    rows = [
+        (case.what, *_in_full(measured.cases[case.name]))
+        for case in CASES
+        if case.name in measured.cases
+    ]
+    head = ("case", "outcome", "the next prompt", "earlier prompts the model is shown", "also seen")
+    driven = f"{measured.driven_by}, version **{measured.version}**."
+    return f"{driven}\n\n{table(head, rows)}"
+
+
+def _in_full(seen: Measurement) -> tuple[str, ...]:
+    after = f"`{seen.after}`" if seen.after else ""
+    return f"`{seen.outcome}`", after, _SHOWN[seen.history], seen.note.replace("|", "\\|")
+
+
+_SHOWN: Final[Mapping[str | None, str]] = {
+    "whole": "all",
+    "part": "some",
+    "none": "none",
+    None: "",
+}
+
+
+# --- writing -----------------------------------------------------------------------------------
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
+    "caches": caches_table,
     "rollover": rollover_table,
     "poison": poison_table,
     "turn-diagram": turn_diagram,
@@ -333,6 +398,8 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "anthropic-messages-rules": lambda: provider_table(ANTHROPIC_MESSAGES_RULES),
     "openai-chat-rules": lambda: provider_table(OPENAI_CHAT_RULES),
     "openai-responses-rules": lambda: provider_table(OPENAI_RESPONSES_RULES),
+    "continuity": continuity_matrix,
+    **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }
 
 

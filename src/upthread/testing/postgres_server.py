@@ -24,6 +24,9 @@ from urllib.parse import quote
 import psycopg
 from psycopg import errors
 
+from upthread.store.postgres import migrate
+from upthread.store.postgres.queries import read_migrations
+
 ADDRESS_VARIABLE: Final = "UPTHREAD_TEST_POSTGRES"
 """Names a server to use in place of one's own, as a URL with the right to make databases."""
 
@@ -34,6 +37,7 @@ _STARTED: Final[list[PostgresServer]] = []
 _PAUSE_S: Final = 0.05
 _NOBODY: Final = "nobody"  # PostgreSQL refuses to run as root
 _CONNECTIONS_MAX: Final = 200
+_TEMPLATE_LOCK: Final = int.from_bytes(b"template")
 
 
 class PostgresServer:
@@ -67,6 +71,7 @@ class PostgresServer:
             "listen_addresses=",
             f"unix_socket_directories={self.directory}",
             "fsync=off",
+            "full_page_writes=off",
             f"max_connections={_CONNECTIONS_MAX}",
             "shared_buffers=64MB",
         )
@@ -146,25 +151,71 @@ atexit.register(remove_server)
 
 
 def database_at(place: Path) -> str:
-    """Return the address of the database that stands for a place, made if there is none."""
-    name = f"upthread_{sha256(os.fsencode(place)).hexdigest()[:24]}"
-    is_there = contextlib.suppress(errors.DuplicateDatabase, errors.UniqueViolation)
-    with psycopg.connect(server_address(), autocommit=True) as connection, is_there:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return with_database(server_address(), name)
+    """Return the address of the database that stands for a place, made empty if there is none."""
+    return _made(place, "template1")
+
+
+def migrated_database_at(place: Path) -> str:
+    """Return the address of the database that stands for a place, made with our schema if none."""
+    return _made(place, _template(server_address()))
 
 
 def drop_database_at(place: Path) -> None:
     """Remove the database that stands for a place, connections cut."""
-    name = f"upthread_{sha256(os.fsencode(place)).hexdigest()[:24]}"
-    with psycopg.connect(server_address(), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+    with _administering(server_address()) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {_name_of(place)} WITH (FORCE)".encode())
 
 
 def with_database(address: str, name: str) -> str:
     """Return a URL with another database's name."""
     head, _, query = address.partition("?")
     return f"{head.rpartition('/')[0]}/{name}{'?' if query else ''}{query}"
+
+
+def _made(place: Path, template: str) -> str:
+    name = _name_of(place)
+    is_there = contextlib.suppress(errors.DuplicateDatabase, errors.UniqueViolation)
+    with _administering(server_address()) as connection, is_there:
+        _copy_database(connection, name, template)
+    return with_database(server_address(), name)
+
+
+@cache
+def _template(address: str) -> str:
+    """Return the name of a database with our schema and nothing else, made once on a server.
+
+    To copy it takes half the time of making the schema. It is named by the schema's steps, since a
+    server that is not ours may still have that of another version.
+    """
+    steps = "".join(step.checksum for step in read_migrations())
+    name = f"upthread_template_{sha256(steps.encode()).hexdigest()[:16]}"
+    with _administering(address) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", (_TEMPLATE_LOCK,))
+        if not _is_template(connection, name):
+            connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())  # half made
+            _copy_database(connection, name, "template1")
+            migrate(with_database(address, name))
+            connection.execute(f"ALTER DATABASE {name} IS_TEMPLATE true".encode())
+    return name
+
+
+def _is_template(connection: psycopg.Connection, name: str) -> bool:
+    rows = connection.execute("SELECT datistemplate FROM pg_database WHERE datname = %s", (name,))
+    return rows.fetchone() == (True,)
+
+
+def _copy_database(connection: psycopg.Connection, name: str, template: str) -> None:
+    # Copied by the file: block by block through the log is slower where nothing is synced.
+    words = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
+    connection.execute(words.encode())
+
+
+def _administering(address: str) -> psycopg.Connection:
+    return psycopg.connect(address, autocommit=True)
+
+
+def _name_of(place: Path) -> str:
+    return f"upthread_{sha256(os.fsencode(place)).hexdigest()[:24]}"
 
 
 def _programs() -> Path:

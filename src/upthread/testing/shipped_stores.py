@@ -13,10 +13,10 @@ from psycopg.sql import SQL, Identifier
 
 from upthread.store.base import Store
 from upthread.store.memory import MemoryStore
-from upthread.store.postgres import PostgresStore, migrate
+from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import Connection
-from upthread.testing.postgres_server import database_at
+from upthread.testing.postgres_server import database_at, migrated_database_at
 from upthread.testing.store_conformance import StoreBackend
 
 _NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
@@ -41,10 +41,8 @@ def disk_full(store: Store) -> Generator[None]:
 
 
 def open_postgres(place: Path) -> PostgresStore:
-    """Open the database that stands for a place, made and brought up to date first."""
-    address = database_at(place)
-    migrate(address)
-    return PostgresStore(address)
+    """Open the database that stands for a place, made with our schema if there is none."""
+    return PostgresStore(migrated_database_at(place))
 
 
 def _mark_newer_postgres(place: Path) -> None:

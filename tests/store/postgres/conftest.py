@@ -7,11 +7,12 @@ from hashlib import sha256
 import psycopg
 import pytest
 
-from upthread.store.postgres import PostgresStore, migrate
+from upthread.store.postgres import PostgresStore
 from upthread.testing.postgres_server import (
     PostgresServer,
     database_at,
     drop_database_at,
+    migrated_database_at,
     with_database,
 )
 
@@ -24,10 +25,10 @@ def fresh_address(tmp_path):
 
 
 @pytest.fixture
-def address(fresh_address):
+def address(tmp_path):
     """A database with our schema."""
-    migrate(fresh_address)
-    return fresh_address
+    yield migrated_database_at(tmp_path)
+    drop_database_at(tmp_path)
 
 
 @pytest.fixture

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from upthread.core.commands import RecordExamined
+from upthread.core.examined import ExaminedFile
+from upthread.core.types import UpstreamSessionId
 from upthread.store.postgres.batch import Batch
 from upthread.testing.default_turn import commits_of, open_place, prepare_turn, record_turn
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.samples import HOLDER
+from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, TURN
+
+
+def examined(*, first_ordinal):
+    return RecordExamined(
+        conversation_id=CONVERSATION,
+        turn_id=TURN,
+        first_ordinal=first_ordinal,
+        upstream_session_id=UpstreamSessionId("ses_a"),
+        files=(ExaminedFile(path="src/a.py", how="read", state="missing"),) * 2,
+        recorded_at_ms=9_000,
+    )
 
 
 @pytest.fixture
@@ -49,6 +63,18 @@ def test_one_part_costs_seven_statements_and_one_wait(store, counted):
         *("BEGIN", "SELECT", "SELECT", "SELECT", "SELECT", "wait"),  # lease, lock, tail, turn
         *("INSERT", "COMMIT"),
     ]
+
+
+def test_files_in_new_places_are_sent_without_asking_what_is_there(store, counted):
+    store.commit(samples.home())
+    for number in range(3):
+        counted.clear()
+        store.commit([examined(first_ordinal=2 * number)])
+        assert counted.count("wait") == 1
+    counted.clear()
+    store.commit([examined(first_ordinal=3)])
+    assert counted.count("wait") == 2
+    assert "INSERT" not in counted
 
 
 def test_statements_per_turn_do_not_grow_with_history(store, counted):

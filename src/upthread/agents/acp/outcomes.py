@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from upthread.agents.acp._json import member
+from upthread.agents._json import member
+from upthread.agents._prompting import TurnSeen
 from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
@@ -93,16 +94,6 @@ def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome
         if meaning.outcome is not Outcome.UNKNOWN and meaning.pattern.search(said):
             return meaning.outcome, meaning.is_certain
     return Outcome.UNKNOWN, False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSeen:
-    """What the updates of a turn said about its end, beside the answer itself."""
-
-    tokens_used: int | None = None
-    tokens_window: int | None = None
-    has_system_error: bool = False
-    last_text: str = ""
 
 
 def result_of(answer: object, seen: TurnSeen, *, quirk: Quirk) -> PromptResult:

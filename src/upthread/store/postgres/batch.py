@@ -34,10 +34,11 @@ class Tail(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A turn or run: what it was opened with, and its last event's seq."""
+    """A turn or run: what it was opened with, its last event's seq, where its next file goes."""
 
     columns: Row
     last_event: int
+    next_file: int = 0
 
 
 NO_PART: Final = Tail(0, -1, (), FIRST_CHAIN)
@@ -82,7 +83,7 @@ class Batch:
         self.tails = {row[0]: NO_PART for row in locked()}
         for name, seq, ordinal, *author, chain in tails():
             self.tails[name] = Tail(seq, ordinal, tuple(author), chain)
-        self.turns = {row[0]: Opened(from_columns(row[1:4]), row[4]) for row in turns()}
+        self.turns = {row[0]: Opened(from_columns(row[1:4]), *row[4:]) for row in turns()}
         self.runs = {row[0]: Opened(from_columns(row[1:4]), row[4]) for row in runs()}
 
     def execute(self, query: str, values: Sequence[Column]) -> None:
@@ -96,10 +97,19 @@ class Batch:
 
     def content_row(self, query: str, values: Sequence[Column]) -> Row | None:
         """Return one row that holds content, which stays bytes. Waits for the server."""
+        rows = self.content_rows(query, values)
+        return rows[0] if rows else None
+
+    def content_rows(self, query: str, values: Sequence[Column]) -> list[Row]:
+        """Return rows that hold content, which stays bytes. Waits for the server."""
         answer = self._ask(query, values)
         self._sync()
-        rows = answer()
-        return rows[0] if rows else None
+        return answer()
+
+    def number(self, query: str, values: Sequence[Column]) -> int:
+        """Return one number, 0 for NULL. Waits for the server."""
+        found = self.content_row(query, values)
+        return int(found[0] or 0) if found else 0
 
     def tail_of(self, conversation: bytes) -> Tail:
         """Return a conversation's last part. NotFoundError when it was never opened."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from upthread.core.codec import decode_json, decode_part, decode_text
 from upthread.core.commands import RecordDecision
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -200,6 +201,14 @@ def refusal_of(conversation_id: ConversationId, row: Row) -> RecordDecision:
         reasons=tuple(map(str, codes)),
         inputs=decode_json(inputs),
         decided_at_ms=at_ms,
+    )
+
+
+def examined_of(row: Row) -> ExaminedFile:
+    """Return a file from the columns of `-- examined`."""
+    path, how, state, size_bytes, mtime_ns, digest = from_columns(row)
+    return ExaminedFile(
+        path=path, how=how, state=state, size_bytes=size_bytes, mtime_ns=mtime_ns, digest=digest
     )
 
 

@@ -14,6 +14,7 @@ from upthread.core.codec import (
 )
 from upthread.core.commands import RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -36,6 +37,7 @@ from upthread.store.base import (
     Quarantined,
     Resolved,
     Run,
+    StoredEdit,
     Turn,
     Workstream,
 )
@@ -171,6 +173,23 @@ class PostgresStore:
             )
             for ordinal, reason, raw in self._read("quarantined", turn_id)
         )
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        rows = self._read("examined", conversation_id, upstream_session_id)
+        return tuple(map(reading.examined_of, rows))
+
+    def examined_count(self, turn_id: TurnId) -> int:
+        row = self._row("examined_count", turn_id)
+        return int(row[0] or 0) if row else 0
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        row = self._row("briefing_edit", conversation_id)
+        if row is None:
+            return None
+        seq, edit, at_ms = row
+        return StoredEdit(seq=seq, edit=decode_json(edit), recorded_at_ms=at_ms)
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         row = self._row("once", project_id, key)

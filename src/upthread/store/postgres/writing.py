@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from upthread.core.codec import StoredPart, encode_event, encode_json, encode_part, encode_text
+from upthread.core.codec import encode_event, encode_json, encode_text
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
@@ -15,7 +15,9 @@ from upthread.core.commands import (
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordBriefingEdit,
     RecordDecision,
+    RecordExamined,
     RecordOnce,
     RecordParts,
     RecordProject,
@@ -24,19 +26,13 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import MAIN_SLOT, ConversationId
 from upthread.errors import ConflictError
-from upthread.store._rules import (
-    PartHeader,
-    chained,
-    check_attempt,
-    digest_of,
-    is_next,
-    must_equal,
-    must_exist,
-)
-from upthread.store.postgres.batch import NO_PART, Batch, Opened, Step, Tail
-from upthread.store.postgres.columns import Column, from_columns, to_columns
+from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
+from upthread.store.postgres.batch import NO_PART, Batch, Opened, Step
+from upthread.store.postgres.columns import Column, Row, from_columns, to_columns
+from upthread.store.postgres.parts import record_parts
 
 
 def prepared(write: Write) -> Step:
@@ -134,7 +130,8 @@ def _open_link(write: OpenLink) -> Step:
 
     def apply(batch: Batch) -> None:
         batch.tail_of(conversation)
-        if is_next(link.seq, last=_last_link(batch, conversation), what="link", owner=owner):
+        last = batch.number("last_link", (conversation,))
+        if is_next(link.seq, last=last, what="link", owner=owner):
             batch.execute("open_link", values)
         else:
             stored = batch.row("link", values[:2])
@@ -158,11 +155,6 @@ def _end_link(write: EndLink) -> Step:
         batch.execute("end_link", (conversation, *values))
 
     return Step(apply=apply, conversation=conversation)
-
-
-def _last_link(batch: Batch, conversation: bytes) -> int:
-    found = batch.row("last_link", (conversation,))
-    return int(found[0] or 0) if found else 0
 
 
 # --- turns, runs and their events --------------------------------------------------------------
@@ -299,6 +291,70 @@ def _record_decision(write: RecordDecision) -> Step:
     return Step(apply=apply, conversation=conversation)
 
 
+def _record_examined(write: RecordExamined) -> Step:
+    conversation, turn = encode_text(write.conversation_id), encode_text(write.turn_id)
+    given = {
+        ordinal: _examined_row(write, file)
+        for ordinal, file in enumerate(write.files, write.first_ordinal)
+    }
+
+    def apply(batch: Batch) -> None:
+        batch.tail_of(conversation)
+        opened = batch.turn_of(turn)
+        stored = _stored_files(batch, turn, given.keys(), opened.next_file)
+        for ordinal, row in given.items():
+            if ordinal in stored:
+                what = f"examined file {ordinal} of turn {write.turn_id}"
+                must_equal(stored[ordinal], row, what=what)
+            else:
+                batch.execute("record_examined", (turn, ordinal, *row))
+        after = max((ordinal + 1 for ordinal in given), default=0)
+        batch.turns[turn] = opened._replace(next_file=max(opened.next_file, after))
+
+    return Step(apply=apply, conversation=conversation, turn=turn)
+
+
+def _examined_row(write: RecordExamined, file: ExaminedFile) -> tuple[Column, ...]:
+    return to_columns(
+        write.conversation_id,
+        write.upstream_session_id,
+        file.path,
+        file.how,
+        file.state,
+        file.size_bytes,
+        file.mtime_ns,
+        file.digest,
+        write.recorded_at_ms,
+    )
+
+
+def _stored_files(
+    batch: Batch, turn: bytes, ordinals: Collection[int], next_file: int
+) -> dict[int, Row]:
+    """Return what is stored at some places of a turn; most often that is known to be nothing."""
+    if min(ordinals, default=next_file) >= next_file:
+        return {}
+    rows = batch.content_rows("examined_files", (turn, min(ordinals), max(ordinals)))
+    return {row[0]: row[1:] for row in rows}
+
+
+def _record_briefing_edit(write: RecordBriefingEdit) -> Step:
+    owner = write.conversation_id
+    conversation = encode_text(owner)
+    place = (conversation, write.seq)
+    given = (encode_json(write.edit), write.recorded_at_ms)
+
+    def apply(batch: Batch) -> None:
+        batch.tail_of(conversation)
+        last = batch.number("last_briefing_edit", (conversation,))
+        if is_next(write.seq, last=last, what="edit of the briefing", owner=owner):
+            return batch.execute("record_briefing_edit", (*place, *given))
+        stored = batch.content_row("briefing_edit_of_seq", place)
+        return must_equal(stored, given, what=f"edit {write.seq} of the briefing of {owner}")
+
+    return Step(apply=apply, conversation=conversation)
+
+
 def _record_once(write: RecordOnce) -> Step:
     given = (encode_json(write.receipt), write.recorded_at_ms)
     action = to_columns(write.project_id, write.key)
@@ -316,85 +372,6 @@ def _record_once(write: RecordOnce) -> Step:
     return Step(apply=apply)
 
 
-# --- parts -------------------------------------------------------------------------------------
-
-
-class _Piece(NamedTuple):
-    """A part on its way: all that does not depend on what is stored."""
-
-    header: PartHeader
-    digest: bytes
-    stored: StoredPart
-    columns: tuple[Column, ...]
-
-
-def _record_parts(write: RecordParts) -> Step:
-    pieces = [
-        _piece(write, ordinal, encode_part(part))
-        for ordinal, part in enumerate(write.parts, write.first_ordinal)
-    ]
-    conversation, turn = encode_text(write.conversation_id), encode_text(write.turn_id)
-
-    def apply(batch: Batch) -> None:
-        tail = batch.tail_of(conversation)
-        batch.turn_of(turn)
-        for piece in pieces:
-            tail = _place(batch, piece, tail)
-        batch.tails[conversation] = tail
-
-    return Step(apply=apply, conversation=conversation, turn=turn)
-
-
-def _piece(write: RecordParts, ordinal: int, stored: StoredPart) -> _Piece:
-    header = PartHeader(
-        conversation_id=write.conversation_id,
-        seq=write.seq,
-        ordinal=ordinal,
-        speaker=write.speaker.value,
-        turn_id=write.turn_id,
-        upstream_session_id=write.upstream_session_id,
-        recorded_at_ms=write.recorded_at_ms,
-        kind=stored.kind,
-        call_id=stored.call_id,
-    )
-    return _Piece(header, digest_of(stored.content), stored, to_columns(*header))
-
-
-def _place(batch: Batch, piece: _Piece, tail: Tail) -> Tail:
-    """Append a part after the tail, or see that the same one is already there."""
-    header, digest, stored, columns = piece
-    if not _follows(piece, tail):
-        _must_be_there(batch, piece)
-        return tail
-    chain = chained(tail.chain, digest, header)
-    erased = digest if stored.content is None else None
-    batch.execute("record_part", (*columns, chain, erased, stored.content))
-    return Tail(header.seq, header.ordinal, columns[3:6], chain)
-
-
-def _follows(piece: _Piece, tail: Tail) -> bool:
-    """Return whether a part comes right after the tail; False: there should be one in its place."""
-    owner, seq, ordinal = piece.header[:3]
-    is_same_message = seq == tail.seq
-    author = piece.columns[3:6]
-    if is_same_message and tail.author != author:
-        must_equal(tail.author, author, what=f"message {seq} of {owner}")
-    last_ordinal = tail.ordinal if is_same_message else -1
-    if not is_next(seq, last=tail.seq, what="message", owner=owner) and not is_same_message:
-        return False
-    return is_next(ordinal + 1, last=last_ordinal + 1, what=f"in message {seq}, part", owner=owner)
-
-
-def _must_be_there(batch: Batch, piece: _Piece) -> None:
-    header = piece.header
-    where = f"part {header.ordinal} of message {header.seq} of {header.conversation_id}"
-    found = batch.content_row("part", piece.columns[:3])
-    if found is None:  # an earlier message has fewer parts, and can have no more
-        raise ConflictError(f"{where} would come after a later message", hint="read again")
-    digest = found[6] if found[7] is None else digest_of(found[7])
-    must_equal((*found[:6], digest), (*piece.columns[3:], piece.digest), what=where)
-
-
 _PREPARE: Final[Mapping[type[Any], Callable[[Any], Step]]] = MappingProxyType(
     {
         RecordProject: _record_project,
@@ -403,13 +380,15 @@ _PREPARE: Final[Mapping[type[Any], Callable[[Any], Step]]] = MappingProxyType(
         OpenLink: _open_link,
         EndLink: _end_link,
         OpenTurn: _open_turn,
-        RecordParts: _record_parts,
+        RecordParts: record_parts,
         RecordTurnEvent: _record_turn_event,
         OpenRun: _open_run,
         RecordRunEvent: _record_run_event,
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordExamined: _record_examined,
+        RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,
     }
 )

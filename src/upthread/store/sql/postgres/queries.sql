@@ -14,10 +14,11 @@ CROSS JOIN LATERAL (
     ORDER BY t.message_seq DESC, t.ordinal DESC LIMIT 1
 ) AS p;
 
--- turns_to_write: some turns, each with its last event's seq
+-- turns_to_write: some turns, each with its last event's seq and the place for its next file
 SELECT
     t.turn_id, t.conversation_id, t.run_id, t.opened_at_ms,
-    coalesce((SELECT max(e.seq) FROM upthread.turn_event AS e WHERE e.turn_id = t.turn_id), 0)
+    coalesce((SELECT max(e.seq) FROM upthread.turn_event AS e WHERE e.turn_id = t.turn_id), 0),
+    coalesce((SELECT max(x.ordinal) + 1 FROM upthread.examined AS x WHERE x.turn_id = t.turn_id), 0)
 FROM upthread.turn AS t WHERE t.turn_id = ANY($1::bytea[]);
 
 -- runs_to_write: some runs, each with its last event's seq
@@ -269,6 +270,45 @@ SELECT reason, raw, recorded_at_ms FROM upthread.quarantine WHERE turn_id = $1 A
 -- record_quarantine: keep an event whose owner is unknown
 INSERT INTO upthread.quarantine (turn_id, ordinal, reason, raw, recorded_at_ms)
 VALUES ($1, $2, $3, $4, $5);
+
+-- examined: the last word on each path, of one upstream session or of all
+SELECT last.path, last.how, last.state, last.size_bytes, last.mtime_ns, last.digest
+FROM (
+    SELECT DISTINCT ON (e.path) e.*
+    FROM upthread.examined AS e
+    WHERE e.conversation_id = $1 AND ($2::bytea IS NULL OR e.upstream_session_id = $2)
+    ORDER BY e.path, e.id DESC
+) AS last
+ORDER BY last.id;
+
+-- examined_count: the place after a turn's last one, NULL without one
+SELECT max(ordinal) + 1 FROM upthread.examined WHERE turn_id = $1;
+
+-- examined_files: a turn's from one place to another, to compare with
+SELECT
+    ordinal, conversation_id, upstream_session_id, path, how, state, size_bytes, mtime_ns, digest,
+    recorded_at_ms
+FROM upthread.examined WHERE turn_id = $1 AND ordinal BETWEEN $2 AND $3;
+
+-- record_examined: keep a file as a session knows it
+INSERT INTO upthread.examined (
+    turn_id, ordinal, conversation_id, upstream_session_id, path, how, state, size_bytes, mtime_ns,
+    digest, recorded_at_ms
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- briefing_edit: the newest of a conversation
+SELECT seq, edit, recorded_at_ms FROM upthread.briefing_edit
+WHERE conversation_id = $1 ORDER BY seq DESC LIMIT 1;
+
+-- last_briefing_edit: the last edit's seq, NULL without one
+SELECT max(seq) FROM upthread.briefing_edit WHERE conversation_id = $1;
+
+-- briefing_edit_of_seq: one, to compare with
+SELECT edit, recorded_at_ms FROM upthread.briefing_edit WHERE conversation_id = $1 AND seq = $2;
+
+-- record_briefing_edit: append one
+INSERT INTO upthread.briefing_edit (conversation_id, seq, edit, recorded_at_ms)
+VALUES ($1, $2, $3, $4);
 
 -- once: the last step of the attempts at an action
 SELECT step, attempt_id, state, receipt, recorded_at_ms FROM upthread.once_event

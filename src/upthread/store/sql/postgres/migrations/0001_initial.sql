@@ -164,6 +164,33 @@ CREATE TABLE upthread.refusal (
 );
 CREATE INDEX refusal_by_conversation ON upthread.refusal (conversation_id, decided_at_ms);
 
+-- Files as an upstream session knows them; of a path, the last row is what counts.
+CREATE TABLE upthread.examined (
+    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    conversation_id BYTEA NOT NULL,
+    turn_id BYTEA NOT NULL,
+    ordinal INTEGER NOT NULL,
+    upstream_session_id BYTEA NOT NULL,
+    path BYTEA NOT NULL,
+    how BYTEA NOT NULL,
+    state BYTEA NOT NULL,
+    size_bytes BIGINT,
+    mtime_ns BIGINT,
+    digest BYTEA,
+    recorded_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (turn_id, ordinal)
+);
+CREATE INDEX examined_by_conversation ON upthread.examined (conversation_id, id);
+
+-- What persons made of briefings; the last row of a conversation is what counts.
+CREATE TABLE upthread.briefing_edit (
+    conversation_id BYTEA NOT NULL,
+    seq INTEGER NOT NULL,
+    edit BYTEA NOT NULL,
+    recorded_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (conversation_id, seq)
+);
+
 -- Attempts at actions that are to be done once; the last step of a key says how it stands. `step`
 -- counts from 1, so that of many who write the next one, one gets in.
 CREATE TABLE upthread.once_event (
