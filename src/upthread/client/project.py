@@ -8,8 +8,10 @@ from typing import cast
 
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
+from upthread.client.forking import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
+from upthread.client.probing import ProbeAgent
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
@@ -33,6 +35,7 @@ from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.effects import RecordedEffect, recorded_effects
+from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -116,6 +119,13 @@ class Project:
             project_id=project_id,
             environment=environment,
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
+        )
+        self.probe = ProbeAgent(self._preparing)
+        self.fork = ForkConversation(
+            Forks(store, system, self._leases, self._conversations),
+            preparing=self._preparing,
+            settings=settings,
+            parse=self.parse,
         )
 
     # --- talking -------------------------------------------------------------------------------
