@@ -376,7 +376,7 @@ class Project:
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
         is_under_way = run is not None and run.ended is None
         before = self._agent_before(workstream) if is_under_way else None
-        began_with = run.agents if run and is_under_way else {}
+        began_with = run.agents if run and is_under_way else dict[str, str]()
         return {
             role: self._preparing.agent_for(
                 Address(workstream=workstream, role=role),
