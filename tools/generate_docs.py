@@ -45,6 +45,7 @@ from upthread.core.pipeline import (
     Step,
     Wait,
 )
+from upthread.core.price import ANY_CACHE, CACHES, CacheRow
 from upthread.core.reports import Report, ReportedQuestion, Verdict
 from upthread.core.types import Outcome
 
@@ -69,6 +70,19 @@ def decisions_table() -> str:
 def _reasons_for(decision: str) -> str:
     reasons = [f"`{rule.reason}`" for rule in RULES if rule.decision == decision]
     return ", ".join(reasons) or "none leads to it yet"
+
+
+def caches_table() -> str:
+    """Return how long providers keep a session's prefix, with the sources."""
+    rows = [
+        (f"`{row.agent}`" if row in CACHES else row.agent, *_cache_cells(row))
+        for row in (*CACHES, ANY_CACHE)
+    ]
+    return table(("agent", "warm until", "cold after", "source"), rows)
+
+
+def _cache_cells(row: CacheRow) -> tuple[str, str, str]:
+    return (f"{row.warm_s} s" if row.warm_s else "nobody can tell", f"{row.cold_s} s", row.source)
 
 
 def rules_table() -> str:
@@ -271,6 +285,7 @@ def provider_table(rules: Sequence[Demand]) -> str:
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
+    "caches": caches_table,
     "turn-diagram": turn_diagram,
     "turn-commands": turn_commands,
     "run-commands": run_commands,

@@ -8,15 +8,16 @@ is an error only for whoever uses that role. Nothing here writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 import platformdirs
 
+from upthread.core.decisions import USUAL_LIMITS, Limits
 from upthread.core.names import shown
 from upthread.core.pipeline import Pipeline, check_pipeline
 from upthread.core.roles import (
@@ -36,6 +37,10 @@ FILE_BYTES_MAX = 1024 * 1024
 
 DurabilityPolicy: TypeAlias = Literal["default", "strict"]
 PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
+NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Times: TypeAlias = Annotated[float, msgspec.Meta(ge=1)]
 
 
 class AgentCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -43,6 +48,18 @@ class AgentCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     command: tuple[str, ...]
     environment: dict[str, str] = {}
+
+
+class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[freshness]` table; None means: not said here. See core/decisions.py, Limits."""
+
+    critical: tuple[str, ...] | None = None
+    files_changed_max: NotNegative | None = None
+    window_share_max: Share | None = None
+    window_tokens: Positive | None = None
+    relays_max: NotNegative | None = None
+    resume_tokens_max: Positive | None = None
+    brief_if_times_cheaper: Times | None = None
 
 
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,6 +73,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     roles: dict[str, RoleOverlay] = {}
     agents: dict[str, AgentCommand] = {}
     permissions: dict[str, PermissionWord] = {}
+    freshness: FreshnessTable = FreshnessTable()
     pipeline: Pipeline | None = None
 
 
@@ -63,6 +81,8 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class Settings:
     """All settings of one project, resolved.
 
+    `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
+    models whose agent does not tell it.
     `role_faults` are role files that could not be read, by the name they would have.
     """
 
@@ -75,6 +95,9 @@ class Settings:
     start_timeout_s: float
     prompt_timeout_s: float
     pipeline: Pipeline
+    limits: Limits = USUAL_LIMITS
+    critical: tuple[str, ...] = ()
+    window_tokens: int | None = None
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
     agents: Mapping[str, AgentCommand] = field(default_factory=dict[str, AgentCommand])
@@ -105,6 +128,7 @@ def load_settings(
         for name, overlay in config.roles.items():
             roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
     pipeline = _last(config.pipeline for _, config in files)
+    tables = [config.freshness for _, config in files]
     durability: DurabilityPolicy = "default"
     for _, config in files:
         durability = config.durability or durability
@@ -120,6 +144,9 @@ def load_settings(
         start_timeout_s=_last(config.start_timeout_s for _, config in files) or 60.0,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
         pipeline=pipeline,
+        limits=_limits(tables),
+        critical=_last(table.critical for table in tables) or (),
+        window_tokens=_last(table.window_tokens for table in tables),
         roles=roles,
         role_faults=faults,
         agents={name: a for _, config in files for name, a in config.agents.items()},
@@ -223,6 +250,16 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
                 f"{source}: {role.name} has resume_if = {shown(role.resume_if)}",
                 hint="name a role whose report it looks at",
             )
+
+
+def _limits(tables: Sequence[FreshnessTable]) -> Limits:
+    """Return the limits with what each table says over the one before; what none says is usual."""
+    said = {
+        each.name: value
+        for each in fields(Limits)
+        if (value := _last(getattr(table, each.name) for table in tables)) is not None
+    }
+    return replace(USUAL_LIMITS, **said)
 
 
 def _last(values: Iterable[Value | None]) -> Value | None:

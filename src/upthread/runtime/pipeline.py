@@ -35,10 +35,11 @@ from upthread.core.pipeline import (
     Pipeline,
     RunStep,
     RunView,
+    Step,
     Wait,
 )
 from upthread.core.prompt import Task
-from upthread.core.reports import MalformedReportError, Report, read_report
+from upthread.core.reports import MalformedReportError, Report, check_length, read_report
 from upthread.core.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
@@ -292,7 +293,7 @@ class Runs:
         turn_id = TurnId(command.turn_id)
         elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
         if elsewhere is not None:
-            ended = _step_of(command.role, turn_id, elsewhere, again.input_digest)
+            ended = _step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
             return
         result = await self._turns.go_on(tell, turn_id)
@@ -331,7 +332,7 @@ class Runs:
             return self._records(live.run_id, view, (started,))
 
         def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
-            event = _step_ended(role, turn_id, ended, reply, command.input_digest)
+            event = _step_ended(command.step, turn_id, ended, reply, command.input_digest)
             started = StepStarted(role=role, turn_id=turn_id)
             after = view if view.started is not None else pipelines.apply(view, started)
             records = self._records(live.run_id, after, (event,))
@@ -386,17 +387,18 @@ class Runs:
 
 
 def _step_ended(
-    role: str, turn_id: TurnId, ended: TurnEnded, reply: str, input_digest: str
+    step: Step, turn_id: TurnId, ended: TurnEnded, reply: str, input_digest: str
 ) -> StepEnded:
     report: JsonValue = None
     fault = ended.detail
     if ended.outcome is Outcome.OK:
         try:
-            report, fault = msgspec.to_builtins(read_report(reply)), ""
+            read = read_report(reply, lines_max=step.report_lines_max)
+            report, fault = msgspec.to_builtins(read), ""
         except MalformedReportError as error:
             fault = str(error)
     return StepEnded(
-        role=role,
+        role=step.role,
         turn_id=turn_id,
         outcome=ended.outcome,
         report=report,
@@ -405,17 +407,28 @@ def _step_ended(
     )
 
 
-def _step_of(role: str, turn_id: TurnId, ended: TurnEnded, input_digest: str) -> StepEnded:
+def _step_of(step: Step, turn_id: TurnId, ended: TurnEnded, input_digest: str) -> StepEnded:
     """Return the end of a step from the end of its turn, where the report is kept as data."""
-    is_reported = ended.outcome is Outcome.OK and ended.report is not None
+    fault = _fault_of(step, ended)
     return StepEnded(
-        role=role,
+        role=step.role,
         turn_id=turn_id,
         outcome=ended.outcome,
-        report=ended.report if is_reported else None,
-        report_error="" if is_reported else ended.detail or "the reply has no report",
+        report=None if fault else ended.report,
+        report_error=fault,
         input_digest=input_digest,
     )
+
+
+def _fault_of(step: Step, ended: TurnEnded) -> str:
+    if ended.outcome is not Outcome.OK or ended.report is None:
+        return ended.detail or "the reply has no report"
+    try:
+        report = msgspec.convert(ended.report, Report)
+        check_length(report, lines_max=step.report_lines_max)
+    except MalformedReportError as error:
+        return str(error)
+    return ""
 
 
 def _digest_of(view: RunView, role: str) -> str | None:

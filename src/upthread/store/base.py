@@ -46,6 +46,10 @@ S22  `prior_messages` returns what was said over the given sessions, the newest 
 S23  Of many callers that write an intent under one key of a project, each as an attempt of its own,
      exactly one gets in; the others get ConflictError, until that attempt has failed. An attempt
      ends once, done or failed; an end without its intent raises NotFoundError.
+S24  `examined` returns the last word on each path, in the order those words were committed; of one
+     upstream session or of all. Sizes and times come back to the byte and the nanosecond.
+S25  `briefing_edit` returns the newest edit. Edits of a conversation are numbered from 1 without a
+     gap, so that of two persons who edit at once the second is told.
 """
 
 from __future__ import annotations
@@ -56,6 +60,7 @@ from typing import Final, Protocol
 
 from upthread.core.commands import OnceState, RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -140,6 +145,15 @@ class Once:
     attempt_id: str
     state: OnceState
     receipt: JsonValue
+    recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEdit:
+    """What a person made of a briefing, and its number."""
+
+    seq: int
+    edit: JsonValue
     recorded_at_ms: int
 
 
@@ -257,6 +271,23 @@ class Store(Protocol):
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         """Return a turn's quarantined events, in order."""
+        ...
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        """Return each file an upstream session knows, as it knows it; None: any session (S24)."""
+        ...
+
+    def examined_count(self, turn_id: TurnId) -> int:
+        """Return the place after the last one a turn has written an examined file to, 0 for none.
+
+        Counted over all conversations of the turn.
+        """
+        ...
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        """Return the newest edit of a conversation's briefing, None without one (S25)."""
         ...
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:

@@ -21,6 +21,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -55,6 +56,7 @@ from upthread.store.base import (
     Quarantined,
     Resolved,
     Run,
+    StoredEdit,
     Turn,
     Workstream,
 )
@@ -242,6 +244,27 @@ class MemoryStore:
             for (owner, ordinal), each in sorted(self._tables.quarantine.items())
             if owner == turn_id
         )
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        last: dict[str, ExaminedFile] = {}
+        for stored in self._tables.examined.values():
+            is_of_session = upstream_session_id in {None, stored.upstream_session_id}
+            if stored.conversation_id == conversation_id and is_of_session:
+                last.pop(stored.file.path, None)
+                last[stored.file.path] = stored.file
+        return tuple(last.values())
+
+    def examined_count(self, turn_id: TurnId) -> int:
+        return max((o + 1 for turn, o in self._tables.examined if turn == turn_id), default=0)
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        edits = self._tables.briefing_edits.get(conversation_id)
+        if not edits:
+            return None
+        edit, at_ms = edits[-1]
+        return StoredEdit(seq=len(edits), edit=decode_json(edit), recorded_at_ms=at_ms)
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         steps = self._tables.once.get((project_id, key))

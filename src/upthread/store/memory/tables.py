@@ -25,7 +25,9 @@ from upthread.core.commands import (
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordBriefingEdit,
     RecordDecision,
+    RecordExamined,
     RecordOnce,
     RecordParts,
     RecordProject,
@@ -34,6 +36,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -84,6 +87,22 @@ class StoredRefusal(NamedTuple):
     decided_at_ms: int
 
 
+class StoredExamined(NamedTuple):
+    """A file as an upstream session knew it from then on."""
+
+    conversation_id: ConversationId
+    upstream_session_id: str
+    file: ExaminedFile
+    recorded_at_ms: int
+
+
+class KeptEdit(NamedTuple):
+    """What a person made of a briefing."""
+
+    edit: bytes
+    recorded_at_ms: int
+
+
 class StoredOnce(NamedTuple):
     """One step of an attempt at an action that is to be done once."""
 
@@ -119,6 +138,12 @@ class Tables:
         default_factory=dict[tuple[str, int], StoredQuarantine]
     )
     refusals: dict[StoredRefusal, None] = field(default_factory=dict[StoredRefusal, None])
+    examined: dict[tuple[str, int], StoredExamined] = field(
+        default_factory=dict[tuple[str, int], StoredExamined]
+    )
+    briefing_edits: dict[str, tuple[KeptEdit, ...]] = field(
+        default_factory=dict[str, tuple[KeptEdit, ...]]
+    )
     once: dict[tuple[str, str], tuple[StoredOnce, ...]] = field(
         default_factory=dict[tuple[str, str], tuple[StoredOnce, ...]]
     )
@@ -306,6 +331,27 @@ def _record_decision(tables: Tables, write: RecordDecision) -> None:
     tables.refusals.setdefault(new)
 
 
+def _record_examined(tables: Tables, write: RecordExamined) -> None:
+    _conversation(tables, write.conversation_id)
+    _turn(tables, write.turn_id)
+    for ordinal, file in enumerate(write.files, write.first_ordinal):
+        new = StoredExamined(
+            write.conversation_id, write.upstream_session_id, file, write.recorded_at_ms
+        )
+        stored = tables.examined.setdefault((write.turn_id, ordinal), new)
+        must_equal(stored, new, what=f"examined file {ordinal} of turn {write.turn_id}")
+
+
+def _record_briefing_edit(tables: Tables, write: RecordBriefingEdit) -> None:
+    owner = write.conversation_id
+    _conversation(tables, owner)
+    stored = tables.briefing_edits.get(owner, ())
+    new = KeptEdit(encode_json(write.edit), write.recorded_at_ms)
+    if is_next(write.seq, last=len(stored), what="edit of the briefing", owner=owner):
+        tables.briefing_edits[owner] = stored = (*stored, new)
+    must_equal(stored[write.seq - 1], new, what=f"edit {write.seq} of the briefing of {owner}")
+
+
 def _record_once(tables: Tables, write: RecordOnce) -> None:
     new = StoredOnce(
         write.attempt_id, write.state, encode_json(write.receipt), write.recorded_at_ms
@@ -382,6 +428,8 @@ _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyT
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordExamined: _record_examined,
+        RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,
     }
 )

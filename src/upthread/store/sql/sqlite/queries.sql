@@ -277,6 +277,42 @@ SELECT reason, raw, recorded_at_ms FROM quarantine WHERE turn = ? AND ordinal = 
 -- record_quarantine: keep an event whose owner is unknown
 INSERT INTO quarantine (turn, ordinal, reason, raw, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
 
+-- examined: the last word on each path, of one upstream session or of all
+SELECT e.path, e.how, e.state, e.size_bytes, e.mtime_ns, e.digest, max(e.id) AS newest
+FROM conversation AS c
+JOIN examined AS e ON e.conversation = c.id
+LEFT JOIN upstream AS u ON u.id = e.upstream
+WHERE c.conversation_id = ?1 AND (?2 IS NULL OR u.upstream_session_id = ?2)
+GROUP BY e.path ORDER BY newest;
+
+-- examined_count: the place after a turn's last one, NULL without one
+SELECT max(e.ordinal) + 1 FROM turn AS t JOIN examined AS e ON e.turn = t.id WHERE t.turn_id = ?;
+
+-- examined_file: one, to compare with
+SELECT
+    conversation, upstream, path, how, state, size_bytes, mtime_ns, digest, recorded_at_ms
+FROM examined WHERE turn = ? AND ordinal = ?;
+
+-- record_examined: keep a file as a session knows it; no change when its place is taken
+INSERT OR IGNORE INTO examined (
+    turn, ordinal, conversation, upstream, path, how, state, size_bytes, mtime_ns, digest,
+    recorded_at_ms
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- briefing_edit: the newest of a conversation
+SELECT b.seq, b.edit, b.recorded_at_ms
+FROM conversation AS c JOIN briefing_edit AS b ON b.conversation = c.id
+WHERE c.conversation_id = ? ORDER BY b.seq DESC LIMIT 1;
+
+-- last_briefing_edit: the last edit's seq, NULL without one
+SELECT max(seq) FROM briefing_edit WHERE conversation = ?;
+
+-- briefing_edit_of_seq: one, to compare with
+SELECT edit, recorded_at_ms FROM briefing_edit WHERE conversation = ? AND seq = ?;
+
+-- record_briefing_edit: append one
+INSERT INTO briefing_edit (conversation, seq, edit, recorded_at_ms) VALUES (?, ?, ?, ?);
+
 -- once: the last step of the attempts at an action
 SELECT attempt_id, state, receipt, recorded_at_ms FROM once_event
 WHERE project_id = ? AND key = ? ORDER BY id DESC LIMIT 1;
