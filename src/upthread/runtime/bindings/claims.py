@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 STAT_BYTES_MAX = 4096
 
 
-def claim(*, agent: str, session: str, call_id: str, pid: int, is_background: bool) -> dict[str, Any]:
+def claim(
+    *, agent: str, session: str, call_id: str, pid: int, is_background: bool
+) -> dict[str, Any]:
     """Return the claim of a call, made inside an agent's main session by the process `pid`."""
     return {
         "agent": agent,

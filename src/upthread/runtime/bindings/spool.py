@@ -9,6 +9,12 @@ from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import list_in
 from upthread.runtime.bindings.places import Place
 
+INSTALLED = "installed.json"
+"""In the directory of hooks: what `setup` wrote down of itself, such as how a drain is started."""
+
+SET_ASIDE = ".unreadable"
+"""How the name of an event ends that could not be read."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -43,9 +49,11 @@ def _is_event(name: str) -> bool:
 def start_drain(place: Place) -> None:
     """Start the process that takes the events into the database, and do not wait for it.
 
-    Raises OSError when it cannot be started; the events then wait for the next one.
+    It also makes the files of a place that has none yet. Raises OSError when it cannot be started;
+    the events then wait for the next one.
     """
-    command = [word for word in list_in(place.known or {}, "drain") if isinstance(word, str)]
+    installed = files.read(os.path.join(place.home, INSTALLED)) or {}
+    command = [word for word in list_in(installed, "drain") if isinstance(word, str)]
     if not command:
         return
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
@@ -53,3 +61,14 @@ def start_drain(place: Place) -> None:
     os.posix_spawn(
         command[0], [*command, "-C", place.root], environment, file_actions=nowhere, setsid=True
     )
+
+
+def untold(place: Place) -> list[str]:
+    """Return the events of calls that were not decided and that nobody was told of yet."""
+    return [path for path in names(place) if path.endswith("-undecided.json")]
+
+
+def mark_told(paths: list[str]) -> None:
+    """Remember that a person was told of calls that were not decided."""
+    for path in paths:
+        os.replace(path, path.replace("-undecided.json", "-told.json"))

@@ -392,6 +392,51 @@ def repair(
     return repairing.repair(call, target, session, into=into, is_dry_run=dry_run)
 
 
+def use(
+    call: Call,
+    *,
+    workstream: Annotated[
+        str | None,
+        typer.Argument(metavar="WS", help="The workstream.", autocompletion=complete_workstream),
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Use none any more.")] = False,
+) -> int:
+    """Say which workstream this working tree is on."""
+    from upthread.surfaces.cli import using
+
+    if clear == (workstream is not None):
+        raise UsageError("say which workstream", hint="upthread use WS, or upthread use --clear")
+    return using.use(call, workstream)
+
+
+def status(call: Call) -> int:
+    """Show which workstream this working tree is on, and why."""
+    from upthread.surfaces.cli import using
+
+    return using.status(call)
+
+
+def setup(
+    call: Call,
+    *,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="opencode or claude.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Give an agent continuity of its own: every delegation finds its session."""
+    from upthread.surfaces.cli.setup import verb
+
+    return verb.setup(call, agent, is_removing=remove, is_yes=yes, is_dry_run=dry_run)
+
+
+def drain(call: Call) -> int:
+    """Take what plug-ins and hooks saw into the store; they start this by themselves."""
+    from upthread.surfaces.cli import using
+
+    return using.drain(call)
+
+
 _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("tell", tell),
     ("run", run),
@@ -403,10 +448,14 @@ _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("open", open_session),
 )
 _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("setup", setup),
+    ("use", use),
+    ("status", status),
     ("adopt", adopt),
     ("reset", reset),
     ("audit", audit),
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
+    ("drain", drain),
 )

@@ -140,7 +140,18 @@ def before(place: Place, call: Call) -> Decided:
         }
         spool.put(place, "decided", event)
         files.replace(path, {**binding, "claim": held})
+        decided.line += _undecided_before(place)
     return decided
+
+
+def _undecided_before(place: Place) -> str:
+    """Return what a person has not been told yet: calls that went on without a decision."""
+    missed = spool.untold(place)
+    if not missed:
+        return ""
+    why = text_in(files.read(missed[-1]) or {}, "why")
+    spool.mark_told(missed)
+    return f"; UNDECIDED before this: {len(missed)}, the last because {why}"
 
 
 def _where(binding: dict[str, Any]) -> dict[str, Any]:
@@ -154,9 +165,21 @@ def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any
         binding = files.read(path) or {}
         is_busy = call.unusable.get(text_in(binding, "session")) == "busy"
         if not is_busy and not is_claimed_by_another(binding, call.call_id):
-            return path, {**binding, "workstream": workstream, "role": call.role, "slot": slot}
+            return path, {
+                **binding,
+                "workstream": workstream,
+                "role": call.role,
+                "slot": slot,
+                # Claimed by one that is dead: its call had begun, and nobody saw its end.
+                "was_interrupted": binding.get("was_interrupted") is True
+                or _is_left(binding, call),
+            }
     where = address(workstream, call.role, SLOTS_MAX)
     raise files.BusyError(f"{where}: {SLOTS_MAX} calls of one role are under way")
+
+
+def _is_left(binding: dict[str, Any], call: Call) -> bool:
+    return bool(object_in(binding, "claim")) and not is_of_call(binding, call.call_id)
 
 
 def _decided(
@@ -263,7 +286,9 @@ def ended(
         if found is None:
             return
         path, binding = found
-        seen = _examined(place, binding if child == text_in(binding, "session") else {}, examinations)
+        seen = _examined(
+            place, binding if child == text_in(binding, "session") else {}, examinations
+        )
         event = {
             **_event(call, binding, child),
             "outcome": outcome,

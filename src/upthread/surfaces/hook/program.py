@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
+import _signal as signal
 import sys
 
 from upthread.runtime.bindings import spool
