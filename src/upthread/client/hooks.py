@@ -8,7 +8,6 @@ from typing import Final
 
 from upthread.config import Settings
 from upthread.core.names import parse_workstream
-from upthread.core.types import ProjectId
 from upthread.core.workstreams import choose_workstream
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import is_claimed_by_another

@@ -31,8 +31,8 @@ from upthread.core.types import (
 )
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
-from upthread.runtime.draining import Draining
 from upthread.runtime.conversation import Conversations, WhenBusy
+from upthread.runtime.draining import Draining
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView

@@ -9,10 +9,10 @@ never of a clock.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -336,7 +336,7 @@ def _read(path: str) -> dict[str, Any] | None:
     try:
         return files.read(path)
     except files.UnreadableError:
-        os.replace(path, path.removesuffix(".json") + spool.SET_ASIDE)
+        Path(path).replace(path.removesuffix(".json") + spool.SET_ASIDE)
         return None
 
 

@@ -6,7 +6,6 @@ its file knows more than the store does. Blocking.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -64,7 +63,7 @@ def publish(source: Published, *, home: Path, root: Path) -> None:
         place.known = _place_fields(source, place, views, used)
         files.replace(place.path, place.known)
         pending = _pending(place)
-        for conversation in _conversations(source, views):
+        for conversation in _conversations(views):
             _publish_binding(source, place, conversation, pending)
 
 
@@ -157,7 +156,7 @@ def _pending(place: Place) -> set[tuple[str, str, int]]:
     }
 
 
-def _conversations(source: Published, views: list[WorkstreamView]) -> Iterator[Conversation]:
+def _conversations(views: list[WorkstreamView]) -> Iterator[Conversation]:
     for view in views:
         for role in view.roles:
             if role.conversation.key.slot != CHILD_SLOT:
@@ -243,4 +242,4 @@ def _replay(store: Store, conversation: Conversation) -> str:
 
 def installed_path(home: Path) -> str:
     """Return where `setup` writes down how a drain is started."""
-    return os.path.join(str(home), "hooks", spool.INSTALLED)
+    return str(home / "hooks" / spool.INSTALLED)

@@ -27,14 +27,16 @@ class _Context:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    memo: dict[str, str] = {}  # noqa: RUF012  # the scanner clears it after each document
+
+    def __init__(self) -> None:
+        self.memo: dict[str, str] = {}
 
     @staticmethod
     def parse_constant(name: str) -> float:
         return float(name.replace("Infinity", "inf"))
 
 
-_scan = _json.make_scanner(_Context())
+_scan: Any = _json.make_scanner(_Context())  # type: ignore[arg-type]  # as json.scanner calls it
 
 
 def loads(text: str) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
 import os
-import _signal as signal
 import sys
 
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import dumps, loads, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook import opencode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> None:
             told: dict[str, Any] = {}
         else:
             told = _answer(agent, place, fields)
-    except Exception as error:  # whatever it is, the agent goes on and a person is told
+    except Exception as error:  # noqa: BLE001  # the agent goes on and a person is told
         told = _undecided(agent, place, fields, error)
     signal.setitimer(signal.ITIMER_REAL, 0)
     _tell(told)
@@ -57,13 +58,9 @@ def _request() -> str:
 
 
 def _answer(agent: str, place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    if agent == "opencode":
-        from upthread.surfaces.hook import opencode
-
-        return opencode.answer(place, fields)
-    from upthread.surfaces.hook import claude_code
-
-    return claude_code.answer(place, fields)
+    if agent != opencode.AGENT:
+        raise ValueError(f"no agent is called {agent[:40]!r}")
+    return opencode.answer(place, fields)
 
 
 def _undecided(
@@ -76,7 +73,7 @@ def _undecided(
         if place is not None and place.known is not None:
             event = text_in(fields, "event") or text_in(fields, "hook_event_name")
             spool.put(place, "undecided", {"agent": agent, "event": event, "why": why})
-    except Exception as second:
+    except Exception as second:  # noqa: BLE001  # told beside the first
         why += f"; and it could not be kept: {second}"[:200]
     line = f"upthread: UNDECIDED, the agent goes on without it: {why}"
     return {"line": line} if agent == "opencode" else {"systemMessage": line}

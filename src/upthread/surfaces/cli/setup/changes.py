@@ -40,7 +40,9 @@ class Change:
     def diff(self) -> Iterator[str]:
         """Yield the lines of a unified diff."""
         old, new = (_lines(content) for content in (self.before, self.after))
-        names = [str(self.path) if each is not None else os.devnull for each in (self.before, self.after)]
+        names = [
+            str(self.path) if each is not None else os.devnull for each in (self.before, self.after)
+        ]
         for line in difflib.unified_diff(old, new, names[0], names[1], lineterm=""):
             yield line.rstrip("\n")
 
@@ -104,7 +106,9 @@ class Installed:
         """Return the agents that are set up."""
         return tuple(self._agents())
 
-    def write_down(self, agent: str, changes: tuple[Change, ...], *, drain: tuple[str, ...]) -> None:
+    def write_down(
+        self, agent: str, changes: tuple[Change, ...], *, drain: tuple[str, ...]
+    ) -> None:
         """Remember changes before they are made; the first `before` of a file stands."""
         kept = self._agents().get(agent, {})
         for change in changes:
@@ -172,7 +176,8 @@ def as_json_object(path: Path, content: bytes | None) -> dict[str, Any]:
         value: object = json.loads(content)
     except ValueError as error:
         raise UsageError(
-            f"{path} is not plain JSON: {error}", hint="mend it first; upthread changes no other form"
+            f"{path} is not plain JSON: {error}",
+            hint="mend it first; upthread changes no other form",
         ) from error
     if not isinstance(value, dict):
         raise UsageError(f"{path} holds no object", hint="mend it first")

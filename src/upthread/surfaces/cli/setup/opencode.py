@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -28,12 +27,13 @@ def plugin(command: tuple[str, ...]) -> bytes:
     return template.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(command)).encode()
 
 
-def taken_out(path: Path, content: bytes) -> bytes | None:
+def taken_out(_path: Path, _content: bytes) -> bytes | None:
     """Return the file without our part: all of it is ours."""
     return None
 
 
 def _plugin_folder(environment: Mapping[str, str]) -> Path:
     chosen = environment.get("XDG_CONFIG_HOME")
-    base = Path(chosen) if chosen else Path(environment.get("HOME") or os.path.expanduser("~"), ".config")
+    home = environment.get("HOME")
+    base = Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".config"
     return base / "opencode" / "plugin"

@@ -35,9 +35,7 @@ TARGETS: Final[Mapping[str, Target]] = {
 }
 
 
-def setup(
-    call: Call, agent: str, *, is_removing: bool, is_yes: bool, is_dry_run: bool
-) -> int:
+def setup(call: Call, agent: str, *, is_removing: bool, is_yes: bool, is_dry_run: bool) -> int:
     """Set an agent up, or take that back, after asking."""
     if agent not in TARGETS:
         raise UsageError(f"{agent!r} cannot be set up", hint=f"one of: {', '.join(TARGETS)}")
