@@ -135,4 +135,4 @@ def _underway(place: Place) -> tuple[str, ...]:
             slot = number_in(binding, "slot")
             suffix = f"~{slot}" if slot > 1 else ""
             found.append(f"{text_in(binding, 'workstream')}/{text_in(binding, 'role')}{suffix}")
-    return tuple(found)
+    return tuple(sorted(found))

@@ -124,6 +124,10 @@ def live(tmp_path_factory, make_upthread):
     one("doctor", "doctor")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")
+    one("setup", "setup", "opencode", "--yes")
+    one("status", "use", "w")
+    one("status", "status")
+    one("drain", "drain")
     return seen
 
 

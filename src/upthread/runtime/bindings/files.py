@@ -62,7 +62,7 @@ def _all_of(descriptor: int) -> bytes:
 
 def replace(path: str, fields: dict[str, Any]) -> None:
     """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    _make_directory(os.path.dirname(path))
     beside = f"{path}.{os.getpid()}"
     raw = dumps({"schema": SCHEMA, **fields}).encode("ascii")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -74,6 +74,17 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     finally:
         os.close(descriptor)
     os.replace(beside, path)
+
+
+def _make_directory(path: str) -> None:
+    """Make a directory and those above it, each for nobody else; `makedirs` does the last only."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_directory(os.path.dirname(path))
+        _make_directory(path)
 
 
 def _write_all(descriptor: int, raw: bytes) -> None:
@@ -99,7 +110,7 @@ class Lock:
         self._descriptor = -1
 
     def __enter__(self) -> None:
-        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        _make_directory(os.path.dirname(self._path))
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline_s = time.monotonic() + self._wait_s
         while not self._is_taken():

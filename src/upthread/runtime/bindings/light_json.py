@@ -66,14 +66,22 @@ def _written(value: Any, depth: int) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, dict):
-        members = (
-            f"{_json.encode_basestring_ascii(str(name))}: {_written(member, depth + 1)}"
-            for name, member in value.items()
-        )
-        return "{" + ", ".join(members) + "}"
+        return _object_written(value, depth + 1)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_written(member, depth + 1) for member in value) + "]"
+        return _array_written(value, depth + 1)  # pyright: ignore[reportUnknownArgumentType]
     raise NotJsonError(f"{type(value).__name__} is nothing JSON can say")
+
+
+def _object_written(value: dict[str, Any], depth: int) -> str:
+    members = (
+        f"{_json.encode_basestring_ascii(str(name))}: {_written(member, depth)}"
+        for name, member in value.items()
+    )
+    return "{" + ", ".join(members) + "}"
+
+
+def _array_written(value: list[Any] | tuple[Any, ...], depth: int) -> str:
+    return "[" + ", ".join(_written(member, depth) for member in value) + "]"
 
 
 def text_in(fields: dict[str, Any], name: str) -> str:

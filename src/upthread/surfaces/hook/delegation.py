@@ -27,6 +27,7 @@ FRESH_PREFIX = "fresh:"
 
 WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
+HOWS = frozenset({"read", "wrote"})
 RESUMING = frozenset({"resume", "resume_with_update"})
 
 
@@ -280,7 +281,7 @@ def ended(
     examinations: list[Any],
     transcript: str = "",
 ) -> None:
-    """Keep how a call went and free its conversation. `examinations` are [path, how] pairs."""
+    """Keep how a call went and free its conversation. Each of `examinations` has path and how."""
     with place.lock():
         found = _of_call(place, call)
         if found is None:
@@ -359,9 +360,10 @@ def _examined(place: Place, binding: dict[str, Any], examinations: list[Any]) ->
     """Return all files the session has examined, those of this call as they are now."""
     known = {text_in(each, "path"): each for each in list_in(binding, "files")}
     prefix = place.root.rstrip("/") + "/"
-    for pair in examinations[:FILES_MAX]:
-        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(p, str) for p in pair):
-            path = os.path.normpath(os.path.join(place.root, pair[0])).removeprefix(prefix)
+    for each in examinations[:FILES_MAX]:
+        name, how = text_in(each, "path"), text_in(each, "how")
+        if name and "\0" not in name and how in HOWS:
+            path = os.path.normpath(os.path.join(place.root, name)).removeprefix(prefix)
             known.pop(path, None)
-            known[path] = examined(place.root, path, pair[1])
+            known[path] = examined(place.root, path, how)
     return list(known.values())[-FILES_MAX:]

@@ -117,7 +117,7 @@ def _file(fields: dict[str, Any]) -> ExaminedFile:
 
 
 def _shifts(found: Freshness) -> list[str]:
-    told = []
+    told: list[str] = []
     if found.branch is not None:
         told.append(
             f"The branch is {_name(found.branch.now)} now; it was {_name(found.branch.was)}."

@@ -32,7 +32,7 @@ const reply = (output) => /<task_result>\n?([\s\S]*?)\n?<\/task_result>/.exec(ou
 
 export const Upthread = async ({ client, directory }) => {
   const calls = new Map()      // call id -> { request, child, args, taskId }
-  const children = new Map()   // child session -> [[path, how], ...]
+  const children = new Map()   // child session -> [{ path, how }, ...]
 
   const tell = (request) => ask({ cwd: directory, ...request })
   const show = (line, variant = "info") => {
@@ -105,7 +105,7 @@ export const Upthread = async ({ client, directory }) => {
     },
     "tool.execute.after": async (input, output) => {
       const examined = EXAMINING[input.tool]
-      if (examined && input.args?.filePath) children.get(input.sessionID)?.push([input.args.filePath, examined])
+      if (examined && input.args?.filePath) children.get(input.sessionID)?.push({ path: input.args.filePath, how: examined })
       const call = input.tool === "task" ? calls.get(input.callID) : undefined
       if (!call) return
       const child = output?.metadata?.sessionId

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
+import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
 import os
 import sys
 
@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
+
+_alarm: Any = _signal
 
 TIME_MAX_S = 0.8
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
@@ -29,8 +31,8 @@ def main(arguments: list[str]) -> None:
     agent, home = (*arguments, "", "")[:2]
     fields: dict[str, Any] = {}
     place: Place | None = None
-    signal.signal(signal.SIGALRM, _over)
-    signal.setitimer(signal.ITIMER_REAL, TIME_MAX_S)
+    _alarm.signal(_alarm.SIGALRM, _over)
+    _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S)
     try:
         fields = loads(_request())
         place = Place(os.environ.get("UPTHREAD_HOME") or home, text_in(fields, "cwd") or ".")
@@ -40,7 +42,7 @@ def main(arguments: list[str]) -> None:
             told = _answer(agent, place, fields)
     except Exception as error:  # noqa: BLE001  # the agent goes on and a person is told
         told = _undecided(agent, place, fields, error)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    _alarm.setitimer(_alarm.ITIMER_REAL, 0)
     _tell(told)
 
 
@@ -69,7 +71,7 @@ def _undecided(
     """Tell that nothing was decided, in the spool for the next decision and to the person now."""
     why = f"{type(error).__name__}: {error}"[:500]
     try:
-        signal.setitimer(signal.ITIMER_REAL, TIME_MAX_S / 4)
+        _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S / 4)
         if place is not None and place.known is not None:
             event = text_in(fields, "event") or text_in(fields, "hook_event_name")
             spool.put(place, "undecided", {"agent": agent, "event": event, "why": why})
