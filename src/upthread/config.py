@@ -18,8 +18,10 @@ import msgspec
 import platformdirs
 
 from upthread.core.decisions import USUAL_LIMITS, Limits
+from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.names import shown
 from upthread.core.pipeline import Pipeline, check_pipeline
+from upthread.core.prior_context import Injection
 from upthread.core.roles import (
     Role,
     RoleOverlay,
@@ -43,11 +45,22 @@ Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Times: TypeAlias = Annotated[float, msgspec.Meta(ge=1)]
 
 
-class AgentCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An `[agents.NAME]` table: an ACP agent by its command line."""
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An `[agents.NAME]` table: an ACP agent by its command line, or how a known one is treated.
 
-    command: tuple[str, ...]
+    Without a `command` it is the agent that upthread knows by this name. `inject` says when its
+    sessions are told what was said before: core/prior_context.py.
+    """
+
+    command: tuple[str, ...] = ()
     environment: dict[str, str] = {}
+    inject: Injection = "auto"
+
+
+class EffectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[effects]` table. `outward` are shell patterns beside the ones that are shipped."""
+
+    outward: tuple[str, ...] = ()
 
 
 class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,9 +84,10 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     start_timeout_s: float | None = None
     prompt_timeout_s: float | None = None
     roles: dict[str, RoleOverlay] = {}
-    agents: dict[str, AgentCommand] = {}
+    agents: dict[str, AgentSettings] = {}
     permissions: dict[str, PermissionWord] = {}
     freshness: FreshnessTable = FreshnessTable()
+    effects: EffectSettings = EffectSettings()
     pipeline: Pipeline | None = None
 
 
@@ -100,8 +114,14 @@ class Settings:
     window_tokens: int | None = None
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
-    agents: Mapping[str, AgentCommand] = field(default_factory=dict[str, AgentCommand])
+    agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
     permissions: Mapping[str, PermissionWord] = field(default_factory=dict[str, PermissionWord])
+    outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
+
+    def injection(self, agent: str) -> Injection:
+        """Return when sessions of an agent are told what was said before."""
+        known = self.agents.get(agent)
+        return known.inject if known else "auto"
 
     def role(self, name: str) -> Role:
         """Return a role; raises ConfigError if its file is broken, NotFoundError if it has none."""
@@ -151,6 +171,10 @@ def load_settings(
         role_faults=faults,
         agents={name: a for _, config in files for name, a in config.agents.items()},
         permissions={kind: w for _, config in files for kind, w in config.permissions.items()},
+        outward_patterns=(
+            *OUTWARD_PATTERNS,
+            *(pattern for _, config in files for pattern in config.effects.outward),
+        ),
     )
 
 

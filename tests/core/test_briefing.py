@@ -8,6 +8,7 @@ from upthread.core.briefing import (
     CUT_ORDER,
     GOAL_CHARACTERS_MAX,
     BriefingInputs,
+    Reported,
     build_briefing,
     sections_of,
 )
@@ -27,7 +28,9 @@ PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=2)
 INPUTS = st.builds(
     BriefingInputs,
     goal=TEXTS,
-    reports=st.lists(st.tuples(st.sampled_from(["planner", "auditor"]), REPORTS), max_size=3),
+    reports=st.lists(
+        st.builds(Reported, st.sampled_from(["planner", "auditor"]), REPORTS), max_size=3
+    ),
     last_reply=TEXTS,
     changes=LISTS,
     effects=LISTS,
@@ -40,8 +43,7 @@ INPUTS = st.builds(
 )
 WHOLE = BriefingInputs(
     goal="Greet people",
-    reports=[("planner", PLAN)],
-    places={"planner": "message 12"},
+    reports=[Reported("planner", PLAN, "message 12"), Reported("auditor", PLAN)],
     last_reply="I planned.",
     changes=["`a.py`: changed"],
     effects=["git push: done", "deploy: outcome unknown"],
@@ -57,7 +59,7 @@ WHOLE = BriefingInputs(
 def test_a_briefing_tells_goal_decisions_findings_and_the_last_reply():
     reply = 'I planned.\n```upthread\n{"status": "done"}\n```'
     told = build_briefing(
-        BriefingInputs(goal=" Greet people ", reports=[("planner", PLAN)], last_reply=reply)
+        BriefingInputs(goal=" Greet people ", reports=[Reported("planner", PLAN)], last_reply=reply)
     )
     assert told == (
         "# Briefing\n\n## Goal\nGreet people\n\n"
@@ -74,7 +76,9 @@ def test_where_nothing_is_known_nothing_is_told():
 
 def test_reports_are_told_oldest_first():
     other = Report(status="done", decisions=("Then that",))
-    told = build_briefing(BriefingInputs(goal="g", reports=[("a", PLAN), ("b", other)]))
+    told = build_briefing(
+        BriefingInputs(goal="g", reports=[Reported("a", PLAN), Reported("b", other)])
+    )
     assert told.index("Use SQLite (a)") < told.index("Then that (b)")
 
 
@@ -104,7 +108,7 @@ def test_what_is_cut_says_so():
 
 def test_the_newest_of_many_findings_are_kept_whole():
     many = Report(status="done", findings=tuple(f"finding {n} " + "x" * 90 for n in range(200)))
-    told = build_briefing(BriefingInputs(goal="g", reports=[("planner", many)]))
+    told = build_briefing(BriefingInputs(goal="g", reports=[Reported("planner", many)]))
     assert "finding 199 " in told
     assert "finding 0 " not in told
     kept = told.count("(planner)")
@@ -161,7 +165,10 @@ def test_what_is_cut_first_is_in_the_stated_order():
     long = BriefingInputs(
         goal="goal " * 200,
         reports=[
-            ("planner", Report(status="done", decisions=tuple(f"decision {n}" for n in range(60))))
+            Reported(
+                "planner",
+                Report(status="done", decisions=tuple(f"decision {n}" for n in range(60))),
+            )
         ],
         last_reply="reply " * 200,
         files_read=[f"src/module_{n}.py" for n in range(90)],

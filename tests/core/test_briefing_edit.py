@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.briefing import BriefingInputs, build_briefing, sections_of
+from upthread.core.briefing import BriefingInputs, Reported, build_briefing, sections_of
 from upthread.core.briefing_edit import (
     EDIT_CHARACTERS_MAX,
     MARK,
@@ -21,7 +21,7 @@ from upthread.core.reports import Report
 
 INPUTS = BriefingInputs(
     goal="Greet people",
-    reports=[("planner", Report(status="done", findings=("no tests", "no docs")))],
+    reports=[Reported("planner", Report(status="done", findings=("no tests", "no docs")))],
     last_reply="I planned.",
 )
 
@@ -51,7 +51,7 @@ def test_an_edited_section_is_the_persons_and_marked():
 def test_an_edited_list_still_gains_what_comes_up_later():
     read = edited(build_briefing(INPUTS).replace("- no docs (planner)\n", "- docs are fine\n"))
     report = Report(status="done", findings=("no tests", "no docs", "no licence"))
-    later = told(read.edit, replace(INPUTS, reports=[("planner", report)]))
+    later = told(read.edit, replace(INPUTS, reports=[Reported("planner", report)]))
     assert "- no tests (planner)\n- docs are fine\n- no licence (planner)\n" in later
     assert "no docs" not in later
 

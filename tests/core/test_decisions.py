@@ -1,5 +1,4 @@
-from upthread.core.decisions import DECISIONS, GIVEN_UP, GONE, Limits
-from upthread.core.rollover import ROLLOVER, Recovery
+from upthread.core.decisions import DECISIONS, Limits
 
 
 def test_each_decision_has_exactly_one_context():
@@ -13,11 +12,3 @@ def test_the_usual_thresholds_are_those_of_the_base_rule_and_the_relay():
     assert (usual.files_changed_max, usual.window_share_max, usual.relays_max) == (5, 0.7, 3)
     assert usual.resume_tokens_max is None
     assert usual.brief_if_times_cheaper is None
-
-
-def test_what_is_given_up_is_what_a_rollover_gives_up():
-    lost = {outcome for outcome, row in ROLLOVER.items() if not row.keeps_session}
-    assert lost == GIVEN_UP
-    relayed = {o for o, row in ROLLOVER.items() if row.recovery is Recovery.RELAY}
-    assert relayed == {"context_full"}
-    assert GONE < GIVEN_UP

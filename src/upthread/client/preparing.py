@@ -93,9 +93,11 @@ class Preparing:
     def adapter(self, agent: str) -> AgentAdapter:
         """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
         configured = self._settings.agents.get(agent)
-        if configured is not None:
-            return registry.configured_adapter(agent, configured.command, configured.environment)
-        return registry.adapter_for(agent)
+        if configured is None:
+            return registry.adapter_for(agent)
+        if not configured.command:
+            return registry.adapter_for(agent, configured.environment)
+        return registry.configured_adapter(agent, configured.command, configured.environment)
 
     def tell(  # the one place where all that a delegation needs comes together
         self,
@@ -131,6 +133,8 @@ class Preparing:
             is_fresh_asked=is_fresh,
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
+            injection=self._settings.injection(agent),
+            outward_patterns=self._settings.outward_patterns,
         )
 
     def step(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from upthread.agents.base import ListedSession
+from upthread.client.briefing import Briefings
 from upthread.client.hooks import Hooks
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
@@ -33,6 +34,7 @@ from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.draining import Draining
+from upthread.runtime.effects import RecordedEffect, recorded_effects
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -109,6 +111,7 @@ class Project:
             conversations=self._conversations,
             turns=self._turns,
         )
+        self.brief = Briefings(store=store, system=system, runs=self._runs, role=self.role)
         self._overview = Overview(store, system.is_dead)
         self._preparing = Preparing(
             store=store,
@@ -182,6 +185,7 @@ class Project:
             specification=specification,
             steps_max=chosen.steps_max,
             wait_s=None if chosen.is_waiting else 0.0,
+            is_elsewhere=chosen.agent is not None or bool(chosen.agents),
             on_wait=chosen.listener.waiting,
             on_event=chosen.on_event,
             on_result=chosen.on_result,
@@ -270,6 +274,13 @@ class Project:
         parsed = await self.parse(address)
         return await self._system.in_thread(
             lambda: self.store.messages(self._resolve(parsed).conversation_id)
+        )
+
+    async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
+        """Return what was done to the world in conversations, one after the other."""
+        patterns = self.settings.outward_patterns
+        return await self._system.in_thread(
+            lambda: recorded_effects(self.store, conversations, outward_patterns=patterns)
         )
 
     async def audit(self, workstream: str) -> Audit:

@@ -9,9 +9,10 @@ stands in its place (core/briefing_edit.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final, NamedTuple
 
 from upthread.core.briefing_edit import CLOSING, TITLE, BriefingEdit, Section, with_edit
 from upthread.core.markdown import item, neutral, one_line
@@ -44,19 +45,26 @@ _LEFT_OUT_CHARACTERS: Final = 40
 """Room for the line that says how many items were left out."""
 
 
+class Reported(NamedTuple):
+    """A report, who gave it, and the message it came from where that is known."""
+
+    role: str
+    report: Report
+    place: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BriefingInputs:
     """What a briefing is made of; what is empty has no section.
 
-    `reports` are (role, report), oldest first; `places` names the message each role's report came
-    from. `changes` and `effects` are sentences; `answers` are (question, answer); `plan` is (entry,
-    status). Files are paths, the last examined last.
+    `reports` are oldest first; what several of them say is told once. `changes` and `effects` are
+    sentences; `answers` are (question, answer); `plan` is (entry, status). Files are paths, the
+    last examined last.
     """
 
     goal: str
-    reports: Sequence[tuple[str, Report]] = ()
+    reports: Sequence[Reported] = ()
     last_reply: str = ""
-    places: Mapping[str, str] = field(default_factory=dict[str, str])
     changes: Sequence[str] = ()
     effects: Sequence[str] = ()
     answers: Sequence[tuple[str, str]] = ()
@@ -95,8 +103,8 @@ def _made(inputs: BriefingInputs) -> Iterable[Section]:
         f"read `{one_line(path)}`" for path in inputs.files_read if path not in inputs.files_edited
     )
     yield _prose(GOAL, _cut(inputs.goal.strip(), GOAL_CHARACTERS_MAX))
-    yield _list(DECIDED, _said(inputs, [(r, text) for r, one in reports for text in one.decisions]))
-    yield _list(FOUND, _said(inputs, [(r, text) for r, one in reports for text in one.findings]))
+    yield _list(DECIDED, _said((each, text) for each in reports for text in each.report.decisions))
+    yield _list(FOUND, _said((each, text) for each in reports for text in each.report.findings))
     yield _list(CHANGED, inputs.changes)
     yield _list(DONE, inputs.effects)
     yield _list(ANSWERED, [f"{one_line(q)} → {one_line(a)}" for q, a in inputs.answers])
@@ -107,17 +115,16 @@ def _made(inputs: BriefingInputs) -> Iterable[Section]:
     yield _prose(FOCUS, _cut(inputs.focus.strip(), GOAL_CHARACTERS_MAX))
 
 
-def _said(inputs: BriefingInputs, said: Sequence[tuple[str, str]]) -> list[str]:
-    """Return sentences of reports with their role and the message they came from."""
-    return [
-        f"{_cut(text.strip(), LIST_CHARACTERS_MAX // 2)} ({_source(inputs, role)})"
-        for role, text in said
-    ]
+def _said(said: Iterable[tuple[Reported, str]]) -> list[str]:
+    """Return sentences of reports, each once, with who said it and in which message."""
+    first: dict[str, Reported] = {}
+    for each, text in said:
+        first.setdefault(_cut(text.strip(), LIST_CHARACTERS_MAX // 2), each)
+    return [f"{text} ({_source(each)})" for text, each in first.items()]
 
 
-def _source(inputs: BriefingInputs, role: str) -> str:
-    place = inputs.places.get(role)
-    return f"{role}, {place}" if place else role
+def _source(reported: Reported) -> str:
+    return f"{reported.role}, {reported.place}" if reported.place else reported.role
 
 
 def _prose(heading: str, text: str) -> Section:
@@ -157,14 +164,11 @@ def _shortened(section: Section, characters_max: int) -> Section:
     if not section.is_list:
         text = section.items[0][: max(characters_max - len(_CUT) - 1, 0)]
         return replace(section, items=(f"{text}{_CUT}".strip(),))
-    newest: list[str] = []
     room = characters_max - _LEFT_OUT_CHARACTERS
-    for each in reversed(section.items):
-        room -= len(each) + 1
-        if room < 0:
-            break
-        newest.insert(0, each)
-    left_out = f"- [… {len(section.items) - len(newest)} older ones left out]"
+    taken = accumulate(len(each) + 1 for each in reversed(section.items))
+    left = len(section.items) - sum(total <= room for total in taken)
+    newest = section.items[left:]
+    left_out = f"- [… {left} older ones left out]"
     return replace(section, items=(left_out, *newest))
 
 

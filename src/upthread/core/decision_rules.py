@@ -12,8 +12,6 @@ from typing import Final
 
 from upthread.core.decisions import (
     FIRST,
-    GIVEN_UP,
-    GONE,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
@@ -22,6 +20,7 @@ from upthread.core.decisions import (
     HandshakeInputs,
     Rule,
 )
+from upthread.core.rollover import LOST, ROLLOVER
 from upthread.core.types import Outcome
 
 RELAYED: Final = "nearly_full"
@@ -30,7 +29,7 @@ RELAYED: Final = "nearly_full"
 
 def _is_first(inputs: HandshakeInputs) -> bool:
     has_none = inputs.turns == 0 and inputs.current_agent is None
-    return has_none and inputs.failed_attach not in GIVEN_UP
+    return has_none and inputs.session_lost not in LOST
 
 
 def _condition_changed(inputs: HandshakeInputs) -> bool:
@@ -51,6 +50,15 @@ def _is_briefing_cheaper(inputs: HandshakeInputs) -> bool:
     least, times = inputs.limits.brief_if_times_cheaper, inputs.price.times_cheaper
     is_cold = inputs.price.cache == "cold"
     return is_cold and least is not None and times is not None and times >= least
+
+
+def _lost_for(outcome: Outcome) -> Rule:
+    return Rule(
+        reason=outcome,
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda inputs: inputs.session_lost is outcome,
+        says=ROLLOVER[outcome].says,
+    )
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -99,35 +107,12 @@ RULES: Final[tuple[Rule, ...]] = (
         applies=_condition_changed,
         says="what the role judged last time has changed",
     ),
-    Rule(
-        reason="missing",
-        decision=RESUME_WITH_REPLAY,
-        applies=lambda i: i.failed_attach in GONE,
-        says="the agent no longer has the session",
-    ),
-    Rule(
-        reason="poisoned",
-        decision=RESUME_WITH_REPLAY,
-        applies=lambda i: i.failed_attach is Outcome.POISONED,
-        says="the session answers with an earlier turn",
-    ),
-    Rule(
-        reason="workspace_changed",
-        decision=RESUME_WITH_REPLAY,
-        applies=lambda i: i.failed_attach is Outcome.WORKSPACE_CHANGED,
-        says="the agent keeps the session for another directory",
-    ),
+    *map(_lost_for, sorted(LOST)),
     Rule(
         reason="other_agent",
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.current_agent is not None and i.current_agent != i.agent,
         says="the session belongs to another agent",
-    ),
-    Rule(
-        reason="context_full",
-        decision=START_FRESH,
-        applies=lambda i: i.failed_attach is Outcome.CONTEXT_FULL,
-        says="the session's context is full",
     ),
     Rule(
         reason="no_session",

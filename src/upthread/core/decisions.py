@@ -38,12 +38,6 @@ FILES_CHANGED_MAX: Final = 5
 WINDOW_SHARE_MAX: Final = 0.7
 RELAYS_MAX: Final = 3
 
-GONE: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED, Outcome.CORRUPTED})
-"""What an agent says of a session it has not."""
-
-GIVEN_UP: Final = GONE | {Outcome.POISONED, Outcome.WORKSPACE_CHANGED, Outcome.CONTEXT_FULL}
-"""The outcomes after which a session is not resumed again."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -69,10 +63,11 @@ class HandshakeInputs:
     """All that a decision rests on; stored with it.
 
     `callers` are the conversations inside which this call is made, outermost first.
-    `current_agent` is None when no upstream session is open. `failed_attach` is what attaching the
-    current session came to, None before it was tried. `condition_before` and `condition_now` are
-    digests for `resume_if`, None where the role has no such condition or has not run yet. `relays`
-    counts the links at the chain's end that were opened because the one before was nearly full.
+    `current_agent` is None when no upstream session is open. `session_lost` is the outcome for
+    which this turn gave its session up, None while it has not. `condition_before` and
+    `condition_now` are digests for `resume_if`, None where the role has no such condition or has
+    not run yet. `relays` counts the links at the chain's end that were opened because the one
+    before was nearly full.
     """
 
     conversation_id: ConversationId
@@ -85,7 +80,7 @@ class HandshakeInputs:
     is_fresh_asked: bool = False
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
-    failed_attach: Outcome | None = None
+    session_lost: Outcome | None = None
     condition_before: str | None = None
     condition_now: str | None = None
     relays: int = 0

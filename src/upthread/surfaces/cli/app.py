@@ -216,7 +216,8 @@ def run(
         int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after N steps.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="If another run is under way, wait for it.")
+        bool,
+        typer.Option("--wait", help="Wait for another run, and for a rate limit."),
     ] = False,
     continuity: Annotated[
         Literal["resume", "fresh", "auto"] | None,
@@ -280,11 +281,14 @@ def show(
             autocompletion=complete_address,
         ),
     ],
+    effects: Annotated[
+        bool, typer.Option("--effects", help="What was done to the world, and what is unknown.")
+    ] = False,
 ) -> int:
     """Show how a workstream or one conversation stands."""
     from upthread.surfaces.cli import looking
 
-    return looking.show(call, what)
+    return looking.show_effects(call, what) if effects else looking.show(call, what)
 
 
 def why(call: Call, *, address: Address, agent: Agent = None) -> int:
@@ -309,6 +313,20 @@ def open_session(call: Call, *, address: Address, dry_run: DryRun = False) -> in
 
 
 # --- more --------------------------------------------------------------------------------------
+
+
+def brief(
+    call: Call,
+    *,
+    address: Address,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Edit it; what you change is kept and marked.")
+    ] = False,
+) -> int:
+    """Show what a fresh session of a role would be told of the past."""
+    from upthread.surfaces.cli import briefing
+
+    return briefing.brief(call, address, is_edit=edit)
 
 
 def adopt(
@@ -451,6 +469,7 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("setup", setup),
     ("use", use),
     ("status", status),
+    ("brief", brief),
     ("adopt", adopt),
     ("reset", reset),
     ("audit", audit),
