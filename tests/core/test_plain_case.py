@@ -50,7 +50,7 @@ def test_wherever_it_answers_the_whole_table_says_the_same(
             turns=turns,
             current_agent=current_agent,
             is_fresh_asked=is_fresh_asked,
-            failed_attach=failed,
+            session_lost=failed,
             was_interrupted=was_interrupted,
             condition_before=condition[0],
             condition_now=condition[1],

@@ -14,15 +14,17 @@ from typing import Any, Final
 
 from upthread.config import Settings
 from upthread.core import turn as turns
-from upthread.core.briefing import BriefingInputs, build_briefing
+from upthread.core.briefing import build_briefing
 from upthread.core.chain import readable
+from upthread.core.pipeline import RunView
 from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
 from upthread.core.roles import BUILT_IN_ROLES, Role
-from upthread.core.types import CHILD_SLOT, Conversation, ConversationKey, ProjectId, Speaker
+from upthread.core.types import CHILD_SLOT, Conversation, ConversationKey, ProjectId
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.overview import Overview, WorkstreamView
 from upthread.runtime.repository import default_branch
 from upthread.store.base import Store
@@ -31,7 +33,6 @@ WORKSTREAMS_MAX: Final = 50
 """How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""
 
 LOCK_WAIT_S: Final = 10.0
-REPLY_MESSAGES_MAX: Final = 200
 STATE_CHARACTERS_MAX: Final = 1_000
 """Of a workstream's state as a session is told it at its start: some 300 tokens."""
 
@@ -63,8 +64,8 @@ def publish(source: Published, *, home: Path, root: Path) -> None:
         place.known = _place_fields(source, place, views, used)
         files.replace(place.path, place.known)
         pending = _pending(place)
-        for conversation in _conversations(views):
-            _publish_binding(source, place, conversation, pending)
+        for conversation, run in _conversations(views):
+            _publish_binding(source, place, conversation, run, pending)
 
 
 def use(place: Place, workstream: str | None) -> None:
@@ -92,6 +93,7 @@ def _place_fields(
     return {
         "project_id": source.project_id,
         "path": place.repository,
+        "handover": source.settings.handover,
         "default_branch": default_branch(Path(place.root)),
         "used": dict(used),
         "roles": {
@@ -156,17 +158,20 @@ def _pending(place: Place) -> set[tuple[str, str, int]]:
     }
 
 
-def _conversations(views: list[WorkstreamView]) -> Iterator[Conversation]:
+def _conversations(
+    views: list[WorkstreamView],
+) -> Iterator[tuple[Conversation, RunView | None]]:
     for view in views:
         for role in view.roles:
             if role.conversation.key.slot != CHILD_SLOT:
-                yield role.conversation
+                yield role.conversation, view.run
 
 
 def _publish_binding(
     source: Published,
     place: Place,
     conversation: Conversation,
+    run: RunView | None,
     pending: set[tuple[str, str, int]],
 ) -> None:
     key = conversation.key
@@ -176,7 +181,7 @@ def _publish_binding(
     old = _old(path)
     if is_claimed_by_another(old, ""):
         return
-    fields = _binding_fields(source, key, conversation)
+    fields = _binding_fields(source, key, conversation, run)
     same = text_in(old, "session") == fields["session"]
     kept = {
         name: old.get(name)
@@ -189,7 +194,7 @@ def _publish_binding(
 
 
 def _binding_fields(
-    source: Published, key: ConversationKey, conversation: Conversation
+    source: Published, key: ConversationKey, conversation: Conversation, run: RunView | None
 ) -> dict[str, Any]:
     store, conversation_id = source.store, conversation.conversation_id
     resolved = store.resolve(key)
@@ -209,7 +214,7 @@ def _binding_fields(
         "files": [asdict(each) for each in examined],
         "condition_now": source.condition_of(key.workstream, role) if role else None,
         "condition_before": _condition_before(store, conversation),
-        "briefing": _briefing(store, conversation),
+        "briefing": _briefing(source, conversation, run),
         "replay": _replay(store, conversation),
     }
 
@@ -221,13 +226,15 @@ def _condition_before(store: Store, conversation: Conversation) -> str | None:
     return None
 
 
-def _briefing(store: Store, conversation: Conversation) -> str:
-    first = store.message(conversation.conversation_id, 1)
-    newest = store.messages(conversation.conversation_id, newest=REPLY_MESSAGES_MAX)
-    replies = [each.text for each in newest if each.speaker is Speaker.ASSISTANT and each.text]
-    return build_briefing(
-        BriefingInputs(goal=first.text if first else "", last_reply=replies[-1] if replies else "")
+def _briefing(source: Published, conversation: Conversation, run: RunView | None) -> str:
+    role = source.settings.roles.get(conversation.key.role)
+    request = BriefingRequest(
+        conversation=conversation,
+        run=run,
+        goal=run.specification if run else "",
+        is_independent=role is not None and role.continuity == "fresh",
     )
+    return build_briefing(briefing_inputs(source.store, request))
 
 
 def _replay(store: Store, conversation: Conversation) -> str:

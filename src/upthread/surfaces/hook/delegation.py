@@ -35,7 +35,8 @@ class Call:
     """A call of a sub-agent, as the agent's plug-in tells it.
 
     `session` is the main session it is made in, `pid` the agent's process. `unusable` are sessions
-    the agent has been asked for: what it said of each, an outcome's word or `busy`.
+    the agent has been asked for: what it said of each, an outcome's word or `busy`. `can_resume` is
+    whether the agent's tool takes a session to go on in.
     """
 
     def __init__(self, agent: str, fields: dict[str, Any]) -> None:
@@ -47,6 +48,7 @@ class Call:
         self.pid = number_in(fields, "pid") or os.getppid()
         self.is_background = fields.get("is_background") is True
         self.unusable = object_in(fields, "unusable")
+        self.can_resume = fields.get("can_resume") is not False
 
     @property
     def is_fresh_asked(self) -> bool:
@@ -122,13 +124,7 @@ def before(place: Place, call: Call) -> Decided:
     with place.lock():
         path, binding = _slot(place, call, workstream)
         decided, reasons = _decided(place, call, role, binding)
-        held = claim(
-            agent=call.agent,
-            session=call.session,
-            call_id=call.call_id,
-            pid=call.pid,
-            is_background=call.is_background,
-        )
+        held = _claim(call)
         event = {
             **_where(binding),
             **held,
@@ -143,6 +139,40 @@ def before(place: Place, call: Call) -> Decided:
         files.replace(path, {**binding, "claim": held})
         decided.line += _undecided_before(place)
     return decided
+
+
+def before_message(place: Place, call: Call, child: str) -> Decided:
+    """Keep that a main session goes on with a sub-agent it named itself; nothing is decided."""
+    with place.lock():
+        for path, binding in bindings(place):
+            if text_in(binding, "session") != child or is_claimed_by_another(binding, call.call_id):
+                continue
+            held = _claim(call)
+            event = {
+                **_where(binding),
+                **held,
+                "because": "session",
+                "decision": "resume",
+                "reasons": ["unchanged"],
+                "upstream_session_id": child,
+                "prompt": call.prompt,
+                "context": "",
+            }
+            spool.put(place, "decided", event)
+            files.replace(path, {**binding, "claim": held})
+            line = decision_line(binding, "resume", child, "")
+            return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
+    return Decided(line="", prompt=call.prompt)
+
+
+def _claim(call: Call) -> dict[str, Any]:
+    return claim(
+        agent=call.agent,
+        session=call.session,
+        call_id=call.call_id,
+        pid=call.pid,
+        is_background=call.is_background,
+    )
 
 
 def _undecided_before(place: Place) -> str:
@@ -210,6 +240,8 @@ def _decided(
             place, call.agent, role, binding, failed
         )
         note = update_note(changed, shifts)
+    if decision in RESUMING and not call.can_resume:
+        decision, reasons, says = START_FRESH, [NO_ARGUMENT, *reasons], _PLAIN[NO_ARGUMENT]
     is_resumed = decision in RESUMING
     context = note if decision == "resume_with_update" else _past(decision, reasons, binding)
     return Decided(
@@ -221,11 +253,13 @@ def _decided(
     ), reasons
 
 
+NO_ARGUMENT = "no_resume_argument"
 _PLAIN = {
     "none_yet": "",
     "asked": "a fresh session was asked for",
     "policy": "the role starts fresh every time",
     "unchanged": "",
+    NO_ARGUMENT: "the agent's tool takes no session to go on in",
 }
 """The words of the plain reasons, as the handshake's table has them."""
 
@@ -268,7 +302,8 @@ def started(place: Place, call: Call, child: str, *, transcript: str = "") -> No
             return
         path, binding = found
         spool.put(place, "started", _event(call, binding, child))
-        files.replace(path, _now_in(place, call, binding, child, transcript))
+        now = _now_in(place, call, binding, child, transcript)
+        files.replace(path, {**now, "claim": {**object_in(binding, "claim"), "child": child}})
 
 
 def ended(
@@ -314,7 +349,7 @@ def ended(
 def release(place: Place, agent: str, session: str) -> None:
     """Free what calls of a main session have left claimed: its person has gone on."""
     with place.lock():
-        for path, binding in _bindings(place):
+        for path, binding in bindings(place):
             held = object_in(binding, "claim")
             is_theirs = text_in(held, "agent") == agent and text_in(held, "session") == session
             if is_theirs and held.get("is_background") is not True:
@@ -324,10 +359,11 @@ def release(place: Place, agent: str, session: str) -> None:
 
 
 def _of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
-    return next((each for each in _bindings(place) if is_of_call(each[1], call.call_id)), None)
+    return next((each for each in bindings(place) if is_of_call(each[1], call.call_id)), None)
 
 
-def _bindings(place: Place) -> list[tuple[str, dict[str, Any]]]:
+def bindings(place: Place) -> list[tuple[str, dict[str, Any]]]:
+    """Return all bindings of a project with their paths."""
     folder = os.path.join(place.project, "bindings")
     try:
         listed = sorted(os.listdir(folder))

@@ -35,7 +35,7 @@ def decide_fully(
             turns=number_in(binding, "turns"),
             current_agent=text_in(binding, "agent") or None,
             was_interrupted=binding.get("was_interrupted") is True,
-            failed_attach=None if failed is None else _outcome(failed),
+            session_lost=None if failed is None else _outcome(failed),
             condition_before=text_in(binding, "condition_before") or None,
             condition_now=text_in(binding, "condition_now") or None,
             freshness=found,

@@ -9,7 +9,6 @@ import sys
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import dumps, loads, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook import opencode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,9 +59,15 @@ def _request() -> str:
 
 
 def _answer(agent: str, place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    if agent != opencode.AGENT:
-        raise ValueError(f"no agent is called {agent[:40]!r}")
-    return opencode.answer(place, fields)
+    if agent == "opencode":
+        from upthread.surfaces.hook import opencode
+
+        return opencode.answer(place, fields)
+    if agent == "claude-code":
+        from upthread.surfaces.hook import claude_code
+
+        return claude_code.answer(place, fields)
+    raise ValueError(f"no agent is called {agent[:40]!r}")
 
 
 def _undecided(

@@ -16,7 +16,7 @@ from upthread.errors import UsageError
 from upthread.surfaces.cli.asking import confirm
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.changing import DECLINED
-from upthread.surfaces.cli.setup import opencode
+from upthread.surfaces.cli.setup import claude_code, opencode
 from upthread.surfaces.cli.setup.changes import Change, Installed
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -24,14 +24,16 @@ DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How one agent is set up."""
+    """How one agent is set up. `name` is the agent's in the store."""
 
+    name: str
     changes: Callable[[Mapping[str, str], tuple[str, ...]], tuple[Change, ...]]
     taken_out: Callable[[Path, bytes], bytes | None]
 
 
 TARGETS: Final[Mapping[str, Target]] = {
-    opencode.AGENT: Target(opencode.changes, opencode.taken_out),
+    claude_code.AGENT: Target(claude_code.HOOK_AGENT, claude_code.changes, claude_code.taken_out),
+    opencode.AGENT: Target(opencode.AGENT, opencode.changes, opencode.taken_out),
 }
 
 
@@ -44,7 +46,7 @@ def setup(call: Call, agent: str, *, is_removing: bool, is_yes: bool, is_dry_run
     if is_removing:
         changes = installed.undoing(agent, TARGETS[agent].taken_out)
     else:
-        changes = TARGETS[agent].changes(os.environ, hook_command(agent, home))
+        changes = TARGETS[agent].changes(os.environ, hook_command(TARGETS[agent].name, home))
     needed = tuple(change for change in changes if change.is_needed)
     if not call.output.is_json:
         _show(call, needed)
