@@ -1,7 +1,7 @@
 """W5: cold start, each a process of its own, beside an interpreter that does nothing.
 
-There is no hook yet, so nothing here has a verdict: these are the parts a hook and the CLI start
-from. Bytecode is compiled before, as an installed package has it.
+The hook is measured on the usual call, a role that is resumed, and is held to a ratio; the rest are
+the parts it and the CLI start from. Bytecode is compiled before, as an installed package has it.
 """
 
 from __future__ import annotations

@@ -46,6 +46,9 @@ def loads(text: str) -> dict[str, Any]:
         value, end = _scan(stripped, 0)
     except (StopIteration, ValueError, RecursionError) as error:
         raise NotJsonError(f"not JSON: {error}") from error
+    except SystemError as error:
+        # The scanner has no exception to raise as long as `json.decoder` is not loaded.
+        raise NotJsonError("not JSON") from error
     if end != len(stripped) or not isinstance(value, dict):
         raise NotJsonError("not one JSON object")
     return value  # pyright: ignore[reportUnknownVariableType]  # members are looked at where used

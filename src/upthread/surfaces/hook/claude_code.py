@@ -179,13 +179,14 @@ def _ended(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     child = text_in(response, "agentId") or to or _child_of(place, call)
     has_failed = text_in(fields, "hook_event_name") == "PostToolUseFailure"
     transcript = _transcript(text_in(fields, "transcript_path"), child)
+    said, examinations = _told_by(transcript)
     ended(
         place,
         call,
         child,
         outcome=_outcome(fields) if has_failed else "ok",
-        reply=text_in(fields, "error") if has_failed else _reply(response),
-        examinations=_examinations(transcript),
+        reply=text_in(fields, "error") if has_failed else said or _reply(response),
+        examinations=examinations,
         transcript=transcript,
     )
     spool.start_drain(place)
@@ -229,37 +230,45 @@ def _transcript(main: str, child: str) -> str:
     return os.path.join(main.removesuffix(".jsonl"), "subagents", f"agent-{child}.jsonl")
 
 
-def _examinations(transcript: str) -> list[dict[str, Any]]:
-    """Return which files a sub-agent's transcript says it read and wrote, the newest part of it."""
+def _told_by(transcript: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return a sub-agent's last words and the files it read and wrote, of its transcript's end."""
+    reply = ""
+    found: list[dict[str, Any]] = []
+    for line in _end_of(transcript).split(b"\n"):
+        if b'"assistant"' not in line:
+            continue
+        parts = _parts_of(line)
+        reply = "\n".join(filter(None, (text_in(part, "text") for part in parts))) or reply
+        found += [
+            {"path": path, "how": EXAMINING[text_in(part, "name")]}
+            for part in parts
+            if (path := _examined_path(part))
+        ]
+    return reply, found
+
+
+def _end_of(transcript: str) -> bytes:
     try:
         descriptor = os.open(transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return []
+        return b""
     try:
         size = os.fstat(descriptor).st_size
-        raw = os.pread(descriptor, FILE_BYTES_MAX, max(0, size - FILE_BYTES_MAX))
+        return os.pread(descriptor, FILE_BYTES_MAX, max(0, size - FILE_BYTES_MAX))
     finally:
         os.close(descriptor)
-    found: list[dict[str, Any]] = []
-    for line in raw.split(b"\n"):
-        if b'"tool_use"' in line:
-            found += _examined_in(line)
-    return found
 
 
-def _examined_in(line: bytes) -> list[dict[str, Any]]:
+def _parts_of(line: bytes) -> list[dict[str, Any]]:
+    """Return the parts of a message; none of a line that was cut off where reading began."""
     try:
         message = object_in(loads(line.decode("utf-8", "surrogateescape")), "message")
     except NotJsonError:
-        return []  # cut off at the beginning of what was read
-    return [
-        {"path": path, "how": EXAMINING[text_in(part, "name")]}
-        for part in list_in(message, "content")
-        if isinstance(part, dict)
-        and text_in(part, "name") in EXAMINING  # pyright: ignore[reportUnknownArgumentType]
-        and (path := _path(object_in(part, "input")))  # pyright: ignore[reportUnknownArgumentType]
-    ]
+        return []
+    listed: list[Any] = list_in(message, "content")
+    return [part for part in listed if isinstance(part, dict)]
 
 
-def _path(given: dict[str, Any]) -> str:
+def _examined_path(part: dict[str, Any]) -> str:
+    given = object_in(part, "input") if text_in(part, "name") in EXAMINING else {}
     return text_in(given, "file_path") or text_in(given, "notebook_path")

@@ -245,7 +245,7 @@ def _decided(
     is_resumed = decision in RESUMING
     context = note if decision == "resume_with_update" else _past(decision, reasons, binding)
     return Decided(
-        line=decision_line(binding, decision, session, says),
+        line=decision_line(binding, decision, session, says, is_briefed=bool(context)),
         prompt=f"{context}\n\n{call.text}" if context else call.text,
         decision=decision,
         session=session if is_resumed else "",

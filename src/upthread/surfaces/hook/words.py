@@ -25,7 +25,9 @@ def address(workstream: str, role: str, slot: int) -> str:
     return f"{workstream}/{role}" + (f"~{slot}" if slot > 1 else "")
 
 
-def decision_line(binding: dict[str, Any], decision: str, session: str, says: str) -> str:
+def decision_line(
+    binding: dict[str, Any], decision: str, session: str, says: str, *, is_briefed: bool = False
+) -> str:
     """Return the decision in one line; `says` are its reasons in words, empty for a plain one."""
     where = address(
         text_in(binding, "workstream"), text_in(binding, "role"), number_in(binding, "slot")
@@ -33,6 +35,8 @@ def decision_line(binding: dict[str, Any], decision: str, session: str, says: st
     base_name = text_in(binding, "base_name")
     name = f" ({base_name}-{text_in(binding, 'role')})" if base_name else ""
     done = _DONE.get(decision, decision).format(session=session or "an earlier session")
+    if is_briefed and decision == START_FRESH:
+        done += " with a briefing"
     turns = number_in(binding, "turns") + 1
     number = f" · turn {turns}" if turns > 1 else ""
     return f"upthread: {where}{name}: {done}{number}" + (f": {says}" if says else "")
