@@ -448,6 +448,18 @@ def setup(
     return verb.setup(call, agent, is_removing=remove, is_yes=yes, is_dry_run=dry_run)
 
 
+def mcp(
+    call: Call,
+    *,
+    http: Annotated[bool, typer.Option("--http", help="Over HTTP on loopback, not stdio.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: a free one.")] = 0,
+) -> int:
+    """Serve delegation as MCP tools, to agents that take MCP servers."""
+    from upthread.surfaces.cli import serving
+
+    return serving.mcp(call, is_http=http, port=port)
+
+
 def drain(call: Call) -> int:
     """Take what plug-ins and hooks saw into the store; they start this by themselves."""
     from upthread.surfaces.cli import using
@@ -476,5 +488,6 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
+    ("mcp", mcp),
     ("drain", drain),
 )
