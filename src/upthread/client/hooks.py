@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+import anyio
 
 from upthread.config import Settings
 from upthread.core.names import parse_workstream
 from upthread.core.workstreams import choose_workstream
+from upthread.errors import StoreError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.files import BusyError, UnreadableError
@@ -17,6 +21,8 @@ from upthread.runtime.bindings.places import Place
 from upthread.runtime.draining import Draining
 from upthread.runtime.publishing import Published, installed_path, publish, use
 from upthread.runtime.system import System
+
+Result = TypeVar("Result")
 
 WORKSTREAM_VARIABLE: Final = "UPTHREAD_WORKSTREAM"
 DRAINS_MAX: Final = 10
@@ -58,9 +64,27 @@ class Hooks:
 
     async def publish(self) -> None:
         """Write what hooks read, from the store. Raises StoreError when it cannot be written."""
-        await self._system.in_thread(
-            lambda: publish(self._source, home=self._home, root=self._root)
-        )
+        try:
+            await self._system.in_thread(
+                lambda: publish(self._source, home=self._home, root=self._root)
+            )
+        except (BusyError, UnreadableError, OSError) as error:
+            raise StoreError(
+                f"what hooks read could not be written: {error}",
+                hint="the turn itself is kept; `upthread drain` writes it again",
+            ) from error
+
+    async def published(self, work: Awaitable[Result]) -> Result:
+        """Return what the work returns; what hooks read is written again after it, if anybody reads.
+
+        After work that failed too: it may have opened a session. Raises as `publish` does.
+        """
+        try:
+            return await work
+        finally:
+            if self.is_installed:
+                with anyio.CancelScope(shield=True):
+                    await self.publish()
 
     async def drain(self) -> int:
         """Take in what hooks saw, then publish; returns how many calls were taken in.

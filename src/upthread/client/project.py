@@ -145,7 +145,8 @@ class Project:
         """
         if not text.strip():
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
-        return await self._turns.tell(await self._request(address, text, options))
+        request = await self._request(address, text, options)
+        return await self.hooks.published(self._turns.tell(request))
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
         """Go on with an interrupted or parked turn. Raises UsageError when there is none."""
@@ -157,7 +158,8 @@ class Project:
                 hint=f'send a prompt: upthread tell {name} "…"',
                 address=name,
             )
-        return await self._turns.go_on(await self._request(address, "", options))
+        request = await self._request(address, "", options)
+        return await self.hooks.published(self._turns.go_on(request))
 
     async def run(
         self, workstream: str, specification: str | None = None, options: RunOptions | None = None
@@ -190,7 +192,7 @@ class Project:
             on_event=chosen.on_event,
             on_result=chosen.on_result,
         )
-        return await self._runs.run(request)
+        return await self.hooks.published(self._runs.run(request))
 
     async def answer(
         self, workstream: str, text: str, *, question_id: str | None = None
