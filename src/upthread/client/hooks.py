@@ -18,9 +18,13 @@ from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.runtime.conversation import Conversations
 from upthread.runtime.draining import Draining
-from upthread.runtime.publishing import Published, installed_path, publish, use
+from upthread.runtime.lease import Leases
+from upthread.runtime.overview import Overview
+from upthread.runtime.publishing import ConditionOf, Published, installed_path, publish, use
 from upthread.runtime.system import System
+from upthread.store.base import Store
 
 Result = TypeVar("Result")
 
@@ -43,6 +47,36 @@ class InUse:
     branch: str | None
     last: tuple[str, int] | None
     underway: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HookParts:
+    """The parts of an open project that hooks are served with."""
+
+    store: Store
+    system: System
+    settings: Settings
+    leases: Leases
+    conversations: Conversations
+    overview: Overview
+
+
+def hooks_of(parts: HookParts, *, project_id: ProjectId, condition_of: ConditionOf) -> Hooks:
+    """Return what a project does for hooks."""
+    source = Published(
+        store=parts.store,
+        settings=parts.settings,
+        project_id=project_id,
+        overview=parts.overview,
+        condition_of=condition_of,
+    )
+    draining = Draining(
+        store=parts.store,
+        system=parts.system,
+        leases=parts.leases,
+        conversations=parts.conversations,
+    )
+    return Hooks(source=source, system=parts.system, draining=draining, settings=parts.settings)
 
 
 class Hooks:
@@ -75,7 +109,7 @@ class Hooks:
             ) from error
 
     async def published(self, work: Awaitable[Result]) -> Result:
-        """Return what the work returns; what hooks read is written again after it, if anybody reads.
+        """Return what the work returns; what hooks read is written again after it.
 
         After work that failed too: it may have opened a session. Raises as `publish` does.
         """

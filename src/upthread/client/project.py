@@ -8,7 +8,7 @@ from typing import cast
 
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
-from upthread.client.hooks import Hooks
+from upthread.client.hooks import HookParts, hooks_of
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
 from upthread.config import Settings
@@ -33,14 +33,12 @@ from upthread.core.types import (
 from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
-from upthread.runtime.draining import Draining
 from upthread.runtime.effects import RecordedEffect, recorded_effects
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
 from upthread.runtime.permissions import AskPerson, PermissionPolicy
 from upthread.runtime.pipeline import RunRequest, Runs
-from upthread.runtime.publishing import Published
 from upthread.runtime.system import System
 from upthread.runtime.turn import Turns
 from upthread.store.base import Store
@@ -120,19 +118,10 @@ class Project:
             environment=environment,
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
         )
-        self.hooks = Hooks(
-            source=Published(
-                store=store,
-                settings=settings,
-                project_id=project_id,
-                overview=self._overview,
-                condition_of=self._preparing.condition,
-            ),
-            system=system,
-            draining=Draining(
-                store=store, system=system, leases=self._leases, conversations=self._conversations
-            ),
-            settings=settings,
+        self.hooks = hooks_of(
+            HookParts(store, system, settings, self._leases, self._conversations, self._overview),
+            project_id=project_id,
+            condition_of=self._preparing.condition,
         )
 
     # --- talking -------------------------------------------------------------------------------
