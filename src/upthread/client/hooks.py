@@ -11,6 +11,7 @@ import anyio
 
 from upthread.config import Settings
 from upthread.core.names import parse_workstream
+from upthread.core.types import ProjectId
 from upthread.core.workstreams import choose_workstream
 from upthread.errors import StoreError
 from upthread.runtime.bindings import files

@@ -8,9 +8,11 @@ from typing import cast
 
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
+from upthread.client.forking import ForkConversation
 from upthread.client.hooks import HookParts, hooks_of
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
+from upthread.client.probing import ProbeAgent
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
@@ -34,6 +36,7 @@ from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.effects import RecordedEffect, recorded_effects
+from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -122,6 +125,13 @@ class Project:
             HookParts(store, system, settings, self._leases, self._conversations, self._overview),
             project_id=project_id,
             condition_of=self._preparing.condition,
+        )
+        self.probe = ProbeAgent(self._preparing)
+        self.fork = ForkConversation(
+            Forks(store, system, self._leases, self._conversations),
+            preparing=self._preparing,
+            settings=settings,
+            parse=self.parse,
         )
 
     # --- talking -------------------------------------------------------------------------------
@@ -312,11 +322,12 @@ class Project:
         parsed = await self.parse(address)
         old = await self._system.in_thread(lambda: self._resolve(parsed))
         async with self._leases.held(_lease_of(old.key, "reset")) as fence:
-            return await self._system.in_thread(
+            minting = self._system.in_thread(
                 lambda: self._conversations.mint(
                     old.key, fences=(fence,), generation=old.generation + 1
                 )
             )
+            return await self.hooks.published(minting)
 
     async def adopt(
         self, address: str, upstream_session_id: str, *, agent: str | None = None
@@ -339,9 +350,10 @@ class Project:
         name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
         version = await self._confirm(name, upstream)
         async with self._leases.held(_lease_of(key, "adopt")) as fence:
-            return await self._system.in_thread(
+            banking = self._system.in_thread(
                 lambda: self._bank_adopted(key, fence, (name, version), upstream)
             )
+            return await self.hooks.published(banking)
 
     # --- below: how ----------------------------------------------------------------------------
 
@@ -374,7 +386,7 @@ class Project:
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
         is_under_way = run is not None and run.ended is None
         before = self._agent_before(workstream) if is_under_way else None
-        began_with = run.agents if run and is_under_way else {}
+        began_with = run.agents if run and is_under_way else dict[str, str]()
         return {
             role: self._preparing.agent_for(
                 Address(workstream=workstream, role=role),

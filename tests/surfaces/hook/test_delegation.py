@@ -38,6 +38,16 @@ def test_what_hooks_saw_is_in_the_store_after_a_drain_and_once_only(place):
     assert place.files("spool/*") == []
 
 
+def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
+    place.upthread("setup", "opencode", "--yes")
+    place.call("c1", "ses_1")
+    place.upthread("drain")
+    place.upthread("reset", "spec-42/planner", "--yes")
+    answer = place.hook(place.request("before", "c2", prompt="Plan it.")).answer
+    assert answer["task_id"] == ""
+    assert answer["line"].endswith("STARTED")
+
+
 def test_a_drain_does_not_go_by_the_clock(place):
     """The clock was set back between the events of a call, and a name follows from the time."""
     place.call("c1", "ses_1")

@@ -16,6 +16,7 @@ import typer
 
 from upthread import __version__
 from upthread.errors import UsageError
+from upthread.surfaces.cli.app_hooks import drain, mcp, setup, status, use
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.completing import complete_address, complete_workstream
 from upthread.surfaces.cli.output import Output
@@ -42,10 +43,12 @@ Agent = Annotated[
     str | None, typer.Option("--agent", metavar="A", help='opencode, …, or acp:"COMMAND".')
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Database = Annotated[
-    str | None, typer.Option("--db", metavar="URL", help="Another database: a file path.")
+    str | None,
+    typer.Option("--db", metavar="URL", help="Another database: a file path, or postgres://…"),
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--directory", metavar="DIR", help="Work as if started in DIR.")
@@ -346,13 +349,36 @@ def reset(
     call: Call,
     *,
     address: Address,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
     """End a conversation and begin a new one in its place; the old one stays for the audit."""
     from upthread.surfaces.cli import changing
 
     return changing.reset(call, address, is_yes=yes, is_dry_run=dry_run)
+
+
+def fork(
+    call: Call,
+    *,
+    address: Address,
+    into: Annotated[
+        str, typer.Option("--as", metavar="ADDRESS", help="Where it goes on; none may be there.")
+    ],
+    at: Annotated[
+        int | None,
+        typer.Option(
+            "--at", min=1, metavar="MESSAGE", help="After which message; the newest it can be."
+        ),
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Branch a conversation off after a message, to go its own way; the first one stays."""
+    from upthread.surfaces.cli import forking
+
+    asked = forking.Fork(address=address, into=into, at_message=at)
+    return forking.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
 
 
 def audit(
@@ -383,11 +409,29 @@ def doctor(
         str | None,
         typer.Argument(metavar="STORE", help="upthread, claude-code, opencode or codex."),
     ] = None,
+    probe: Annotated[
+        str | None,
+        typer.Option("--probe", metavar="AGENT", help="Try what an agent does about sessions."),
+    ] = None,
+    rate_limit_prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--rate-limit-prompt",
+            metavar="TEXT",
+            help="With --probe: what makes a scripted model answer with a rate limit.",
+        ),
+    ] = None,
+    yes: Yes = False,
 ) -> int:
     """Diagnose the stored histories, ours and the agents', and say what cures them."""
     from upthread.surfaces.cli import doctor as diagnosing
+    from upthread.surfaces.cli import probing
 
-    return diagnosing.doctor(call, store)
+    if probe is None:
+        return diagnosing.doctor(call, store)
+    if store is not None:
+        raise UsageError("--probe takes no store", hint=f"upthread doctor --probe {probe}")
+    return probing.probe(call, probe, rate_limit_prompt=rate_limit_prompt, is_yes=yes)
 
 
 def repair(
@@ -410,61 +454,11 @@ def repair(
     return repairing.repair(call, target, session, into=into, is_dry_run=dry_run)
 
 
-def use(
-    call: Call,
-    *,
-    workstream: Annotated[
-        str | None,
-        typer.Argument(metavar="WS", help="The workstream.", autocompletion=complete_workstream),
-    ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Use none any more.")] = False,
-) -> int:
-    """Say which workstream this working tree is on."""
-    from upthread.surfaces.cli import using
+def migrate(call: Call) -> int:
+    """Make or move on the schema of a PostgreSQL database; nothing else ever does."""
+    from upthread.surfaces.cli import migrating
 
-    if clear == (workstream is not None):
-        raise UsageError("say which workstream", hint="upthread use WS, or upthread use --clear")
-    return using.use(call, workstream)
-
-
-def status(call: Call) -> int:
-    """Show which workstream this working tree is on, and why."""
-    from upthread.surfaces.cli import using
-
-    return using.status(call)
-
-
-def setup(
-    call: Call,
-    *,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="opencode or claude.")],
-    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: DryRun = False,
-) -> int:
-    """Give an agent continuity of its own: every delegation finds its session."""
-    from upthread.surfaces.cli.setup import verb
-
-    return verb.setup(call, agent, is_removing=remove, is_yes=yes, is_dry_run=dry_run)
-
-
-def mcp(
-    call: Call,
-    *,
-    http: Annotated[bool, typer.Option("--http", help="Over HTTP on loopback, not stdio.")] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: a free one.")] = 0,
-) -> int:
-    """Serve delegation as MCP tools, to agents that take MCP servers."""
-    from upthread.surfaces.cli import serving
-
-    return serving.mcp(call, is_http=http, port=port)
-
-
-def drain(call: Call) -> int:
-    """Take what plug-ins and hooks saw into the store; they start this by themselves."""
-    from upthread.surfaces.cli import using
-
-    return using.drain(call)
+    return migrating.migrate(call)
 
 
 _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
@@ -484,10 +478,12 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("brief", brief),
     ("adopt", adopt),
     ("reset", reset),
+    ("fork", fork),
     ("audit", audit),
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
     ("mcp", mcp),
     ("drain", drain),
+    ("migrate", migrate),
 )
