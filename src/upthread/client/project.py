@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
 from upthread.client.forking import ForkConversation
+from upthread.client.hooks import HookParts, hooks_of
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
 from upthread.client.probing import ProbeAgent
@@ -116,6 +117,11 @@ class Project:
             preparing=self._preparing,
             role=self.role,
         )
+        self.hooks = hooks_of(
+            HookParts(store, system, settings, self._leases, self._conversations, self._overview),
+            project_id=project_id,
+            condition_of=self._preparing.condition,
+        )
         self.probe = ProbeAgent(self._preparing)
         self.fork = ForkConversation(
             Forks(store, system, self._leases, self._conversations),
@@ -134,7 +140,8 @@ class Project:
         """
         if not text.strip():
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
-        return await self._turns.tell(await self._request(address, text, options))
+        request = await self._request(address, text, options)
+        return await self.hooks.published(self._turns.tell(request))
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
         """Go on with an interrupted or parked turn. Raises UsageError when there is none."""
@@ -146,7 +153,8 @@ class Project:
                 hint=f'send a prompt: upthread tell {name} "…"',
                 address=name,
             )
-        return await self._turns.go_on(await self._request(address, "", options))
+        request = await self._request(address, "", options)
+        return await self.hooks.published(self._turns.go_on(request))
 
     async def run(
         self, workstream: str, specification: str | None = None, options: RunOptions | None = None
@@ -180,7 +188,7 @@ class Project:
             on_event=chosen.on_event,
             on_result=chosen.on_result,
         )
-        return await self._runs.run(request)
+        return await self.hooks.published(self._runs.run(request))
 
     async def answer(
         self, workstream: str, text: str, *, question_id: str | None = None
@@ -278,11 +286,12 @@ class Project:
         parsed = await self.parse(address)
         old = await self._system.in_thread(lambda: self._resolve(parsed))
         async with self._leases.held(_lease_of(old.key, "reset")) as fence:
-            return await self._system.in_thread(
+            minting = self._system.in_thread(
                 lambda: self._conversations.mint(
                     old.key, fences=(fence,), generation=old.generation + 1
                 )
             )
+            return await self.hooks.published(minting)
 
     async def adopt(
         self, address: str, upstream_session_id: str, *, agent: str | None = None
@@ -305,9 +314,10 @@ class Project:
         name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
         version = await self._confirm(name, upstream)
         async with self._leases.held(_lease_of(key, "adopt")) as fence:
-            return await self._system.in_thread(
+            banking = self._system.in_thread(
                 lambda: self._bank_adopted(key, fence, (name, version), upstream)
             )
+            return await self.hooks.published(banking)
 
     # --- below: how ----------------------------------------------------------------------------
 

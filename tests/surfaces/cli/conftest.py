@@ -163,6 +163,10 @@ def _make_upthread(place: Path) -> Upthread:
     agent = home / "bin" / "opencode"
     agent.write_text(AGENT.format(name="opencode", python=sys.executable))
     agent.chmod(0o755)
+    # The stand-in speaks ACP and nothing else; OpenCode itself is driven through its server.
+    (home / "upthread").mkdir(mode=0o700)
+    settings = '[agents.opencode]\ncommand = ["opencode", "acp"]\n'
+    (home / "upthread" / "config.toml").write_text(settings)
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "seed")):
         identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
         subprocess.run(["git", *identity, *words], cwd=project, check=True, capture_output=True)

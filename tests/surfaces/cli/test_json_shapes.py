@@ -133,6 +133,10 @@ def live(tmp_path_factory, make_upthread):
     one("doctor --probe", "doctor", "--probe", "rehearsal", "--yes")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")
+    one("setup", "setup", "opencode", "--yes")
+    one("status", "use", "w")
+    one("status", "status")
+    one("drain", "drain")
     one("migrate", "migrate", "--db", database_at(up.directory))
     return seen
 

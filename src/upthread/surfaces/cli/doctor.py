@@ -67,6 +67,9 @@ def doctor(call: Call, agent: str | None) -> int:
     if agent in {None, OURS}:
         for finding in call.with_project(_own):
             _add(diagnosis, finding)
+    if agent is None:
+        for finding in call.with_project(_of_hooks):
+            _add(diagnosis, finding)
     if agent != OURS:
         for stored in stored_histories(os.environ, agent=agent):
             _add(diagnosis, finding_of(stored))
@@ -170,6 +173,12 @@ async def _own(project: Project) -> list[Finding | None]:
     return await anyio.to_thread.run_sync(
         lambda: list(_own_findings(project.store, project.project_id))
     )
+
+
+async def _of_hooks(project: Project) -> list[Finding]:
+    from upthread.surfaces.cli.hook_findings import hook_findings
+
+    return await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
