@@ -75,12 +75,16 @@ class FrameTooLongError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStart:
-    """What to start. `stderr_path` None discards stderr; `environment` wins over inherited."""
+    """What to start. `stderr_path` None discards stderr; `environment` wins over inherited.
+
+    `ends_at_eof` False is a command that does not read its stdin, and so would not notice its end.
+    """
 
     command: Sequence[str]
     working_directory: str
     stderr_path: str | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    ends_at_eof: bool = True
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -102,9 +106,15 @@ class ChildProcess:
     """A running child. Made by `started_child` only; reading is for one task at a time."""
 
     def __init__(
-        self, popen: subprocess.Popen[bytes], *, mark: str, stderr: IO[bytes] | None
+        self,
+        popen: subprocess.Popen[bytes],
+        *,
+        mark: str,
+        stderr: IO[bytes] | None,
+        ends_at_eof: bool = True,
     ) -> None:
         self._popen = popen
+        self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
         self._mark = mark
         self._stderr = stderr
         self._stderr_start = os.fstat(stderr.fileno()).st_size if stderr else 0
@@ -219,7 +229,7 @@ class ChildProcess:
             async with self._stopping:
                 self._close_stdin()
                 for signal_number, patience_s in (
-                    (None, EOF_PATIENCE_S),
+                    (None, self._eof_patience_s),
                     (signal.SIGTERM, TERM_PATIENCE_S),
                     (signal.SIGKILL, KILL_PATIENCE_S),
                 ):
@@ -322,7 +332,7 @@ def _spawn(start: ChildStart) -> ChildProcess:
     for pipe in (popen.stdin, popen.stdout):
         assert pipe is not None
         os.set_blocking(pipe.fileno(), False)
-    return ChildProcess(popen, mark=mark, stderr=stderr)
+    return ChildProcess(popen, mark=mark, stderr=stderr, ends_at_eof=start.ends_at_eof)
 
 
 def _resolved(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
