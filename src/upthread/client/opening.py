@@ -13,22 +13,19 @@ import anyio.from_thread
 
 from upthread.agents.registry import end_process_group
 from upthread.client.project import Project
+from upthread.client.stores import lease_times_for, open_store
 from upthread.config import load_settings
 from upthread.core.commands import RecordProject
 from upthread.core.project import match_project, project_id_for
 from upthread.core.types import ProjectId, ProjectIdentity
-from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions import AskPerson
 from upthread.runtime.repository import find_repository
 from upthread.runtime.system import System
 from upthread.store.base import Store
-from upthread.store.sqlite import SqliteStore
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-SQLITE_PREFIX = "sqlite:///"
 
 
 @asynccontextmanager
@@ -40,7 +37,7 @@ async def open_project(
     ask_person: AskPerson | None = None,
     lease_times: LeaseTimes | None = None,
 ) -> AsyncGenerator[Project]:
-    """Open the project a directory belongs to; the store is created on first use.
+    """Open the project a directory belongs to; a SQLite store is created on first use.
 
     `environment` stands in for the process's own. Without `ask_person`, a permission request that
     no rule answers parks the turn. Raises ConfigError, StoreError and UsageError.
@@ -49,8 +46,7 @@ async def open_project(
     system = System(end_process_group=end_process_group)
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(repository.root, environment=env, database=database)
-    path = database_path(settings.database)
-    store = await system.in_thread(lambda: SqliteStore(path))
+    store = await system.in_thread(lambda: open_store(settings.database))
     try:
         project_id = await system.in_thread(lambda: _know_project(store, repository.identity))
         yield Project(
@@ -60,7 +56,7 @@ async def open_project(
             project_id=project_id,
             environment=env,
             ask_person=ask_person,
-            lease_times=lease_times,
+            lease_times=lease_times or lease_times_for(settings.database),
         )
     finally:
         with anyio.CancelScope(shield=True):
@@ -94,19 +90,6 @@ def open_blocking(
         opening = portal.wrap_async_context_manager(open_project(directory, database=database))
         with opening as project:
             yield project, Wait(portal)
-
-
-def database_path(database: str) -> Path:
-    """Return the file behind `--db` or UPTHREAD_DB; raises UsageError for another kind of store."""
-    if database.startswith(SQLITE_PREFIX):
-        return Path(database.removeprefix(SQLITE_PREFIX))
-    if "://" in database:
-        scheme = database.partition("://")[0]
-        raise UsageError(
-            f"{scheme} databases are not supported by this version",
-            hint="give a file path, or sqlite:///PATH",
-        )
-    return Path(database)
 
 
 def _know_project(store: Store, identity: ProjectIdentity) -> ProjectId:

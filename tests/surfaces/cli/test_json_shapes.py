@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.vendors.opencode_database import damaged_database
 
+from upthread.testing.postgres_server import database_at
+
 pytestmark = pytest.mark.timeout(300)  # one fixture calls every verb
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
@@ -131,6 +133,7 @@ def live(tmp_path_factory, make_upthread):
     one("doctor --probe", "doctor", "--probe", "rehearsal", "--yes")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")
+    one("migrate", "migrate", "--db", database_at(up.directory))
     return seen
 
 

@@ -46,7 +46,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Database = Annotated[
-    str | None, typer.Option("--db", metavar="URL", help="Another database: a file path.")
+    str | None,
+    typer.Option("--db", metavar="URL", help="Another database: a file path, or postgres://…"),
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--directory", metavar="DIR", help="Work as if started in DIR.")
@@ -452,6 +453,13 @@ def repair(
     return repairing.repair(call, target, session, into=into, is_dry_run=dry_run)
 
 
+def migrate(call: Call) -> int:
+    """Make or move on the schema of a PostgreSQL database; nothing else ever does."""
+    from upthread.surfaces.cli import migrating
+
+    return migrating.migrate(call)
+
+
 _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("tell", tell),
     ("run", run),
@@ -471,4 +479,5 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
+    ("migrate", migrate),
 )
