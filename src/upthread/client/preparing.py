@@ -21,6 +21,7 @@ from upthread.core.roles import Role
 from upthread.core.types import ConversationId, ConversationKey, Durability, ProjectId
 from upthread.errors import UsageError
 from upthread.runtime.conversation import ClaimRequest, WhenBusy
+from upthread.runtime.gathering import FreshnessSettings
 from upthread.runtime.live_turn import Listener, OpenOptions, TellRequest
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.pipeline import StepRequest
@@ -47,6 +48,14 @@ class Preparing:
         self._project_id = project_id
         self._environment = environment
         self._permissions = permissions
+
+    @property
+    def freshness(self) -> FreshnessSettings:
+        """How freshness and price are judged in this project."""
+        settings = self._settings
+        return FreshnessSettings(
+            limits=settings.limits, critical=settings.critical, window_tokens=settings.window_tokens
+        )
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -134,6 +143,7 @@ class Preparing:
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
             injection=self._settings.injection(agent),
+            freshness=self.freshness,
             outward_patterns=self._settings.outward_patterns,
         )
 
@@ -166,8 +176,6 @@ class Preparing:
             claim=replace(request.claim, role=role),
             fences=step.fences,
             run_id=step.run_id,
-            goal=step.goal,
-            reports=step.reports,
             condition=condition,
             at_intent=step.at_intent,
             at_end=step.at_end,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
@@ -12,19 +11,18 @@ from upthread.client.forking import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
 from upthread.client.probing import ProbeAgent
+from upthread.client.why import Whys
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
-from upthread.core.handshake import Continuity, HandshakeInputs, decide
+from upthread.core.handshake import Continuity
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
 from upthread.core.pipeline import RunView
 from upthread.core.prompt import Task
 from upthread.core.types import (
     Conversation,
     ConversationKey,
-    Decision,
     Fence,
-    JsonValue,
     Link,
     Message,
     Outcome,
@@ -73,15 +71,6 @@ class RunOptions:
     on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
-    """The last decision and the one that would be taken now. `last` is None before the first."""
-
-    address: str
-    last: Decision | None
-    now: Decision
-
-
 class Project:
     """An open project. Made by `open_project`; all calls are async."""
 
@@ -111,7 +100,7 @@ class Project:
             conversations=self._conversations,
             turns=self._turns,
         )
-        self.brief = Briefings(store=store, system=system, runs=self._runs, role=self.role)
+        self.brief = Briefings(store=store, system=system, role=self.role)
         self._overview = Overview(store, system.is_dead)
         self._preparing = Preparing(
             store=store,
@@ -119,6 +108,13 @@ class Project:
             project_id=project_id,
             environment=environment,
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
+        )
+        self.why = Whys(
+            store=store,
+            system=system,
+            settings=settings,
+            preparing=self._preparing,
+            role=self.role,
         )
         self.probe = ProbeAgent(self._preparing)
         self.fork = ForkConversation(
@@ -230,38 +226,6 @@ class Project:
             return self._overview.role(self._resolve(parsed), run)
 
         return await self._system.in_thread(read)
-
-    async def why(self, address: str, *, agent: str | None = None) -> Why:
-        """Return the last decision and what would be decided now. Changes nothing."""
-        parsed = await self.parse(address)
-        view = await self.role(address)
-        role = self.settings.role(parsed.role)
-        intended = view.last_turn.intended if view.last_turn else None
-        last = None
-        if intended is not None:
-            last = Decision(
-                decision=intended.decision,
-                reasons=intended.reasons,
-                inputs=cast("Mapping[str, JsonValue]", intended.inputs or {}),
-            )
-        condition = await self._system.in_thread(
-            lambda: self._preparing.condition(parsed.workstream, role)
-        )
-        current = view.link.agent if view.link else None
-        inputs = HandshakeInputs(
-            conversation_id=view.conversation.conversation_id,
-            agent=agent or role.agent or current or self.settings.agent or "",
-            continuity=role.continuity,
-            turns=view.turns,
-            current_agent=current,
-            holder=view.holder.in_words() if view.holder else None,
-            was_interrupted=view.state == "interrupted",
-            callers=self._preparing.callers,
-            depth_max=self.settings.depth_max,
-            condition_before=intended.condition if intended else None,
-            condition_now=condition,
-        )
-        return Why(address=view.conversation.key.address, last=last, now=decide(inputs))
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""

@@ -146,13 +146,13 @@ class Terminal:
 
 
 def _tidy(text: str) -> str:
-    """Name sessions in the order they appear, so that a snapshot can be read."""
+    """Name sessions in the order they appear, and no estimate, so that a snapshot can be read."""
     seen: dict[str, str] = {}
 
     def name(found: re.Match[str]) -> str:
         return seen.setdefault(found[0], f"ses_{len(seen) + 1}")
 
-    return re.sub(r"ses_[0-9a-f]{24}", name, text)
+    return re.sub(r"~\d+k?\b", "~N", re.sub(r"ses_[0-9a-f]{24}", name, text))
 
 
 def _make_upthread(place: Path) -> Upthread:
