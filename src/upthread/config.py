@@ -8,7 +8,7 @@ is an error only for whoever uses that role. Nothing here writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -26,6 +26,7 @@ from upthread.core.roles import (
     read_markdown_role,
     read_toml_role,
 )
+from upthread.core.types import STRICTNESS, RecordMode
 from upthread.errors import ConfigError, NotFoundError
 
 Value = TypeVar("Value")
@@ -45,17 +46,37 @@ class AgentCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     environment: dict[str, str] = {}
 
 
+class Redaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[redaction]` table: rules by the family they find, and values that are no secrets.
+
+    Both are expressions of RE2.
+    """
+
+    rules: dict[str, str] = {}
+    allow: tuple[str, ...] = ()
+
+
+class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[keep]` table: for how many days what was said, and agents' stderr; None: for ever."""
+
+    content_days: int | None = None
+    stderr_days: int | None = None
+
+
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One configuration file. None means: not said here."""
 
     agent: str | None = None
     durability: DurabilityPolicy | None = None
+    record: RecordMode | None = None
     depth_max: int | None = None
     start_timeout_s: float | None = None
     prompt_timeout_s: float | None = None
     roles: dict[str, RoleOverlay] = {}
     agents: dict[str, AgentCommand] = {}
     permissions: dict[str, PermissionWord] = {}
+    redaction: Redaction = Redaction()
+    keep: Keep = Keep()
     pipeline: Pipeline | None = None
 
 
@@ -79,6 +100,9 @@ class Settings:
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
     agents: Mapping[str, AgentCommand] = field(default_factory=dict[str, AgentCommand])
     permissions: Mapping[str, PermissionWord] = field(default_factory=dict[str, PermissionWord])
+    record: RecordMode = "redacted"
+    redaction: Redaction = field(default_factory=Redaction)
+    keep: Keep = field(default_factory=Keep)
 
     def role(self, name: str) -> Role:
         """Return a role; raises ConfigError if its file is broken, NotFoundError if it has none."""
@@ -124,6 +148,15 @@ def load_settings(
         role_faults=faults,
         agents={name: a for _, config in files for name, a in config.agents.items()},
         permissions={kind: w for _, config in files for kind, w in config.permissions.items()},
+        record=_strictest([config.record for _, config in files if config.record is not None]),
+        redaction=Redaction(
+            rules={name: r for _, config in files for name, r in config.redaction.rules.items()},
+            allow=tuple(value for _, config in files for value in config.redaction.allow),
+        ),
+        keep=Keep(
+            content_days=_least(config.keep.content_days for _, config in files),
+            stderr_days=_least(config.keep.stderr_days for _, config in files),
+        ),
     )
 
 
@@ -223,6 +256,15 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
                 f"{source}: {role.name} has resume_if = {shown(role.resume_if)}",
                 hint="name a role whose report it looks at",
             )
+
+
+def _strictest(said: Sequence[RecordMode]) -> RecordMode:
+    """Of all that was said: a repository must not record more of you than you have said."""
+    return max(said, key=STRICTNESS.index, default="redacted")
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)
 
 
 def _last(values: Iterable[Value | None]) -> Value | None:

@@ -17,6 +17,7 @@ import yaml
 
 from upthread.core.handshake import Continuity
 from upthread.core.names import parse_role
+from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, UsageError
 
 INSTRUCTIONS_BYTES_MAX = 256 * 1024
@@ -34,7 +35,7 @@ class Role:
     """A role as it applies to a project.
 
     `agent` is None where the project's agent does it. `resume_if` names the role whose report must
-    be the same as last time for a resume. `source` is the file it came from, for people.
+    be the same as last time for a resume. `record` is None where the project's holds. `source` is the file it came from, for people.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Role:
     resume_if: str | None = None
     agent: str | None = None
     is_writing: bool = False
+    record: RecordMode | None = None
     source: str = ""
 
 
@@ -54,6 +56,7 @@ class RoleOverlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     resume_if: str | None = None
     agent: str | None = None
     is_writing: bool | None = None
+    record: RecordMode | None = None
     description: str | None = None
     instructions: str | None = None
 

@@ -46,6 +46,12 @@ S22  `prior_messages` returns what was said over the given sessions, the newest 
 S23  Of many callers that write an intent under one key of a project, each as an attempt of its own,
      exactly one gets in; the others get ConflictError, until that attempt has failed. An attempt
      ends once, done or failed; an end without its intent raises NotFoundError.
+S24  What is erased is gone from every read, and what is left is what it was: numbers, order,
+     owners, times, kinds, and digests, so that the conversation verifies as before. Nothing of any
+     other conversation or run changes. Erasing again changes nothing.
+S25  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
+     index. What was not erased is as it was. StoreError when it cannot be promised.
+S26  `held` counts the content that is there and nothing that was erased.
 """
 
 from __future__ import annotations
@@ -141,6 +147,15 @@ class Once:
     state: OnceState
     receipt: JsonValue
     recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """How much content there is. `oldest_at_ms` is None where there is none."""
+
+    parts: int
+    content_bytes: int
+    oldest_at_ms: int | None
 
 
 class Store(Protocol):
@@ -259,12 +274,20 @@ class Store(Protocol):
         """Return a turn's quarantined events, in order."""
         ...
 
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+        """Return how much content of parts a conversation has, recorded before a time (S26)."""
+        ...
+
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         """Return how an action that is to be done once stands, None before any attempt (S23)."""
         ...
 
     def verify(self, conversation_id: ConversationId) -> int | None:
         """Return the `seq` of the first message that does not verify (S9), None if all do."""
+        ...
+
+    def scrub(self) -> None:
+        """Leave no trace of what was erased (S25). Takes as long as writing the store anew."""
         ...
 
     def acquire_lease(

@@ -45,11 +45,13 @@ from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
     first_damaged,
+    is_before,
     lost_lease,
     says_something,
 )
 from upthread.store.base import (
     SAID_WITHIN_MESSAGES,
+    Held,
     KnownProject,
     Once,
     Quarantined,
@@ -243,6 +245,18 @@ class MemoryStore:
             if owner == turn_id
         )
 
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+        there = [
+            (part.header.recorded_at_ms, len(part.content))
+            for part in self._tables.parts.get(conversation_id, ())
+            if isinstance(part.content, bytes) and is_before(part.header.recorded_at_ms, before_ms)
+        ]
+        return Held(
+            parts=len(there),
+            content_bytes=sum(size for _, size in there),
+            oldest_at_ms=min((at_ms for at_ms, _ in there), default=None),
+        )
+
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         steps = self._tables.once.get((project_id, key))
         if not steps:
@@ -258,6 +272,9 @@ class MemoryStore:
 
     def verify(self, conversation_id: ConversationId) -> int | None:
         return first_damaged(self._tables.parts.get(conversation_id, ()))
+
+    def scrub(self) -> None:
+        """Nothing is left behind in memory that could be found."""
 
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None

@@ -6,12 +6,14 @@ change what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from upthread.core.codec import (
+    decode_run_event,
+    decode_turn_event,
     encode_event,
     encode_json,
     encode_part,
@@ -19,6 +21,8 @@ from upthread.core.codec import (
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
+    EraseConversation,
+    EraseRun,
     OnceState,
     OpenConversation,
     OpenLink,
@@ -34,6 +38,8 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.keeping import forgotten, without_text
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -51,6 +57,7 @@ from upthread.store._rules import (
     chained,
     check_attempt,
     digest_of,
+    is_before,
     is_next,
     must_equal,
     must_exist,
@@ -324,7 +331,7 @@ def _record_parts(tables: Tables, write: RecordParts) -> None:
     _conversation(tables, write.conversation_id)
     _turn(tables, write.turn_id)
     for ordinal, part in enumerate(write.parts, write.first_ordinal):
-        kind, call_id, content = encode_part(part)
+        stored = encode_part(part)
         header = PartHeader(
             conversation_id=write.conversation_id,
             seq=write.seq,
@@ -333,16 +340,15 @@ def _record_parts(tables: Tables, write: RecordParts) -> None:
             turn_id=write.turn_id,
             upstream_session_id=write.upstream_session_id,
             recorded_at_ms=write.recorded_at_ms,
-            kind=kind,
-            call_id=call_id,
+            kind=stored.kind,
+            call_id=stored.call_id,
         )
-        _place(tables, header, content)
+        _place(tables, header, stored.content, stored.digest or digest_of(stored.content))
 
 
-def _place(tables: Tables, header: PartHeader, content: bytes | None) -> None:
+def _place(tables: Tables, header: PartHeader, content: bytes | None, digest: bytes) -> None:
     stored = tables.parts.get(header.conversation_id, ())
     what = f"part {header.ordinal} of message {header.seq} of {header.conversation_id}"
-    digest = digest_of(content)
     for part in stored:
         if part.header[1:3] == header[1:3]:
             return must_equal((part.header, _digest(part)), (header, digest), what=what)
@@ -367,6 +373,48 @@ def _digest(part: ChainedPart) -> object:
     return part.digest if part.content is None else digest_of(cast("bytes", part.content))
 
 
+def _erase_conversation(tables: Tables, write: EraseConversation) -> None:
+    conversation_id, before_ms = write.conversation_id, write.before_ms
+    _conversation(tables, conversation_id)
+    tables.parts[conversation_id] = tuple(
+        part._replace(content=None, digest=_digest(part))
+        if is_before(part.header.recorded_at_ms, before_ms)
+        else part
+        for part in tables.parts.get(conversation_id, ())
+    )
+    own = [
+        each.turn_id for each in tables.turns.values() if each.conversation_id == conversation_id
+    ]
+    for turn_id in own:
+        stored = tables.turn_events.get(turn_id, ())
+        told = tuple(without_text(decode_turn_event(each.kind, each.payload)) for each in stored)
+        tables.turn_events[turn_id] = _retold(stored, told, before_ms)
+    for place, event in tables.quarantine.items():
+        if place[0] in own and is_before(event.recorded_at_ms, before_ms):
+            tables.quarantine[place] = event._replace(raw=encode_json(None))
+
+
+def _erase_run(tables: Tables, write: EraseRun) -> None:
+    _run(tables, write.run_id)
+    stored = tables.run_events.get(write.run_id, ())
+    events = [decode_run_event(each.kind, each.payload) for each in stored]
+    told = forgotten(events, write.role)
+    tables.run_events[write.run_id] = _retold(stored, told, write.before_ms)
+
+
+def _retold(
+    stored: tuple[StoredEvent, ...],
+    told: Sequence[TurnEvent | RunEvent],
+    before_ms: int | None,
+) -> tuple[StoredEvent, ...]:
+    return tuple(
+        old._replace(payload=encode_event(new)[1])
+        if is_before(old.recorded_at_ms, before_ms)
+        else old
+        for old, new in zip(stored, told, strict=True)
+    )
+
+
 _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyType(
     {
         RecordProject: _record_project,
@@ -383,5 +431,7 @@ _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyT
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
         RecordOnce: _record_once,
+        EraseConversation: _erase_conversation,
+        EraseRun: _erase_run,
     }
 )

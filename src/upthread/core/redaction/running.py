@@ -1,0 +1,79 @@
+"""Running text: how much of what has come so far can be written down before the rest has come.
+
+A secret may come in pieces. What may yet turn out to be one is held back: the last word, what
+follows a word that announces a secret on the last line, a key block that has no end yet. Redacting
+the pieces one by one then gives what redacting them whole would have.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from upthread.core.redaction.redactor import Redactor
+
+HELD_CHARACTERS_MAX: Final = 16 * 1024
+"""What is held back at most; a longer secret may be cut in two."""
+
+_BEGIN: Final = "-----BEGIN"
+_END: Final = re.compile(r"-----END[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?-----\s")
+_ANNOUNCING: Final = re.compile(
+    r"passw|passphrase|pwd|secret|token|credential|key|bearer|authorization|curl|login",
+    re.IGNORECASE,
+)
+_BLANK: Final = re.compile(r"\s")
+
+
+def settled_length(text: str) -> int:
+    """Return how many characters of a running text can be written down now, 0 for none.
+
+    Always all but HELD_CHARACTERS_MAX, so that what waits is bounded.
+    """
+    from_here = max(0, len(text) - HELD_CHARACTERS_MAX)
+    settled = min(_before_open_block(text, from_here), _before_last_words(text, from_here))
+    return max(settled, from_here)
+
+
+def _before_open_block(text: str, from_here: int) -> int:
+    begin = text.find(_BEGIN, from_here)
+    while begin >= 0:
+        closed = _END.search(text, begin)
+        if closed is None:
+            return begin
+        begin = text.find(_BEGIN, closed.end())
+    return len(text)
+
+
+def _before_last_words(text: str, from_here: int) -> int:
+    line = max(from_here, text.rfind("\n", from_here) + 1)
+    announced = _ANNOUNCING.search(text, line)
+    end = announced.start() if announced else len(text)
+    while end > line and not _BLANK.match(text, end - 1):
+        end -= 1
+    return end
+
+
+class RedactedStream:
+    """Redacts bytes as they come: `feed` returns what can be written, `finish` the rest.
+
+    Holds no more than HELD_CHARACTERS_MAX bytes and the piece at hand.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = ""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Take the next bytes. One that is no UTF-8 stays as it is."""
+        self._held += piece.decode("latin-1")
+        length = settled_length(self._held)
+        settled, self._held = self._held[:length], self._held[length:]
+        return self._redacted(settled)
+
+    def finish(self) -> bytes:
+        """Return what is left. The stream begins anew."""
+        left, self._held = self._held, ""
+        return self._redacted(left)
+
+    def _redacted(self, text: str) -> bytes:
+        return self._redactor.redact_bytes(text.encode("latin-1"))
