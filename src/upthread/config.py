@@ -123,7 +123,9 @@ def load_settings(
 ) -> Settings:
     """Read all layers. Raises ConfigError that names the file and the place in it."""
     home = home_directory(environment)
-    files = [_shipped(), *_user_file(environment), *_project_file(working_directory)]
+    own = [_shipped(), *_user_file(environment)]
+    said = [config.record for _, config in own if config.record is not None]
+    files = [*own, *_project_file(working_directory, record_said=said)]
     roles, faults = _read_roles(working_directory)
     for _, config in files:
         for name, overlay in config.roles.items():
@@ -200,8 +202,18 @@ def _user_file(environment: Mapping[str, str]) -> Iterator[tuple[str, ConfigFile
     yield from _file(folder / "config.toml")
 
 
-def _project_file(working_directory: Path) -> Iterator[tuple[str, ConfigFile]]:
-    yield from _file(working_directory / PROJECT_FILE)
+def _project_file(
+    working_directory: Path, *, record_said: Sequence[RecordMode]
+) -> Iterator[tuple[str, ConfigFile]]:
+    """A repository may record less of you than you have said, and never more."""
+    for source, config in _file(working_directory / PROJECT_FILE):
+        roles = {
+            name: msgspec.structs.replace(each, record=_strictest((*record_said, each.record)))
+            if each.record is not None
+            else each
+            for name, each in config.roles.items()
+        }
+        yield source, msgspec.structs.replace(config, roles=roles)
 
 
 def _file(path: Path) -> Iterator[tuple[str, ConfigFile]]:
@@ -259,7 +271,7 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
 
 
 def _strictest(said: Sequence[RecordMode]) -> RecordMode:
-    """Of all that was said: a repository must not record more of you than you have said."""
+    """Return what records least of all that was said."""
     return max(said, key=STRICTNESS.index, default="redacted")
 
 

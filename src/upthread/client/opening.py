@@ -12,14 +12,18 @@ import anyio
 import anyio.from_thread
 
 from upthread.agents.registry import end_process_group
+from upthread.client.at_rest import redaction_key, secure_home
 from upthread.client.project import Project
-from upthread.config import load_settings
+from upthread.config import Settings, load_settings
 from upthread.core.commands import RecordProject
 from upthread.core.project import match_project, project_id_for
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.rules import rules_of
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions import AskPerson
+from upthread.runtime.private_store import PrivateStore, RecordPolicy
 from upthread.runtime.repository import find_repository
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -50,7 +54,10 @@ async def open_project(
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(repository.root, environment=env, database=database)
     path = database_path(settings.database)
-    store = await system.in_thread(lambda: SqliteStore(path))
+    notice = await system.in_thread(lambda: secure_home(Path(settings.home)))
+    redactor, opened = await system.in_thread(lambda: _open_store(path, settings))
+    policy = record_policy(settings)
+    store = PrivateStore(opened, policy=policy, redactor=redactor)
     try:
         project_id = await system.in_thread(lambda: _know_project(store, repository.identity))
         yield Project(
@@ -61,10 +68,29 @@ async def open_project(
             environment=env,
             ask_person=ask_person,
             lease_times=lease_times,
+            redactor=redactor,
+            policy=policy,
+            notices=(notice,) if notice else (),
         )
     finally:
         with anyio.CancelScope(shield=True):
             await system.in_thread(store.close)
+
+
+def record_policy(settings: Settings) -> RecordPolicy:
+    """Return what is recorded in a project, by role."""
+    roles = {name: role.record for name, role in settings.roles.items() if role.record is not None}
+    return RecordPolicy(mode=settings.record, roles=roles)
+
+
+def _open_store(path: Path, settings: Settings) -> tuple[Redactor, SqliteStore]:
+    rules, allowed = rules_of(settings.redaction.rules), settings.redaction.allow
+    store = SqliteStore(path)
+    try:
+        return Redactor(redaction_key(path), rules=rules, allowed=allowed), store
+    except BaseException:
+        store.close()
+        raise
 
 
 class Wait:

@@ -17,13 +17,21 @@ from upthread.core import pipeline as pipelines
 from upthread.core.handshake import Continuity
 from upthread.core.names import Address
 from upthread.core.prompt import Task
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import Role
-from upthread.core.types import ConversationId, ConversationKey, Durability, ProjectId
+from upthread.core.types import (
+    ConversationId,
+    ConversationKey,
+    Durability,
+    ProjectId,
+    RecordMode,
+)
 from upthread.errors import UsageError
 from upthread.runtime.conversation import ClaimRequest, WhenBusy
 from upthread.runtime.live_turn import Listener, OpenOptions, TellRequest
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.pipeline import StepRequest
+from upthread.runtime.private_store import RecordPolicy
 from upthread.store.base import Store
 
 CALLERS_VARIABLE = "UPTHREAD_CALLERS"
@@ -41,12 +49,16 @@ class Preparing:
         project_id: ProjectId,
         environment: Mapping[str, str],
         permissions: PermissionPolicy,
+        redactor: Redactor,
+        policy: RecordPolicy,
     ) -> None:
         self._store = store
         self._settings = settings
         self._project_id = project_id
         self._environment = environment
         self._permissions = permissions
+        self._redactor = redactor
+        self._policy = policy
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -125,7 +137,8 @@ class Preparing:
             claim=claim,
             task=task,
             adapter=self.adapter(agent),
-            open=self._open_options(agent),
+            open=self._open_options(agent, self._policy.of_role(role.name)),
+            redactor=None if self._policy.of_role(role.name) == "full" else self._redactor,
             permissions=self._permissions,
             listener=listener,
             is_fresh_asked=is_fresh,
@@ -181,19 +194,23 @@ class Preparing:
 
     def open_request(self, agent: str) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
-        options = self._open_options(agent)
+        mode = self._policy.strictest
+        options = self._open_options(agent, mode)
         return OpenRequest(
             working_directory=options.working_directory,
             stderr_path=options.stderr_path,
+            redactor=None if mode == "full" else self._redactor,
             environment=options.environment,
             answer_permission=PermissionPolicy().answer,
         )
 
-    def _open_options(self, agent: str) -> OpenOptions:
+    def _open_options(self, agent: str, mode: RecordMode) -> OpenOptions:
         name = "".join(c if c.isalnum() or c in "-_" else "_" for c in agent)[:40]
         return OpenOptions(
             working_directory=self._settings.working_directory,
-            stderr_path=f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
+            stderr_path=None
+            if mode == "index"
+            else f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
             # All of it: an agent started by upthread sees what it sees when a person starts it.
             environment=self._environment,
             start_timeout_s=self._settings.start_timeout_s,

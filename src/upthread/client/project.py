@@ -16,6 +16,7 @@ from upthread.core.handshake import Continuity, HandshakeInputs, decide
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
 from upthread.core.pipeline import RunView
 from upthread.core.prompt import Task
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -36,6 +37,7 @@ from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
 from upthread.runtime.permissions import AskPerson, PermissionPolicy
 from upthread.runtime.pipeline import RunRequest, Runs
+from upthread.runtime.private_store import RecordPolicy
 from upthread.runtime.system import System
 from upthread.runtime.turn import Turns
 from upthread.store.base import Store
@@ -90,8 +92,14 @@ class Project:
         environment: Mapping[str, str],
         ask_person: AskPerson | None = None,
         lease_times: LeaseTimes | None = None,
+        redactor: Redactor,
+        policy: RecordPolicy,
+        notices: tuple[str, ...] = (),
     ) -> None:
         self.store = store
+        self.redactor = redactor
+        self.notices = notices
+        self.policy = policy
         self.settings = settings
         self.project_id = project_id
         self._system = system
@@ -113,6 +121,8 @@ class Project:
             project_id=project_id,
             environment=environment,
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
+            redactor=redactor,
+            policy=policy,
         )
 
     # --- talking -------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ class Role:
     """A role as it applies to a project.
 
     `agent` is None where the project's agent does it. `resume_if` names the role whose report must
-    be the same as last time for a resume. `record` is None where the project's holds. `source` is the file it came from, for people.
+    be the same as last time for a resume. `record` is None where the project's holds. `source` is
+    the file it came from, for people.
     """
 
     name: str

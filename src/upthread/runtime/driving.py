@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import anyio
 
@@ -51,6 +52,8 @@ from upthread.runtime.recording import Recording
 from upthread.runtime.system import System
 from upthread.store.base import Store
 from upthread.tasks import task_group
+
+NOT_KEPT: Final = "the prompt was not sent, and of its text not all was kept: send it again"
 
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
@@ -194,6 +197,9 @@ class Driver:
     # --- sending -------------------------------------------------------------------------------
 
     async def _send(self, live: LiveTurn, connection: AgentConnection) -> None:
+        if not await live.has_whole_prompt():
+            await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
+            return
         context = context_for(
             role=live.request.claim.role,
             task=live.request.task,
@@ -210,7 +216,7 @@ class Driver:
         self, live: LiveTurn, context: str
     ) -> tuple[Message, tuple[Write, ...]]:
         """Return the message as it is sent, and the writes that complete the record of it."""
-        message = await live.message(live.require_intended().prompt_seq)
+        message = await live.prompt()
         if live.view.sends:  # it went to a session that is gone: what is sent now is another one
             text = "\n\n".join(piece for piece in (context, message.text) if piece)
             parts: tuple[Part, ...] = (ContextPart(text=text),)
@@ -291,6 +297,7 @@ class Driver:
         except UpstreamError as error:
             await self._decide_again(live, error)
             return
+        attached = live.as_recorded(attached)
         message = await live.message(sent.prompt_seq)
         found = await self._recognised(live, attached, message)
         known = PromptRecognised(recognition=found.recognition)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from upthread.core.redaction.linear import Expression, ExpressionSet
+from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
 from upthread.core.redaction.rules import (
     RULES,
     SECRET_NAME,
@@ -24,14 +25,12 @@ from upthread.core.redaction.rules import (
 )
 from upthread.core.types import JsonValue
 
-DIGEST_BYTES: Final = 4
 PASSES_MAX: Final = 8
 """A secret may stand right behind another one; a line with more of them in a row goes whole."""
 
 NAMED_BYTES_MIN: Final = 6
 """A shorter value is no secret, whatever its name: it could be guessed from its digest."""
 
-_PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
 _LINE: Final = "line"
 _NOWHERE: Final = (1 << 62, 1 << 62)
 _CONTINUATION_BYTES_MAX: Final = 3
@@ -145,8 +144,8 @@ class Redactor:
         end = 0
         for span in spans:
             secret = content[span.start : span.end]
-            digest = hashlib.blake2b(secret, key=self._key, digest_size=DIGEST_BYTES).hexdigest()
-            pieces += (content[end : span.start], f"[redacted:{span.family}:{digest}]".encode())
+            stands = placeholder(span.family, secret, self._key)
+            pieces += (content[end : span.start], stands)
             end = span.end
         return b"".join((*pieces, content[end:]))
 
@@ -166,7 +165,7 @@ def _known(rules: tuple[Rule, ...]) -> _Known:
     return _Known(
         rules=tuple((rule, Expression(rule.pattern)) for rule in rules),
         places=ExpressionSet([rule.pattern for rule in rules]),
-        placeholder=Expression(_PLACEHOLDER),
+        placeholder=Expression(PLACEHOLDER),
         name=Expression(SECRET_NAME),
         strong_name=Expression(STRONG_NAME),
     )

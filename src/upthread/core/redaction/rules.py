@@ -9,15 +9,20 @@ Nothing spans lines but a PEM block.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from upthread.errors import ConfigError
 
 Check: TypeAlias = Callable[[bytes], bool]
 
 RANDOM_BITS_MIN: Final = 3.0
 """Shannon entropy, in bits a character, that a value beside a context word must have."""
+
+_FAMILY: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 _DUMMIES: Final = frozenset(
     b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
@@ -280,6 +285,23 @@ RULES: Final[tuple[Rule, ...]] = (
     *_IN_CONTEXT,
 )
 """All rules that ship. Where two match at one place, the one that begins first names the family."""
+
+
+def rules_of(patterns: Mapping[str, str]) -> tuple[Rule, ...]:
+    """Return rules of the user's own, from the family each finds to its expression.
+
+    ConfigError for a family that no placeholder could name.
+    """
+    for family in patterns:
+        if not _FAMILY.fullmatch(family):
+            raise ConfigError(
+                f"{family!r} cannot name a family of secrets",
+                hint="use 1 to 40 of a-z, 0-9 and - in [redaction.rules]",
+            )
+    return tuple(
+        Rule(family=family, pattern=pattern, check=is_real) for family, pattern in patterns.items()
+    )
+
 
 SECRET_NAME: Final = rf"(?i)(?:^|.*[^a-z]|.*[a-z]){_WORD}$"
 """A member's name in JSON whose value is a secret when it looks random."""

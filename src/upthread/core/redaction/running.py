@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from upthread.core.redaction.redactor import Redactor
-
 HELD_CHARACTERS_MAX: Final = 16 * 1024
 """What is held back at most; a longer secret may be cut in two."""
 
@@ -51,29 +49,3 @@ def _before_last_words(text: str, from_here: int) -> int:
     while end > line and not _BLANK.match(text, end - 1):
         end -= 1
     return end
-
-
-class RedactedStream:
-    """Redacts bytes as they come: `feed` returns what can be written, `finish` the rest.
-
-    Holds no more than HELD_CHARACTERS_MAX bytes and the piece at hand.
-    """
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._held = ""
-
-    def feed(self, piece: bytes) -> bytes:
-        """Take the next bytes. One that is no UTF-8 stays as it is."""
-        self._held += piece.decode("latin-1")
-        length = settled_length(self._held)
-        settled, self._held = self._held[:length], self._held[length:]
-        return self._redacted(settled)
-
-    def finish(self) -> bytes:
-        """Return what is left. The stream begins anew."""
-        left, self._held = self._held, ""
-        return self._redacted(left)
-
-    def _redacted(self, text: str) -> bytes:
-        return self._redactor.redact_bytes(text.encode("latin-1"))

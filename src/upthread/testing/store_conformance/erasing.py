@@ -15,6 +15,7 @@ from upthread.core.events import (
     Question,
     QuestionAnswered,
     QuestionsAsked,
+    RunEvent,
     RunStarted,
     StepEnded,
     TurnEnded,
@@ -69,7 +70,7 @@ def _told() -> Sequence[Write]:
     ]
 
 
-_RUN = (
+_RUN: tuple[RunEvent, ...] = (
     RunStarted(specification=MARK, pipeline={"steps": ["plan"]}),
     StepEnded(role="planner", turn_id=TURN, outcome=Outcome.OK, report=REPORT),
     QuestionsAsked(
