@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +18,8 @@ from upthread.errors import ConfigError
 
 KEY_SUFFIX: Final = ".key"
 KEY_BYTES: Final = 32
+LOGS: Final = "agent-stderr"
+NAME_CHARACTERS_MAX: Final = 40
 
 
 def secure_home(home: Path) -> str:
@@ -64,6 +69,44 @@ def redaction_key(database: Path) -> bytes:
 
 
 _MEND_KEY: Final = "move it away; a new one is made, and equal secrets will no longer look equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A file with what an agent wrote to stderr on one day."""
+
+    path: Path
+    day: str
+    size_bytes: int
+
+
+def log_path(home: Path, agent: str, at_ms: int) -> Path:
+    """Return where an agent's stderr goes today: a file a day, so that old ones can be removed."""
+    name = "".join(c if c.isalnum() or c in "-_" else "_" for c in agent)[:NAME_CHARACTERS_MAX]
+    return home / LOGS / f"{name}-{day_of(at_ms)}.log"
+
+
+def day_of(at_ms: int) -> str:
+    """`2026-11-21`, in UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
+
+
+def logs(home: Path) -> tuple[Log, ...]:
+    """Return the agents' logs, oldest day first. One that is no ordinary file is not ours."""
+    found = sorted((home / LOGS).glob("*.log")) if (home / LOGS).is_dir() else []
+    known = [
+        Log(path=path, day=path.stem[-len("2026-11-21") :], size_bytes=path.lstat().st_size)
+        for path in found
+        if stat.S_ISREG(path.lstat().st_mode)
+    ]
+    return tuple(sorted(known, key=lambda log: (log.day, log.path)))
+
+
+def remove_logs(found: Iterable[Log]) -> None:
+    """Empty logs and remove them: an agent that is writing to one goes on into nothing."""
+    for log in found:
+        os.truncate(log.path, 0)
+        log.path.unlink()
 
 
 def _make_key(path: Path) -> None:

@@ -7,11 +7,13 @@ installed. The rehearsal agent is never chosen by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from upthread.agents import registry
 from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.client.at_rest import log_path
 from upthread.config import Settings
 from upthread.core import pipeline as pipelines
 from upthread.core.handshake import Continuity
@@ -35,7 +37,6 @@ from upthread.runtime.private_store import RecordPolicy
 from upthread.store.base import Store
 
 CALLERS_VARIABLE = "UPTHREAD_CALLERS"
-STDERR_FOLDER = "agent-stderr"
 
 
 class Preparing:
@@ -51,6 +52,7 @@ class Preparing:
         permissions: PermissionPolicy,
         redactor: Redactor,
         policy: RecordPolicy,
+        now_ms: Callable[[], int],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -59,6 +61,7 @@ class Preparing:
         self._permissions = permissions
         self._redactor = redactor
         self._policy = policy
+        self._now_ms = now_ms
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -205,12 +208,10 @@ class Preparing:
         )
 
     def _open_options(self, agent: str, mode: RecordMode) -> OpenOptions:
-        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in agent)[:40]
+        log = log_path(Path(self._settings.home), agent, self._now_ms())
         return OpenOptions(
             working_directory=self._settings.working_directory,
-            stderr_path=None
-            if mode == "index"
-            else f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
+            stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.
             environment=self._environment,
             start_timeout_s=self._settings.start_timeout_s,

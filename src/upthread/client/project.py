@@ -14,7 +14,7 @@ from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
 from upthread.core.handshake import Continuity, HandshakeInputs, decide
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
-from upthread.core.pipeline import RunView
+from upthread.core.pipeline import Pipeline, RunView
 from upthread.core.prompt import Task
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
@@ -29,9 +29,10 @@ from upthread.core.types import (
     ProjectId,
     UpstreamSessionId,
 )
-from upthread.errors import NotFoundError, UpstreamError, UsageError
+from upthread.errors import ConfigError, NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
+from upthread.runtime.forgetting import Forgetting
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -115,6 +116,10 @@ class Project:
             turns=self._turns,
         )
         self._overview = Overview(store, system.is_dead)
+        self.now_ms = system.now_ms
+        self.forgetting = Forgetting(
+            store=store, system=system, leases=self._leases, project_id=project_id
+        )
         self._preparing = Preparing(
             store=store,
             settings=settings,
@@ -123,6 +128,7 @@ class Project:
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
             redactor=redactor,
             policy=policy,
+            now_ms=system.now_ms,
         )
 
     # --- talking -------------------------------------------------------------------------------
@@ -160,6 +166,7 @@ class Project:
         name = parse_workstream(workstream)
         if specification is not None:
             _check_text(specification, "the specification")
+        _check_recorded(self.policy, self.settings.pipeline)
         agents = await self._system.in_thread(lambda: self._agents_of_run(name, chosen))
         request = RunRequest(
             project_id=self.project_id,
@@ -466,6 +473,16 @@ def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:
 
 def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:
     return any(session.upstream_session_id == upstream for session in sessions)
+
+
+def _check_recorded(policy: RecordPolicy, pipeline: Pipeline) -> None:
+    """Refuse a run that could not go on: the next role reads what the one before it reported."""
+    for step in pipeline.steps:
+        if policy.of_role(step.role) == "index":
+            raise ConfigError(
+                f"a run needs reports and answers, and of {step.role} no text is recorded",
+                hint=f'write record = "redacted" under [roles.{step.role}], or use upthread tell',
+            )
 
 
 def _check_text(text: str, what: str) -> None:

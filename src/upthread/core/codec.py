@@ -113,14 +113,20 @@ def encode_part(part: Part) -> StoredPart:
     return _PART_ENCODERS[type(part)](part)
 
 
-def decode_part(kind: str, call_id: str | None, content: bytes | None) -> Part:
+def decode_part(
+    kind: str,
+    call_id: str | None,
+    content: bytes | None,
+    digest: bytes | None = None,
+    size_bytes: int | None = None,
+) -> Part:
     """Return the part behind its columns.
 
     A kind this version does not know becomes an UnknownPart; no content an ErasedPart. StoreError,
     with the path of what is wrong, for content that is not what its kind says.
     """
     if content is None:
-        return ErasedPart(kind=kind, call_id=call_id)
+        return ErasedPart(kind=kind, call_id=call_id, digest=digest, size_bytes=size_bytes)
     said = SAID.get(kind)
     if said is not None:
         return said(decode_text(content))

@@ -351,6 +351,42 @@ def audit(
     return verb.audit(call, workstream, form=form)
 
 
+def forget(
+    call: Call,
+    *,
+    workstream: Annotated[
+        str | None, typer.Argument(metavar="WS", autocompletion=complete_workstream)
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option("--role", metavar="ROLE", help="Only what this role said."),
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="DATE", help="Only what is older, UTC.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Erase what was said; that something was said, when and by whom stays."""
+    from upthread.surfaces.cli import forgetting
+
+    return forgetting.forget(
+        call, workstream, role=role, before=before, is_yes=yes, is_dry_run=dry_run
+    )
+
+
+def keep(
+    call: Call,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Erase what is older than [keep] in the configuration says."""
+    from upthread.surfaces.cli import forgetting
+
+    return forgetting.keep(call, is_yes=yes, is_dry_run=dry_run)
+
+
 def list_agents(call: Call) -> int:
     """List the agents: which are known, which are here, how they are driven."""
     from upthread.surfaces.cli import agents
@@ -406,6 +442,8 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("adopt", adopt),
     ("reset", reset),
     ("audit", audit),
+    ("forget", forget),
+    ("keep", keep),
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
