@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -54,8 +55,7 @@ async def open_project(
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(repository.root, environment=env, database=database)
     path = database_path(settings.database)
-    notice = await system.in_thread(lambda: secure_home(Path(settings.home)))
-    redactor, opened = await system.in_thread(lambda: _open_store(path, settings))
+    redactor, notice, opened = await system.in_thread(lambda: _open_store(path, settings))
     policy = record_policy(settings)
     store = PrivateStore(opened, policy=policy, redactor=redactor)
     try:
@@ -83,11 +83,15 @@ def record_policy(settings: Settings) -> RecordPolicy:
     return RecordPolicy(mode=settings.record, roles=roles)
 
 
-def _open_store(path: Path, settings: Settings) -> tuple[Redactor, SqliteStore]:
-    rules, allowed = rules_of(settings.redaction.rules), settings.redaction.allow
+def _open_store(path: Path, settings: Settings) -> tuple[Redactor, str, SqliteStore]:
+    redactor_of = partial(
+        Redactor, rules=rules_of(settings.redaction.rules), allowed=settings.redaction.allow
+    )
+    redactor_of(b"")  # a rule that is none is refused before there is anything of ours
+    notice = secure_home(Path(settings.home))
     store = SqliteStore(path)
     try:
-        return Redactor(redaction_key(path), rules=rules, allowed=allowed), store
+        return redactor_of(redaction_key(path)), notice, store
     except BaseException:
         store.close()
         raise

@@ -200,14 +200,14 @@ def test_no_text_takes_longer_than_its_length_allows(kind):
     """Ten times the text may take thirty times as long, and not a hundred: it is not quadratic."""
     small, large = HOSTILE[kind], HOSTILE[kind] * 10
     took_small = min(timed(small) for _ in range(2))
-    took_large = timed(large)
+    took_large = min(timed(large) for _ in range(2))
     assert took_large < max(30 * took_small, 0.2), (took_small, took_large)
 
 
 def timed(text: str) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     REDACTOR.redact(text)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 @settings(max_examples=50)

@@ -22,6 +22,9 @@ Check: TypeAlias = Callable[[bytes], bool]
 RANDOM_BITS_MIN: Final = 3.0
 """Shannon entropy, in bits a character, that a value beside a context word must have."""
 
+JUDGED_BYTES_MAX: Final = 512
+"""How much of a value is looked at to see whether it is random."""
+
 _FAMILY: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 _DUMMIES: Final = frozenset(
@@ -66,14 +69,15 @@ def is_no_example(value: bytes) -> bool:
 
 def looks_random(value: bytes) -> bool:
     """Return whether a value looks made by chance: letters and digits mixed, few of them alike."""
-    has_digit = any(0x30 <= byte <= 0x39 for byte in value)
+    value = value[:JUDGED_BYTES_MAX]
+    has_digit = value.translate(None, b"0123456789") != value
     has_letter = value.upper() != value.lower()
     return has_digit and has_letter and is_real(value) and entropy_bits(value) >= RANDOM_BITS_MIN
 
 
 def is_chosen(value: bytes) -> bool:
     """Return whether a value may be a password somebody chose: not a plain word or identifier."""
-    has_other = any(byte < 0x41 and byte not in b".- " for byte in value)
+    has_other = any(byte < 0x41 and byte not in b".- " for byte in value[:JUDGED_BYTES_MAX])
     has_letter = value.upper() != value.lower()
     return has_other and has_letter and is_real(value)
 
