@@ -51,7 +51,7 @@ def call(**content):
     return leak
 
 
-def result(*content):
+def result(*content: object):
     def leak(number, text):
         filled = json.loads(json.dumps(content).replace('"@"', json.dumps(text)))
         common = {"toolCallId": f"c{number}"}

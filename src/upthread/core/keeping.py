@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
 from upthread.core.codec import encode_part
 from upthread.core.commands import (
@@ -43,6 +43,7 @@ from upthread.core.events import (
     TurnParked,
 )
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.reports import Status, VerdictResult
 from upthread.core.types import (
     MAIN_SLOT,
     STRICTNESS,
@@ -193,9 +194,12 @@ def _blank(value: Any) -> Any:
 def _outline(report: JsonValue) -> JsonValue:
     if not isinstance(report, Mapping):
         return None
-    verdict = report.get("verdict")
-    judged = {"result": verdict.get("result")} if isinstance(verdict, Mapping) else None
-    return {"status": report.get("status"), "verdict": judged}
+    status, verdict = report.get("status"), report.get("verdict")
+    result = verdict.get("result") if isinstance(verdict, Mapping) else None
+    return {
+        "status": status if status in get_args(Status) else None,
+        "verdict": {"result": result} if result in get_args(VerdictResult) else None,
+    }
 
 
 _SAID: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(

@@ -51,10 +51,13 @@ class RecordPolicy:
 
 
 class PrivateStore:
-    """A store that keeps what the policy says. One call at a time, as the port has it."""
+    """A store that keeps what the policy says; `behind` is where it keeps it.
+
+    One call at a time, as the port has it.
+    """
 
     def __init__(self, store: Store, *, policy: RecordPolicy, redactor: Redactor) -> None:
-        self._store = store
+        self.behind = store
         self._policy = policy
         self._redactor = redactor
         self._modes: dict[ConversationId, RecordMode] = {}
@@ -92,13 +95,13 @@ class PrivateStore:
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         """Commit a batch as it is to be kept."""
         batch = [kept(write, self._mode_of(write), self._redactor) for write in writes]
-        self._store.commit(batch, fences=fences)
+        self.behind.commit(batch, fences=fences)
 
     def turns(
         self, conversation_id: ConversationId, *, newest: int | None = None
     ) -> tuple[Turn, ...]:
         """Read turns, and remember whose they are: their events do not say."""
-        found = self._store.turns(conversation_id, newest=newest)
+        found = self.behind.turns(conversation_id, newest=newest)
         for turn in found:
             _remember(self._owners, turn.turn_id, conversation_id)
         return found
@@ -132,7 +135,7 @@ class PrivateStore:
         known = self._modes.get(conversation_id)
         if known is not None:
             return known
-        conversation = self._store.conversation(conversation_id)
+        conversation = self.behind.conversation(conversation_id)
         return self._policy.strictest if conversation is None else self._learn(conversation)
 
     def _learn(self, conversation: Conversation) -> RecordMode:

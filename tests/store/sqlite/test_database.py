@@ -101,7 +101,7 @@ def test_a_newer_schema_is_refused_by_both_numbers(tmp_path):
     connection = raw(path)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(StoreError, match="schema 7, this version knows 1") as caught:
+    with pytest.raises(StoreError, match="schema 7, this version knows 2") as caught:
         SqliteStore(path)
     assert "upgrade" in caught.value.hint
 
