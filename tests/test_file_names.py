@@ -13,11 +13,13 @@ _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the co
 
 NOT_NAMED = {
     "agents/_files.py": _ADAPTER,
-    "agents/acp/_json.py": _ADAPTER,
+    "agents/_asking.py": _ADAPTER,
     "agents/acp/calls.py": _ADAPTER,
     "agents/acp/connection.py": _ADAPTER,
     "agents/acp/permissions.py": _ADAPTER,
     "agents/acp/transport.py": _ADAPTER,
+    "agents/claude_code/connection.py": _ADAPTER,
+    "agents/claude_code/permissions.py": _ADAPTER,
     "store/base.py": "the port; upthread.testing.store_conformance is its test",
     "store/memory/store.py": _CONFORMANCE,
     "store/memory/tables.py": _CONFORMANCE,

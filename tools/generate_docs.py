@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +47,9 @@ from upthread.core.pipeline import (
     Wait,
 )
 from upthread.core.reports import Report, ReportedQuestion, Verdict
+from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
 from upthread.core.types import Outcome
+from upthread.testing.continuity import CASES, Measured, Measurement, read_measured
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 _PART: Final = re.compile(
@@ -81,6 +84,58 @@ def rules_table() -> str:
 
 
 # --- a turn ------------------------------------------------------------------------------------
+
+
+def rollover_table() -> str:
+    """Every way a prompt can end, and what is done about it."""
+    rows = [
+        (
+            f"`{outcome}`",
+            row.says,
+            _RECOVERIES[row.recovery],
+            "stays" if row.keeps_session else "ends with this cause",
+            _RECOVERIES[row.afterwards] if row.recovery in _SENDING else " ",
+        )
+        for outcome, row in ROLLOVER.items()
+    ]
+    return table(("outcome", "in words", "what is done", "the session", "the second time"), rows)
+
+
+_RECOVERIES: Final[Mapping[Recovery, str]] = {
+    Recovery.NONE: "the turn ends with it",
+    Recovery.ROLL_OVER: "sent again to a new session, with what was said",
+    Recovery.RELAY: "sent again to a new session, with what was said",
+    Recovery.WAIT: "parked until the limit has passed",
+    Recovery.RETRY_ONCE: "read back, then gone on with once",
+    Recovery.PARK: "parked for a person",
+}
+_SENDING: Final = {Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE}
+
+
+def poison_table() -> str:
+    """The detectors of poisoned sessions, with their thresholds."""
+    return table(
+        ("detector", "fires when all of this holds", "by default"),
+        [
+            (f"`{row.name}`", _thresholds(row), "on" if row.is_on else "off")
+            for row in POISON_DETECTORS
+        ],
+    )
+
+
+def _thresholds(row: PoisonRow) -> str:
+    told = (
+        ("the turn before was cut off", row.needs_interruption),
+        (f"the model read at most {row.tokens_in_max} tokens", row.tokens_in_max is not None),
+        (f"it took less than {row.duration_s_max} s", row.duration_s_max is not None),
+        (
+            f"the prompt has at least {row.prompt_characters_min} characters",
+            row.prompt_characters_min > 1,
+        ),
+        ("the model wrote something", row.needs_output),
+        ("the reply is empty", row.needs_empty_reply),
+    )
+    return "; ".join(words for words, holds in told if holds)
 
 
 def turn_diagram() -> str:
@@ -247,8 +302,6 @@ def in_words(command: PipelineCommand) -> str:
     return words
 
 
-# --- writing -----------------------------------------------------------------------------------
-
 # --- histories ---------------------------------------------------------------------------------
 
 
@@ -268,9 +321,61 @@ def provider_table(rules: Sequence[Demand]) -> str:
     return table(("rule", "demand", "cure", "source"), rows)
 
 
+# --- what agents' sessions go through ------------------------------------------------------------
+
+MEASURED: Final = DOCS / "agents" / "measured"
+
+
+def continuity_matrix() -> str:
+    """Return how each case ended in each agent, and whether the session went on whole."""
+    measured = read_measured(MEASURED)
+    head = ("", *(f"`{each.name}` {each.version}" for each in measured))
+    rows = [
+        (case.what, *(_in_short(each.cases.get(case.name)) for each in measured)) for case in CASES
+    ]
+    return table(head, rows)
+
+
+def _in_short(seen: Measurement | None) -> str:
+    if seen is None:
+        return "not measured"
+    if seen.after is None:
+        return f"`{seen.outcome}`"
+    return f"`{seen.outcome}`, then `{seen.after}`"
+
+
+def continuity_of(measured: Measured) -> str:
+    """Return all that was measured of one way of driving an agent."""
+    rows = [
+        (case.what, *_in_full(measured.cases[case.name]))
+        for case in CASES
+        if case.name in measured.cases
+    ]
+    head = ("case", "outcome", "the next prompt", "earlier prompts the model is shown", "also seen")
+    driven = f"{measured.driven_by}, version **{measured.version}**."
+    return f"{driven}\n\n{table(head, rows)}"
+
+
+def _in_full(seen: Measurement) -> tuple[str, ...]:
+    after = f"`{seen.after}`" if seen.after else ""
+    return f"`{seen.outcome}`", after, _SHOWN[seen.history], seen.note.replace("|", "\\|")
+
+
+_SHOWN: Final[Mapping[str | None, str]] = {
+    "whole": "all",
+    "part": "some",
+    "none": "none",
+    None: "",
+}
+
+
+# --- writing -----------------------------------------------------------------------------------
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
+    "rollover": rollover_table,
+    "poison": poison_table,
     "turn-diagram": turn_diagram,
     "turn-commands": turn_commands,
     "run-commands": run_commands,
@@ -278,6 +383,8 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "anthropic-messages-rules": lambda: provider_table(ANTHROPIC_MESSAGES_RULES),
     "openai-chat-rules": lambda: provider_table(OPENAI_CHAT_RULES),
     "openai-responses-rules": lambda: provider_table(OPENAI_RESPONSES_RULES),
+    "continuity": continuity_matrix,
+    **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }
 
 

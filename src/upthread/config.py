@@ -17,8 +17,10 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 import platformdirs
 
+from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.names import shown
 from upthread.core.pipeline import Pipeline, check_pipeline
+from upthread.core.prior_context import Injection
 from upthread.core.roles import (
     Role,
     RoleOverlay,
@@ -39,11 +41,22 @@ DurabilityPolicy: TypeAlias = Literal["default", "strict"]
 PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
 
 
-class AgentCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An `[agents.NAME]` table: an ACP agent by its command line."""
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An `[agents.NAME]` table: an ACP agent by its command line, or how a known one is treated.
 
-    command: tuple[str, ...]
+    Without a `command` it is the agent that upthread knows by this name. `inject` says when its
+    sessions are told what was said before: core/prior_context.py.
+    """
+
+    command: tuple[str, ...] = ()
     environment: dict[str, str] = {}
+    inject: Injection = "auto"
+
+
+class EffectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[effects]` table. `outward` are shell patterns beside the ones that are shipped."""
+
+    outward: tuple[str, ...] = ()
 
 
 class Redaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -73,10 +86,11 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     start_timeout_s: float | None = None
     prompt_timeout_s: float | None = None
     roles: dict[str, RoleOverlay] = {}
-    agents: dict[str, AgentCommand] = {}
+    agents: dict[str, AgentSettings] = {}
     permissions: dict[str, PermissionWord] = {}
     redaction: Redaction = Redaction()
     keep: Keep = Keep()
+    effects: EffectSettings = EffectSettings()
     pipeline: Pipeline | None = None
 
 
@@ -98,11 +112,17 @@ class Settings:
     pipeline: Pipeline
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
-    agents: Mapping[str, AgentCommand] = field(default_factory=dict[str, AgentCommand])
+    agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
     permissions: Mapping[str, PermissionWord] = field(default_factory=dict[str, PermissionWord])
     record: RecordMode = "redacted"
     redaction: Redaction = field(default_factory=Redaction)
     keep: Keep = field(default_factory=Keep)
+    outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
+
+    def injection(self, agent: str) -> Injection:
+        """Return when sessions of an agent are told what was said before."""
+        known = self.agents.get(agent)
+        return known.inject if known else "auto"
 
     def role(self, name: str) -> Role:
         """Return a role; raises ConfigError if its file is broken, NotFoundError if it has none."""
@@ -124,7 +144,7 @@ def load_settings(
     """Read all layers. Raises ConfigError that names the file and the place in it."""
     home = home_directory(environment)
     own = [_shipped(), *_user_file(environment)]
-    said = [config.record for _, config in own if config.record is not None]
+    said: list[RecordMode] = [c.record for _, c in own if c.record is not None]
     files = [*own, *_project_file(working_directory, record_said=said)]
     roles, faults = _read_roles(working_directory)
     for _, config in files:
@@ -158,6 +178,10 @@ def load_settings(
         keep=Keep(
             content_days=_least(config.keep.content_days for _, config in files),
             stderr_days=_least(config.keep.stderr_days for _, config in files),
+        ),
+        outward_patterns=(
+            *OUTWARD_PATTERNS,
+            *(pattern for _, config in files for pattern in config.effects.outward),
         ),
     )
 
@@ -272,7 +296,7 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
 
 def _strictest(said: Sequence[RecordMode]) -> RecordMode:
     """Return what records least of all that was said."""
-    return max(said, key=STRICTNESS.index, default="redacted")
+    return max(said, key=STRICTNESS.index) if said else "redacted"
 
 
 def _least(values: Iterable[int | None]) -> int | None:

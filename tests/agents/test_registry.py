@@ -6,7 +6,9 @@ import time
 import pytest
 
 from upthread.agents import registry
-from upthread.agents.registry import AGENTS, adapter_for, installed_agents
+from upthread.agents.acp import AcpAdapter
+from upthread.agents.claude_code import ClaudeCodeAdapter
+from upthread.agents.registry import AGENTS, Way, adapter_for, installed_agents, way_here
 from upthread.errors import UsageError
 
 
@@ -14,7 +16,7 @@ from upthread.errors import UsageError
 def test_every_known_agent_has_an_adapter_of_its_name(agent):
     adapter = adapter_for(agent)
     assert adapter.agent == agent
-    assert adapter.quirk.name == agent
+    assert adapter.command == AGENTS[agent].command
 
 
 def test_a_person_resumes_with_the_agents_own_command():
@@ -65,6 +67,17 @@ async def test_installed_agents_are_found_with_their_versions_within_the_deadlin
     found = [(one.agent, one.version) for one in await installed_agents()]
     assert found == [("opencode", "1.18.33"), ("codex", ""), ("gemini", "")]
     assert time.monotonic() - began < 6
+
+
+def test_claude_code_is_driven_natively_where_its_own_command_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    script(tmp_path, "claude-agent-acp", "exit 0")
+    assert way_here(AGENTS["claude-code"]) == Way(kind="acp", command=("claude-agent-acp",))
+    assert isinstance(adapter_for("claude-code"), AcpAdapter)
+    script(tmp_path, "claude", "exit 0")
+    assert way_here(AGENTS["claude-code"]) == Way(kind="native", command=("claude",))
+    assert isinstance(adapter_for("claude-code"), ClaudeCodeAdapter)
+    assert isinstance(adapter_for("acp:claude-agent-acp"), AcpAdapter)
 
 
 @pytest.mark.anyio

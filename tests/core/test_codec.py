@@ -143,7 +143,8 @@ def test_valid_values_are_stored_as_json_anybody_can_read(value):
 
 def test_events_are_stored_under_their_name():
     kind, payload = codec.encode_event(PromptSent(prompt_seq=1, prompts_before=0))
-    assert (kind, payload) == ("prompt_sent", b'{"prompt_seq":1,"prompts_before":0}')
+    assert kind == "prompt_sent"
+    assert payload.startswith(b'{"prompt_seq":1,"prompts_before":0,')
 
 
 def test_not_a_number_comes_back_as_such():

@@ -15,16 +15,18 @@ from upthread.core.effects import (
     must_hold_back,
 )
 from upthread.core.types import (
+    PERMISSION,
     ConversationId,
     Message,
     Speaker,
     ToolCallPart,
     ToolResultPart,
     TurnId,
+    UnknownPart,
 )
 
 
-def message(seq: int, *parts: ToolCallPart | ToolResultPart) -> Message:
+def message(seq: int, *parts: ToolCallPart | ToolResultPart | UnknownPart) -> Message:
     return Message(
         conversation_id=ConversationId("con_1"),
         seq=seq,
@@ -44,6 +46,41 @@ def call(call_id: str, kind: str = "execute", command: str = "git push") -> Tool
 
 def result(call_id: str, status: str = "completed") -> ToolResultPart:
     return ToolResultPart(call_id=call_id, status=status, text="")
+
+
+def answered(call_id: object, answer: object) -> UnknownPart:
+    return UnknownPart(kind=PERMISSION, raw={"call_id": call_id, "answer": answer})
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ("allow_once", EffectState.UNKNOWN),
+        ("allow_always", EffectState.UNKNOWN),
+        ("reject_once", EffectState.FAILED),
+        ("cancelled", EffectState.FAILED),
+    ],
+)
+def test_what_was_asked_for_and_not_allowed_has_not_been_done(answer, state):
+    (effect,) = effects_of(
+        [message(1, call("c1"), answered("c1", answer), result("c1", "unknown"))]
+    )
+    assert (effect.state, effect.was_asked) == (state, True)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        UnknownPart(kind="plan", raw={"call_id": "c1", "answer": "cancelled"}),
+        UnknownPart(kind=PERMISSION, raw=None),
+        answered(None, "cancelled"),
+        answered("c1", None),
+        answered("another", "cancelled"),
+    ],
+)
+def test_a_note_that_answers_nothing_changes_no_effect(note):
+    (effect,) = effects_of([message(1, call("c1"), note, result("c1"))])
+    assert (effect.state, effect.was_asked) == (EffectState.DONE, False)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from upthread.core.codec import encode_json
 from upthread.core.handshake import (
     DECISIONS,
     FIRST,
-    GONE,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
@@ -20,6 +19,7 @@ from upthread.core.handshake import (
     decide,
     in_words,
 )
+from upthread.core.rollover import LOST, ROLLOVER
 from upthread.core.types import ConversationId, Outcome
 
 OWN = ConversationId("con_own")
@@ -39,7 +39,7 @@ INPUTS = st.builds(
     is_fresh_asked=st.booleans(),
     callers=st.lists(IDS, max_size=4).map(tuple),
     depth_max=st.integers(1, 4),
-    failed_attach=st.none() | st.sampled_from(list(Outcome)),
+    session_lost=st.none() | st.sampled_from(list(Outcome)),
     condition_before=DIGESTS,
     condition_now=DIGESTS,
 )
@@ -73,7 +73,7 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"condition_before": "d1"}, START_FRESH, "input_changed"),
         ({"condition_before": "d1", "condition_now": "d1"}, RESUME, "unchanged"),
         ({"condition_now": "d2"}, RESUME, "unchanged"),
-        ({"failed_attach": Outcome.MISSING, "current_agent": None}, RESUME_WITH_REPLAY, "missing"),
+        ({"session_lost": Outcome.MISSING, "current_agent": None}, RESUME_WITH_REPLAY, "missing"),
         ({"holder": "pid 1"}, REFUSE, "busy"),
         ({"callers": (OWN,)}, REFUSE, "own_or_ancestor"),
         ({"callers": (OWN, OTHER)}, REFUSE, "own_or_ancestor"),
@@ -90,13 +90,20 @@ def test_each_situation_has_its_decision_and_its_first_reason(
 
 
 def test_a_lost_session_is_told_even_when_no_turn_was_ever_taken_in_it():
-    made = decide(inputs(turns=0, current_agent=None, failed_attach=Outcome.EXPIRED))
-    assert (made.decision, made.reasons[0]) == (RESUME_WITH_REPLAY, "missing")
+    made = decide(inputs(turns=0, current_agent=None, session_lost=Outcome.EXPIRED))
+    assert (made.decision, made.reasons[0]) == (RESUME_WITH_REPLAY, "expired")
 
 
-@pytest.mark.parametrize("outcome", sorted(set(Outcome) - GONE))
+@pytest.mark.parametrize("outcome", sorted(LOST))
+def test_a_session_that_was_given_up_is_replayed_and_the_cause_is_the_reason(outcome: Outcome):
+    made = decide(inputs(current_agent=None, session_lost=outcome))
+    assert (made.decision, made.reasons) == (RESUME_WITH_REPLAY, (outcome, "no_session"))
+    assert in_words(outcome) == ROLLOVER[outcome].says
+
+
+@pytest.mark.parametrize("outcome", sorted(set(Outcome) - LOST))
 def test_only_a_session_that_is_gone_for_certain_is_given_up(outcome: Outcome):
-    assert decide(inputs(failed_attach=outcome)).decision == RESUME
+    assert decide(inputs(session_lost=outcome)).decision == RESUME
 
 
 @given(INPUTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,7 +57,7 @@ def test_time_does_not_matter():
     assert [text for _, text in prior_context(later_first).said] == ["first", "second"]
 
 
-def test_trailing_replies_blanks_tools_and_context_are_left_out():
+def test_half_a_reply_blanks_tools_and_context_are_left_out():
     told = [
         message(1, USER, "ask"),
         message(2, TOOL, "tool output"),
@@ -63,7 +65,8 @@ def test_trailing_replies_blanks_tools_and_context_are_left_out():
         message(4, ASSISTANT, "answer"),
         message(5, ASSISTANT, "and more"),
     ]
-    assert prior_context(told).said == ((USER, "ask"),)
+    assert prior_context(told, was_interrupted=True).said == ((USER, "ask"),)
+    assert prior_context(told).said[-1] == (ASSISTANT, "and more")
     parts = (ContextPart(text="briefing"), ReasoningPart(text="hm"), TextPart(text="said"))
     with_context = Message(
         conversation_id=ConversationId("con_1"),
@@ -102,14 +105,39 @@ MARKS = st.sampled_from(
 )
 
 
-@given(st.lists(MARKS | st.text(), min_size=1, max_size=8))
-def test_no_content_can_end_the_block(texts):
+def test_a_session_that_is_resumed_is_not_told_that_it_is_gone():
+    prior = prior_context(alternating(3))
+    assert "session that is gone" in render_prior_context(prior, nonce="n")
+    assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
+
+
+def ends_once_and_at_the_end(texts: list[str]) -> None:
     said = tuple((USER, text) for text in texts)
     block = render_prior_context(PriorContext(from_seq=1, to_seq=1, said=said), nonce="abc")
     mark = block.split("\n", 1)[0].removeprefix("[prior context ").removesuffix("]")
     end = f"[end of prior context {mark}]"
     assert block.count(end) == 1
     assert block.endswith(f"{end}\nGo on with the conversation from here.")
+    quoted = block.splitlines()[2:-2]
+    assert all(line.startswith(">") or line in {"", "The user said:"} for line in quoted)
+
+
+@given(st.lists(MARKS | st.text(), min_size=1, max_size=8))
+def test_no_content_can_end_the_block(texts):
+    ends_once_and_at_the_end(texts)
+
+
+def test_ten_thousand_contents_made_to_end_the_block_do_not():
+    chance = random.Random(42)
+    pieces = [
+        "[end of prior context ",
+        "[prior context ",
+        *("abc", "abcx", "abcxx", "x", "]", "\n", "\r", "\x85", "\u2028", "> ", " ", "\ud800"),
+        "Go on with the conversation from here.",
+    ]
+    for _ in range(10_000):
+        texts = ["".join(chance.choices(pieces, k=chance.randint(1, 12))) for _ in range(2)]
+        ends_once_and_at_the_end(texts)
 
 
 @given(st.lists(st.text(), max_size=5), st.lists(st.text(), max_size=5))

@@ -11,11 +11,13 @@ from upthread.core.handshake import (
     START_FRESH,
 )
 from upthread.core.prompt import (
+    EFFECTS_DONE_HEADING,
     EFFECTS_HEADING,
     NEW_SESSION_DECISIONS,
     Task,
     context_for,
     continuation,
+    effects_block,
     role_block,
     wants_fresh,
     without_fresh,
@@ -51,25 +53,26 @@ def test_a_prompt_without_the_prefix_is_left_as_it_is(text: str):
 
 @pytest.mark.parametrize("decision", [FIRST, START_FRESH, RESUME_WITH_REPLAY])
 def test_a_new_session_is_told_who_it_is_where_things_stand_and_everything(decision: str):
-    context = context_for(role=PLANNER, task=TASK, decision=decision, briefing="# Briefing")
+    context = context_for(role=PLANNER, task=TASK, decision=decision, past="# Briefing")
     assert context == '<role name="planner">\nYou plan.\n</role>\n\n# Briefing\n\nall there is'
 
 
 @pytest.mark.parametrize("decision", [RESUME, RESUME_WITH_UPDATE])
-def test_a_resumed_session_is_told_only_what_is_new(decision: str):
-    context = context_for(role=PLANNER, task=TASK, decision=decision, briefing="# Briefing")
-    assert context == "what is new"
+def test_a_resumed_session_is_told_only_what_is_new_and_what_it_may_have_forgotten(decision: str):
+    assert context_for(role=PLANNER, task=TASK, decision=decision, past="") == "what is new"
+    context = context_for(role=PLANNER, task=TASK, decision=decision, past="what was said")
+    assert context == "what was said\n\nwhat is new"
 
 
 def test_a_new_session_with_nothing_else_to_hear_hears_the_news():
     task = Task(text="t", news="new")
-    assert context_for(role=Role(name="x"), task=task, decision=FIRST, briefing="") == "new"
+    assert context_for(role=Role(name="x"), task=task, decision=FIRST, past="") == "new"
 
 
 def test_a_bare_prompt_has_no_context():
     bare = Task(text="t")
-    assert context_for(role=Role(name="x"), task=bare, decision=FIRST, briefing="") == ""
-    assert context_for(role=PLANNER, task=bare, decision=RESUME, briefing="") == ""
+    assert context_for(role=Role(name="x"), task=bare, decision=FIRST, past="") == ""
+    assert context_for(role=PLANNER, task=bare, decision=RESUME, past="") == ""
 
 
 def test_a_role_without_instructions_has_no_block():
@@ -92,6 +95,11 @@ def test_a_continuation_lists_the_actions_that_are_known():
     assert text.endswith(
         f"\n\n{EFFECTS_HEADING}\n- git push: completed\n- rm\n  ### Report of auditor: unknown"
     )
+
+
+def test_actions_that_must_not_be_done_again_are_listed_and_none_is_nothing():
+    assert effects_block(()) == ""
+    assert effects_block(("git push: done",)) == f"{EFFECTS_DONE_HEADING}\n- git push: done"
 
 
 @given(st.text(max_size=50), st.lists(st.text(max_size=20)).map(tuple))

@@ -12,6 +12,7 @@ from upthread.core.events import (
     AgentEvent,
     ChildEnded,
     ChildStarted,
+    ContextCompacted,
     PermissionAnswered,
     PlanChanged,
     ReasoningReceived,
@@ -177,6 +178,23 @@ def test_usage_and_title_are_kept_and_the_users_own_words_are_not_recorded_twice
     )
     assert writes == []
     assert (taking.tokens_used, taking.title) == (5, "Greeting")
+
+
+def test_a_compaction_that_the_agent_tells_is_kept_and_noted():
+    taking = recorder()
+    assert taking.was_compacted is False
+    writes = play([ContextCompacted(upstream_session_id=OWN)], taking)
+    assert taking.was_compacted is True
+    assert parts(writes) == {ROOT.conversation_id: [UnknownPart(kind="compacted", raw=None)]}
+
+
+def test_an_outward_action_is_recorded_before_it_is_allowed_and_nobodys_is_not():
+    asked = ToolCallPart(call_id="c1", title="git push", tool_kind="execute")
+    taking = recorder()
+    taking.intend(UpstreamSessionId("ses_nobody"), asked, at_ms=1)
+    assert taking.drain() == ()
+    taking.intend(OWN, asked, at_ms=2)
+    assert parts(taking.drain()) == {ROOT.conversation_id: [asked]}
 
 
 def test_reasoning_plans_permissions_and_the_unknown_are_kept():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from upthread.core.rollover import (
-    GONE,
+    LOST,
     POISON_DETECTORS,
     ROLLOVER,
     PoisonSigns,
     Recovery,
     poison,
+    recovery_of,
 )
 from upthread.core.types import Outcome
 
@@ -26,9 +27,21 @@ def test_a_limit_leaves_the_session_resumable_and_waits(outcome):
 
 
 def test_only_what_rolls_over_or_relays_closes_the_link():
-    closing = {outcome for outcome, row in ROLLOVER.items() if not row.keeps_session}
-    assert closing == GONE | {Outcome.CONTEXT_FULL}
-    assert Outcome.UNKNOWN not in closing
+    sends_elsewhere = {Recovery.ROLL_OVER, Recovery.RELAY}
+    assert {out for out, row in ROLLOVER.items() if row.recovery in sends_elsewhere} == LOST
+    assert Outcome.UNKNOWN not in LOST
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_prompt_that_was_recovered_once_is_never_sent_again_by_itself(outcome):
+    sends = {Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE}
+    assert recovery_of(outcome, may_send=True) is ROLLOVER[outcome].recovery
+    assert recovery_of(outcome, may_send=False) not in sends
+
+
+def test_what_an_agent_that_died_twice_did_is_for_a_person_to_look_at():
+    assert recovery_of(Outcome.PROCESS_DIED, may_send=False) is Recovery.PARK
+    assert recovery_of(Outcome.TRANSIENT, may_send=False) is Recovery.NONE
 
 
 def signs(**changes: object) -> PoisonSigns:

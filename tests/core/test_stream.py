@@ -301,6 +301,53 @@ def test_calls_have_the_durability_that_was_asked_for(durability: Durability):
     ]
 
 
+def test_an_intent_is_recorded_synced_with_what_was_announced_before_its_result():
+    sheet, stream = opened()
+    stream.say(text("now"))
+    stream.announce(announced(arguments={"n": 1}))
+    stream.intend(CALL)
+    stream.update(updated(status="completed", text="done"))
+    said, call, result = (write for write in sheet.writes if isinstance(write, RecordParts))
+    assert (said.durability, call.durability) == (Durability.PROCESS, Durability.SYNCED)
+    assert isinstance(call.parts[0], ToolCallPart)
+    assert call.parts[0].arguments == {"n": 1}
+    assert result.parts == (ToolResultPart(call_id="c1", status="completed", text="done"),)
+
+
+def test_an_intent_nobody_announced_is_recorded_as_it_was_asked_for():
+    sheet, stream = opened()
+    stream.intend(CALL)
+    assert [part for *_, part in written(sheet)] == [CALL]
+
+
+def test_an_intent_of_a_call_that_is_recorded_is_a_synced_note():
+    sheet, stream = opened()
+    stream.announce(announced())
+    stream.update(updated(status="in_progress"))
+    stream.intend(CALL)
+    assert written(sheet)[-1][3] == UnknownPart(kind="intent", raw={"call_id": "c1"})
+    assert sheet.writes[-1].durability is Durability.SYNCED
+
+
+@pytest.mark.parametrize(
+    ("held", "was_compacted"),
+    [
+        ((), False),
+        ((900,), False),
+        ((900, 1200, 1300), False),
+        ((900, 450), False),
+        ((900, 449), True),
+        ((900, None, 100), True),
+        ((900, 100, 800), True),
+    ],
+)
+def test_a_session_that_suddenly_holds_far_less_was_compacted(held, was_compacted):
+    _, stream = opened()
+    for tokens in held:
+        stream.hold(tokens)
+    assert stream.was_compacted is was_compacted
+
+
 def test_a_report_after_a_call_begins_a_line():
     _, stream = opened()
     stream.say(text("I look."))

@@ -14,6 +14,7 @@ from upthread.core.events import (
     TurnParked,
 )
 from upthread.core.turn import (
+    HELD_BACK,
     NEXT_COMMAND,
     SENDS_MAX,
     TRANSITIONS,
@@ -112,6 +113,21 @@ def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
     view = fold([*twice, RECOVERY])
     assert (view.is_person_asked, view.sends) == (True, SENDS_MAX - 1)
     assert fold([*twice, RECOVERY, ATTACHED, ABSENT, SENT]).is_person_asked is False
+
+
+def test_an_action_that_was_held_back_is_released_by_the_person_who_goes_on_and_no_other():
+    held = TurnParked(reason=HELD_BACK, detail="git push: done")
+    assert fold([INTENDED, ATTACHED, SENT, held, RECOVERY]).is_released is True
+    assert fold([INTENDED, ATTACHED, SENT, held, RECOVERY, ATTACHED, ABSENT, SENT]).is_released
+    assert fold([INTENDED, ATTACHED, SENT, PARKED, RECOVERY]).is_released is False
+    assert fold([INTENDED, ATTACHED, SENT, RECOVERY]).is_released is False
+
+
+def test_another_agent_may_go_on_with_a_prompt_that_left():
+    view = fold([INTENDED, ATTACHED, SENT, RECOVERY, INTENDED])
+    assert (view.state, view.may_send) == (TurnState.INTENDED, True)
+    twice = fold([INTENDED, ATTACHED, SENT, RECOVERY, INTENDED, ATTACHED, SENT])
+    assert twice.may_send is False
 
 
 def test_a_turn_that_was_taken_on_is_parked_no_more():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.live import claude_code
 from tests.live.acp_process import AcpProcess
 from tests.live.opencode import AGENTS, find_opencode, opencode_environment, pinned_version
 
@@ -31,6 +32,15 @@ def opencode_binary() -> Path:
     binary = find_opencode()
     if binary is None:
         missing(f"OpenCode {pinned_version()}")
+    assert binary is not None
+    return binary
+
+
+@pytest.fixture(scope="session")
+def claude_binary() -> Path:
+    binary = claude_code.find_claude()
+    if binary is None:
+        missing(f"Claude Code {claude_code.pinned_version()}")
     assert binary is not None
     return binary
 

@@ -68,6 +68,16 @@ def opencode_environment(
     The same `home` is the same OpenCode, sessions and all; `permission` is OpenCode's own setting
     and allows edits and commands unless told otherwise.
     """
+    config = {
+        **_config(model, protocol),
+        "permission": dict(permission or ALLOW),
+        **(more_config or {}),
+    }
+    return {**isolated_environment(home), "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+
+
+def isolated_environment(home: Path) -> dict[str, str]:
+    """Return an environment in which OpenCode finds nothing but `home`, and no provider."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb"}
     for name, below in XDG.items():
         directory = home / below
@@ -75,12 +85,6 @@ def opencode_environment(
         environment[f"XDG_{name}_HOME"] = str(directory)
     for name in SWITCHED_OFF:
         environment[f"OPENCODE_DISABLE_{name}"] = "1"
-    config = {
-        **_config(model, protocol),
-        "permission": dict(permission or ALLOW),
-        **(more_config or {}),
-    }
-    environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(config)
     return environment
 
 

@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.live.opencode import opencode_environment
+from tests.live.shell import Shell, agents_left, kill_tree, only
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
-
-
-class Shell:
-    """Runs `upthread` in the project as a person would, each call a process of its own."""
-
-    def __init__(self, project: Path, environment: Mapping[str, str]) -> None:
-        self.project = project
-        self.environment = environment
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "upthread", *words]
-
-    def lines(self, *words: str, exit_code: int | None = 0) -> list[dict]:
-        done = subprocess.run(
-            [*self.command(*words), "--json"],
-            cwd=self.project,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        ended = (done.returncode, done.stdout, done.stderr)
-        assert exit_code in {None, done.returncode}, ended
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*self.command(*words), "--json"],
-            cwd=self.project,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
 
 
 @pytest.fixture
@@ -70,31 +31,6 @@ def shell(
     }
     yield Shell(project, environment)
     assert agents_left(tmp_path) == []
-
-
-def agents_left(tmp_path: Path) -> list[str]:
-    """Processes that still have this test's directory in their environment."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        left = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                environment = (process / "environ").read_bytes()
-                is_dead = b") Z " in (process / "stat").read_bytes()
-            except OSError:
-                continue
-            if str(tmp_path / "home").encode() in environment and not is_dead:
-                left.append((process / "cmdline").read_text().replace("\0", " "))
-        if not left:
-            return []
-        time.sleep(0.1)
-    return left
-
-
-def only(lines: list[dict], kind: str) -> dict:
-    found = [line for line in lines if line.get("type") == kind]
-    assert len(found) == 1, lines
-    return found[0]
 
 
 def test_a_second_tell_is_the_same_session_with_its_history(shell, model):
@@ -154,24 +90,6 @@ def test_the_pipeline_runs_to_approved_in_new_processes(shell, model, project):
     assert {
         link["upstream_session_id"] for role in shown["roles"] for link in role["chain"]
     } == sessions_seen
-
-
-def kill_tree(process: subprocess.Popen[str]) -> None:
-    """SIGKILL a process and all below it at once: nothing of them can tidy up."""
-    assert process.stdout is not None
-    below = subprocess.run(
-        ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
-    ).stdout.split()
-    pairs = zip(below[::2], below[1::2], strict=True)
-    parents = {int(child): int(parent) for child, parent in pairs}
-    tree = {process.pid}
-    while more := {child for child, parent in parents.items() if parent in tree} - tree:
-        tree |= more
-    for member in tree:
-        with suppress(ProcessLookupError):
-            os.kill(member, signal.SIGKILL)
-    process.stdout.close()
-    process.wait()
 
 
 @pytest.mark.timeout(900)

@@ -98,12 +98,10 @@ def failing(directive: str) -> str:
 @pytest.mark.parametrize(
     ("directive", "reason"),
     [
-        ("rate_limit 3600", "rate_limited"),
-        ("overloaded", "transient"),
+        ("rate_limit", "rate_limited"),
+        ("fail your credit balance is too low", "credit_exhausted"),
         ("auth", "auth"),
-        ("context_full", "context_full"),
-        ("crash", "process_died"),
-        ("crash_in_tool notes.txt x", "process_died"),
+        ("fail nobody knows", "unknown"),
     ],
 )
 async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on(
@@ -119,6 +117,48 @@ async def test_a_failure_parks_the_run_with_its_reason_and_running_again_goes_on
         assert shown.status == "parked"
         assert (await project.run("spec-42", None, RUN)).status == "approved"
     assert len(world.session_files()) == 3
+    world.check_histories()
+
+
+@pytest.mark.parametrize(
+    "directive", ["overloaded", "crash", "crash_in_tool notes.txt x", "lose_session"]
+)
+async def test_a_failure_that_can_be_cured_without_a_person_never_stops_the_run(
+    world: World, directive: str
+) -> None:
+    guard = "" if directive == "lose_session" else "once "
+    task = f"Plan it. [[rehearse: {guard}{directive}]]"
+    world.configure(SMALL_PIPELINE.replace("Plan it.", task) + ALLOW)
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+    if directive == "lose_session":  # lost again in the new session: once more is not tried
+        assert view.parked is not None
+        assert view.parked.reason == "missing"
+    else:
+        assert view.status == "approved"
+    world.check_histories()
+
+
+async def test_a_rate_limit_is_left_alone_until_it_has_passed(world: World) -> None:
+    world.configure(failing("rate_limit 3600"))
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        assert view.parked is not None
+        assert view.parked.reset_at_ms is not None
+        prompts = len(world.prompts())
+        again = await project.run("spec-42", None, upthread.RunOptions())
+        assert again.parked == view.parked
+        assert len(world.prompts()) == prompts
+        # Who names an agent need not wait for the one that is limited.
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+
+
+async def test_a_run_that_waits_goes_on_by_itself_when_the_limit_has_passed(world: World) -> None:
+    world.configure(failing("rate_limit 1"))
+    async with world.open() as project:
+        options = upthread.RunOptions(agent="rehearsal", is_waiting=True)
+        view = await project.run("spec-42", SMALL_SPECIFICATION, options)
+    assert view.status == "approved"
     world.check_histories()
 
 

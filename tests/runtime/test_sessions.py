@@ -11,6 +11,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, World, eventually
 
 import upthread
+from upthread.core.prompt import EFFECTS_DONE_HEADING
 from upthread.core.types import ContextPart
 
 pytestmark = pytest.mark.anyio
@@ -80,9 +81,7 @@ async def test_a_session_lost_under_a_running_prompt_is_sent_once_more_to_a_new_
     assert second.outcome == "ok"
     assert (second.decision, second.reasons[0]) == ("resume_with_replay", "missing")
     assert second.upstream_session_id != first.upstream_session_id
-    assert "These actions of the interrupted turn are known:\n- Write once.txt: completed" in (
-        last_prompt(world)
-    )
+    assert f"{EFFECTS_DONE_HEADING}\n- Write once.txt: done" in last_prompt(world)
     assert [each.ended_because for each in await chain(world)] == ["missing", None]
     assert len(world.prompts()) == 3
     world.check_histories()

@@ -56,3 +56,12 @@ def test_every_state_and_transition_is_in_the_diagram():
     assert text.count("```mermaid") == 1
     assert "sent --> uncertain: RecoveryStarted" in text
     assert "ended --> [*]" in text
+
+
+def test_every_agent_that_was_measured_has_its_section():
+    measured = {path.stem for path in (ROOT / "docs" / "agents" / "measured").glob("*.json")}
+    page = (ROOT / "docs" / "agents" / "continuity.md").read_text(encoding="utf-8")
+    assert {
+        name for name in measured if f"<!-- generated: continuity-{name} -->" in page
+    } == measured
+    assert measured

@@ -13,7 +13,13 @@ from upthread.core.types import (
     ToolResultPart,
     UnknownPart,
 )
-from upthread.vendors.claude_code import find_transcripts, read_transcript
+from upthread.vendors.claude_code import (
+    find_transcript,
+    find_transcripts,
+    read_branch,
+    read_transcript,
+    subagents_by_call,
+)
 
 
 def kinds(read):
@@ -134,3 +140,30 @@ def test_an_empty_or_damaged_transcript_is_read_as_far_as_it_goes(tmp_path):
     assert read.history.messages == ()
     assert len(read.unreadable) == 2
     assert not read.is_version_known
+
+
+def test_a_session_is_found_in_whatever_directory_it_was_begun(tmp_path):
+    path = ClaudeTranscript().write(tmp_path / "projects" / "-work" / "s-1.jsonl")
+    assert find_transcript(tmp_path, "s-1") == path
+    for other in ("s-2", "", "../-work/s-1", "s-*", "-work/s-1"):
+        assert find_transcript(tmp_path, other) is None
+
+
+def test_the_branch_is_read_whole_with_what_claude_code_wrote_itself_marked(tmp_path):
+    made = ClaudeTranscript()
+    made.user("x" * 1000)
+    made.user([said("[Request interrupted by user for tool use]")])
+    made.lines.append("{garbage")
+    entries = read_branch(made.write(tmp_path / "s.jsonl"))
+    assert [len(entry.parts[0].text) for entry in entries] == [1000, 42]
+    assert [entry.is_synthetic for entry in entries] == [False, True]
+
+
+def test_sub_agents_are_known_by_the_call_that_made_them(tmp_path):
+    subagents = tmp_path / "s" / "subagents"
+    subagents.mkdir(parents=True)
+    (subagents / "agent-a1.meta.json").write_text('{"toolUseId": "t1"}')
+    (subagents / "agent-a2.meta.json").write_text("{}")
+    (subagents / "agent-a3.meta.json").mkdir()
+    assert subagents_by_call(tmp_path / "s.jsonl") == {"t1": "a1"}
+    assert subagents_by_call(tmp_path / "other.jsonl") == {}

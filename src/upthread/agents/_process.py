@@ -286,6 +286,17 @@ async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
         os.close(pidfd)
 
 
+def how_it_ended(exit_code: int | None, *, has_overrun: bool) -> str:
+    """Return in words how a child ended whose output had ended; None where it had not exited."""
+    if has_overrun:
+        return "sent a frame longer than 64 MiB and was ended"
+    if exit_code is None:
+        return "closed its output without exiting and was ended"
+    if exit_code < 0:
+        return f"was ended by signal {-exit_code}"
+    return f"exited with code {exit_code}"
+
+
 @asynccontextmanager
 async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
     """Start a child in its own session and process group; leaving the context ends it.

@@ -4,9 +4,10 @@ An adapter translates: its upstream's words into events and outcomes, and nothin
 sees the store, never decides, never makes a new session where it was asked to resume one. The
 promises are tests in `upthread.testing.agent_conformance`.
 
-A1   `open` starts the agent in its own process group; leaving the connection's context ends the
-     whole group and what else it started, whatever happened, and leaves no process and no
-     listening port. Enter and leave it in one task.
+A1   `open` starts the agent in its own process group, or attaching a session does where a process
+     belongs to one; leaving the connection's context ends the whole group and what else it
+     started, whatever happened, and leaves no process and no listening port. Enter and leave it in
+     one task.
 A2   An agent that dies, prints garbage, hangs or speaks another protocol version at start raises
      UpstreamError within `start_timeout_s` and the time it takes to end it, with the tail of its
      stderr or the cure in the hint. A command that does not exist raises ConfigError, a working
@@ -109,12 +110,16 @@ class PromptResult:
     """How a prompt ended. `detail` is the agent's own word; `reset_at_ms` for rate limits.
 
     `tokens_used` is what the agent said the turn took, else what it last said the session holds.
+    `tokens_in` counts all that the model read, what its cache held included; `tokens_out` what it
+    wrote. None where the agent did not say.
     """
 
     outcome: Outcome
     detail: str = ""
     reset_at_ms: int | None = None
     tokens_used: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +148,7 @@ class AgentConnection(Protocol):
 
     @property
     def process(self) -> AgentProcess | None:
-        """None for an agent that is no process of ours."""
+        """None for an agent that is no process of ours, and before it has started one (A1)."""
         ...
 
     @property

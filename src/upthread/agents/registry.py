@@ -20,64 +20,85 @@ import anyio
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
+from upthread.agents.finding import CLAUDE, find_claude
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
     "AGENTS",
     "AgentEntry",
     "InstalledAgent",
+    "Way",
     "adapter_for",
     "agents_on_path",
     "configured_adapter",
     "end_process_group",
     "installed_agents",
+    "way_here",
 ]
 
 REHEARSAL: Final = "rehearsal"
+NATIVE: Final = "native"
+ACP: Final = "acp"
 ACP_PREFIX: Final = "acp:"
 VERSION_TIMEOUT_S: Final = 10.0
 VERSION_CHARACTERS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentEntry:
-    """One agent: its name, how it is spoken to, what starts it, where to get it."""
+class Way:
+    """One way of driving an agent: `native` or `acp`, and the command that starts it."""
 
-    agent: str
     kind: str
     command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEntry:
+    """One agent: its name, the ways of driving it with the preferred first, where to get it."""
+
+    agent: str
+    ways: tuple[Way, ...]
     how_to_install: str
+
+    @property
+    def kind(self) -> str:
+        """How it is driven where everything is installed."""
+        return self.ways[0].kind
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts it then."""
+        return self.ways[0].command
+
+
+def _acp(*command: str) -> Way:
+    return Way(kind=ACP, command=command)
 
 
 _ENTRIES: Final = (
     AgentEntry(
         agent=REHEARSAL,
-        kind="acp",
-        command=(sys.executable, "-I", "-m", "upthread.agents.rehearsal"),
+        ways=(_acp(sys.executable, "-I", "-m", "upthread.agents.rehearsal"),),
         how_to_install="it comes with upthread",
     ),
     AgentEntry(
         agent="opencode",
-        kind="acp",
-        command=("opencode", "acp"),
+        ways=(_acp("opencode", "acp"),),
         how_to_install="see opencode.ai",
     ),
     AgentEntry(
         agent="codex",
-        kind="acp",
-        command=("codex-acp",),
+        ways=(_acp("codex-acp"),),
         how_to_install="install codex and @agentclientprotocol/codex-acp",
     ),
     AgentEntry(
         agent="claude-code",
-        kind="acp",
-        command=("claude-agent-acp",),
-        how_to_install="install claude and @agentclientprotocol/claude-agent-acp",
+        ways=(Way(kind=NATIVE, command=(CLAUDE,)), _acp("claude-agent-acp")),
+        how_to_install="install claude, or the Python package claude-agent-sdk",
     ),
     AgentEntry(
         agent="gemini",
-        kind="acp",
-        command=("gemini", "--acp"),
+        ways=(_acp("gemini", "--acp"),),
         how_to_install="install @google/gemini-cli",
     ),
 )
@@ -86,21 +107,34 @@ AGENTS: Final = {entry.agent: entry for entry in _ENTRIES}
 """Every agent known by name."""
 
 
-def adapter_for(agent: str) -> AgentAdapter:
+def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
     """Return the adapter of an agent: a name of AGENTS, or `acp:COMMAND LINE` for any other.
 
-    The command line is split as a shell would, and no shell ever sees it. Raises UsageError for an
-    unknown name. Nothing is started, and the command need not exist yet.
+    `environment` is added to what an agent spoken to through ACP inherits. The command line is
+    split as a shell would, and no shell ever sees it. Raises UsageError for an unknown name.
+    Nothing is started, and the command need not exist yet.
     """
     if agent.startswith(ACP_PREFIX):
-        return configured_adapter(agent, _words(agent), {})
+        return configured_adapter(agent, _words(agent), environment or {})
     entry = AGENTS.get(agent)
     if entry is None:
         raise UsageError(
             f"there is no agent {agent!r}",
             hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
         )
-    return configured_adapter(agent, entry.command, {})
+    way = way_here(entry) or entry.ways[0]
+    if way.kind == NATIVE:
+        return _NATIVE_ADAPTERS[agent](way.command)
+    return configured_adapter(agent, way.command, environment or {})
+
+
+def _claude_code(command: tuple[str, ...]) -> AgentAdapter:
+    from upthread.agents.claude_code import ClaudeCodeAdapter  # noqa: PLC0415  # as below
+
+    return ClaudeCodeAdapter(command=command)
+
+
+_NATIVE_ADAPTERS: Final = {"claude-code": _claude_code}
 
 
 def configured_adapter(
@@ -114,15 +148,29 @@ def configured_adapter(
 
 
 def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
-    """Return the names of the agents on PATH, in the order of AGENTS; starts nothing."""
-    return tuple(entry.agent for entry in _ENTRIES if _path_of(entry, search_path))
+    """Return the names of the agents on this machine, in the order of AGENTS; starts nothing.
+
+    On this machine is what is on PATH; a `search_path` is looked through in its place.
+    """
+    return tuple(entry.agent for entry in _ENTRIES if _installed(entry, search_path))
 
 
-def _path_of(entry: AgentEntry, search_path: str | None = None) -> str | None:
+def _installed(entry: AgentEntry, search_path: str | None = None) -> Way | None:
     """The rehearsal agent counts as nowhere: it is used only where somebody asked for it."""
-    if entry.agent == REHEARSAL:
-        return None
-    return shutil.which(entry.command[0], path=search_path)
+    return None if entry.agent == REHEARSAL else way_here(entry, search_path)
+
+
+def way_here(entry: AgentEntry, search_path: str | None = None) -> Way | None:
+    """Return the first way of driving an agent that this machine has, None without one."""
+    here = (_found(entry.agent, way, search_path) for way in entry.ways)
+    return next((way for way in here if way is not None), None)
+
+
+def _found(agent: str, way: Way, search_path: str | None) -> Way | None:
+    if agent == "claude-code" and way.kind == NATIVE:
+        found = find_claude(search_path)
+        return Way(kind=NATIVE, command=(found,)) if found else None
+    return way if shutil.which(way.command[0], path=search_path) else None
 
 
 def _words(agent: str) -> tuple[str, ...]:
@@ -140,19 +188,21 @@ def _words(agent: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledAgent:
-    """An agent found on PATH. `version` is the first line it prints, empty when it gave none."""
+    """An agent found here. `version` is the first line it prints, empty when it gave none."""
 
     agent: str
+    way: Way
     path: str
     version: str
 
 
 async def installed_agents() -> tuple[InstalledAgent, ...]:
-    """Return the agents on PATH in the order of AGENTS, the rehearsal agent left out.
+    """Return the agents on this machine in the order of AGENTS, the rehearsal agent left out.
 
     Each is asked for its version at the same time, at most VERSION_TIMEOUT_S seconds in all.
     """
-    paths = {entry.agent: path for entry in _ENTRIES if (path := _path_of(entry)) is not None}
+    ways = {entry.agent: way for entry in _ENTRIES if (way := _installed(entry)) is not None}
+    paths = {agent: shutil.which(way.command[0]) or "" for agent, way in ways.items()}
     versions: dict[str, str] = {}
 
     async def ask(agent: str, path: str) -> None:
@@ -162,8 +212,8 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
         for agent, path in paths.items():
             tasks.start_soon(ask, agent, path)
     return tuple(
-        InstalledAgent(agent=agent, path=path, version=versions[agent])
-        for agent, path in paths.items()
+        InstalledAgent(agent=agent, way=way, path=paths[agent], version=versions[agent])
+        for agent, way in ways.items()
     )
 
 

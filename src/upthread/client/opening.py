@@ -20,7 +20,7 @@ from upthread.core.commands import RecordProject
 from upthread.core.project import match_project, project_id_for
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
-from upthread.core.types import ProjectId, ProjectIdentity
+from upthread.core.types import ProjectId, ProjectIdentity, RecordMode
 from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions import AskPerson
@@ -79,7 +79,9 @@ async def open_project(
 
 def record_policy(settings: Settings) -> RecordPolicy:
     """Return what is recorded in a project, by role."""
-    roles = {name: role.record for name, role in settings.roles.items() if role.record is not None}
+    roles: dict[str, RecordMode] = {
+        name: role.record for name, role in settings.roles.items() if role.record is not None
+    }
     return RecordPolicy(mode=settings.record, roles=roles)
 
 

@@ -28,7 +28,7 @@ from upthread.core.types import (
     ProjectId,
     RecordMode,
 )
-from upthread.errors import UsageError
+from upthread.errors import ConfigError, UsageError
 from upthread.runtime.conversation import ClaimRequest, WhenBusy
 from upthread.runtime.live_turn import Listener, OpenOptions, TellRequest
 from upthread.runtime.permissions import PermissionPolicy
@@ -108,9 +108,10 @@ class Preparing:
     def adapter(self, agent: str) -> AgentAdapter:
         """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
         configured = self._settings.agents.get(agent)
-        if configured is not None:
-            return registry.configured_adapter(agent, configured.command, configured.environment)
-        return registry.adapter_for(agent)
+        if configured is None:
+            return registry.adapter_for(agent)
+        command = configured.command or registry.command_of(agent)
+        return registry.configured_adapter(agent, command, configured.environment)
 
     def tell(  # the one place where all that a delegation needs comes together
         self,
@@ -147,6 +148,8 @@ class Preparing:
             is_fresh_asked=is_fresh,
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
+            injection=self._settings.injection(agent),
+            outward_patterns=self._settings.outward_patterns,
         )
 
     def step(
@@ -184,6 +187,15 @@ class Preparing:
             at_intent=step.at_intent,
             at_end=step.at_end,
         )
+
+    def require_recorded(self, pipeline: pipelines.Pipeline) -> None:
+        """Refuse a run that could not go on: each role reads what the one before it reported."""
+        for step in pipeline.steps:
+            if self._policy.of_role(step.role) == "index":
+                raise ConfigError(
+                    f"a run needs reports and answers, and of {step.role} no text is recorded",
+                    hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
+                )
 
     def condition(self, workstream: str, role: Role) -> str | None:
         """Return the digest that `resume_if` compares, None for a role without the condition."""

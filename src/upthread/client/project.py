@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -14,7 +14,7 @@ from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
 from upthread.core.handshake import Continuity, HandshakeInputs, decide
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
-from upthread.core.pipeline import Pipeline, RunView
+from upthread.core.pipeline import RunView
 from upthread.core.prompt import Task
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
@@ -29,9 +29,10 @@ from upthread.core.types import (
     ProjectId,
     UpstreamSessionId,
 )
-from upthread.errors import ConfigError, NotFoundError, UpstreamError, UsageError
+from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
+from upthread.runtime.effects import RecordedEffect, recorded_effects
 from upthread.runtime.forgetting import Forgetting
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
@@ -100,7 +101,6 @@ class Project:
         self.store = store
         self.redactor = redactor
         self.notices = notices
-        self.policy = policy
         self.settings = settings
         self.project_id = project_id
         self._system = system
@@ -166,7 +166,7 @@ class Project:
         name = parse_workstream(workstream)
         if specification is not None:
             _check_text(specification, "the specification")
-        _check_recorded(self.policy, self.settings.pipeline)
+        self._preparing.require_recorded(self.settings.pipeline)
         agents = await self._system.in_thread(lambda: self._agents_of_run(name, chosen))
         request = RunRequest(
             project_id=self.project_id,
@@ -182,6 +182,7 @@ class Project:
             specification=specification,
             steps_max=chosen.steps_max,
             wait_s=None if chosen.is_waiting else 0.0,
+            is_elsewhere=chosen.agent is not None or bool(chosen.agents),
             on_wait=chosen.listener.waiting,
             on_event=chosen.on_event,
             on_result=chosen.on_result,
@@ -270,6 +271,13 @@ class Project:
         parsed = await self.parse(address)
         return await self._system.in_thread(
             lambda: self.store.messages(self._resolve(parsed).conversation_id)
+        )
+
+    async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
+        """Return what was done to the world in conversations, one after the other."""
+        patterns = self.settings.outward_patterns
+        return await self._system.in_thread(
+            lambda: recorded_effects(self.store, conversations, outward_patterns=patterns)
         )
 
     async def audit(self, workstream: str) -> Audit:
@@ -473,16 +481,6 @@ def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:
 
 def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:
     return any(session.upstream_session_id == upstream for session in sessions)
-
-
-def _check_recorded(policy: RecordPolicy, pipeline: Pipeline) -> None:
-    """Refuse a run that could not go on: the next role reads what the one before it reported."""
-    for step in pipeline.steps:
-        if policy.of_role(step.role) == "index":
-            raise ConfigError(
-                f"a run needs reports and answers, and of {step.role} no text is recorded",
-                hint=f'write record = "redacted" under [roles.{step.role}], or use upthread tell',
-            )
 
 
 def _check_text(text: str, what: str) -> None:

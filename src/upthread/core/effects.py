@@ -12,11 +12,19 @@ import fnmatch
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from upthread.core.types import JsonValue, Message, ToolCallPart, ToolResultPart
+from upthread.core.types import (
+    PERMISSION,
+    JsonValue,
+    Message,
+    Part,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
 
 KINDS_WITHOUT_EFFECT: Final = frozenset({"read", "search", "think", "fetch"})
 """ACP's kinds of tools that leave the world as it was; any other one may change it."""
@@ -61,7 +69,11 @@ _STATE_OF_STATUS: Final[Mapping[str, EffectState]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """One action. `digest` is equal for calls that mean the same action."""
+    """One action. `digest` is equal for calls that mean the same action.
+
+    `was_asked` is whether the agent asked before it acted, so that the intent was kept first;
+    otherwise the action was observed when it was announced.
+    """
 
     seq: int
     call_id: str
@@ -70,6 +82,7 @@ class Effect:
     digest: str
     state: EffectState
     is_outward: bool
+    was_asked: bool = False
 
     @property
     def in_words(self) -> str:
@@ -84,13 +97,15 @@ def effects_of(
 ) -> tuple[Effect, ...]:
     """Return the effects in messages, in order; a call without a result is an intent."""
     calls: dict[str, Effect] = {}
+    answers: dict[str, str] = {}
     for message in messages:
         for part in message.parts:
+            answers |= _answer_in(part)
             if isinstance(part, ToolCallPart) and part.tool_kind not in KINDS_WITHOUT_EFFECT:
                 calls[part.call_id] = _intent(message.seq, part, outward_patterns)
             elif isinstance(part, ToolResultPart) and part.call_id in calls:
                 calls[part.call_id] = _received(calls[part.call_id], part)
-    return tuple(calls.values())
+    return tuple(_answered(effect, answers.get(effect.call_id)) for effect in calls.values())
 
 
 def must_hold_back(
@@ -163,12 +178,24 @@ def _intent(seq: int, part: ToolCallPart, patterns: Sequence[str]) -> Effect:
 
 
 def _received(effect: Effect, part: ToolResultPart) -> Effect:
-    return Effect(
-        seq=effect.seq,
-        call_id=effect.call_id,
-        tool_kind=effect.tool_kind,
-        title=effect.title,
-        digest=effect.digest,
-        state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN),
-        is_outward=effect.is_outward,
-    )
+    return replace(effect, state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN))
+
+
+def _answered(effect: Effect, answer: str | None) -> Effect:
+    """What was asked for and not allowed has not been done, whatever its result says."""
+    if answer is None:
+        return effect
+    state = effect.state if answer.startswith("allow") else EffectState.FAILED
+    return replace(effect, state=state, was_asked=True)
+
+
+def _answer_in(part: Part) -> dict[str, str]:
+    """Return the answer that a note of a permission holds, by the call it was about."""
+    if not isinstance(part, UnknownPart) or part.kind != PERMISSION:
+        return {}
+    if not isinstance(part.raw, Mapping):
+        return {}
+    call_id, answer = part.raw.get("call_id"), part.raw.get("answer")
+    if not isinstance(call_id, str) or not isinstance(answer, str):
+        return {}
+    return {call_id: answer}

@@ -107,6 +107,11 @@ class UsageReported(AgentEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompacted(AgentEvent):
+    """The agent replaced what its session holds by a summary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TitleChanged(AgentEvent):
     """The agent named its session."""
 
@@ -178,11 +183,17 @@ class AttachFailed:
 class PromptSent:
     """The prompt is about to leave; message `prompt_seq` holds it as it is sent.
 
-    `prompts_before` counts the user messages known in the upstream session before this one.
+    `prompts_before` counts the user messages known in the upstream session before this one. The
+    prior context of every send is kept by what it spans, 0 to 0 where nothing was said before, and
+    by its digest; `is_prior_injected` says whether the prompt tells it.
     """
 
     prompt_seq: int
     prompts_before: int
+    prior_from_seq: int = 0
+    prior_to_seq: int = 0
+    prior_digest: str = ""
+    is_prior_injected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,13 +212,19 @@ class PromptRecognised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
-    """The turn is over. `adopted` marks a reply found in the agent's history after a crash."""
+    """The turn is over. `adopted` marks a reply found in the agent's history after a crash.
+
+    `was_compacted` says that the session now holds a summary; `late_events` counts what the agent
+    still sent after its end, which is discarded.
+    """
 
     outcome: Outcome
     report: JsonValue = None
     adopted: bool = False
     detail: str = ""
     tokens_used: int | None = None
+    was_compacted: bool = False
+    late_events: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,11 +312,12 @@ class QuestionAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParked:
-    """The run cannot go on by itself."""
+    """The run cannot go on now. With a `reset_at_ms` it goes on by itself after that time."""
 
     reason: str
     detail: str = ""
     role: str = ""
+    reset_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

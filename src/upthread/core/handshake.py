@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias
 
+from upthread.core.rollover import LOST, ROLLOVER
 from upthread.core.types import ConversationId, Decision, Outcome
 
 Continuity: TypeAlias = Literal["resume", "fresh", "auto"]
@@ -33,7 +34,6 @@ DECISIONS: Final[dict[str, tuple[str, str]]] = {
 """Each decision with the upstream session it uses and the context it gives."""
 
 CALLER_DEPTH_MAX: Final = 3
-GONE: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED, Outcome.CORRUPTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,10 @@ class HandshakeInputs:
     """All that a decision rests on; stored with it.
 
     `callers` are the conversations inside which this call is made, outermost first.
-    `current_agent` is None when no upstream session is open. `failed_attach` is what attaching the
-    current session came to, None before it was tried. `condition_before` and `condition_now` are
-    digests for `resume_if`, None where the role has no such condition or has not run yet.
+    `current_agent` is None when no upstream session is open. `session_lost` is the outcome for
+    which this turn gave its session up, None while it has not. `condition_before` and
+    `condition_now` are digests for `resume_if`, None where the role has no such condition or has
+    not run yet.
     """
 
     conversation_id: ConversationId
@@ -56,7 +57,7 @@ class HandshakeInputs:
     is_fresh_asked: bool = False
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
-    failed_attach: Outcome | None = None
+    session_lost: Outcome | None = None
     condition_before: str | None = None
     condition_now: str | None = None
 
@@ -74,11 +75,20 @@ class Rule:
 
 def _is_first(inputs: HandshakeInputs) -> bool:
     has_none = inputs.turns == 0 and inputs.current_agent is None
-    return has_none and inputs.failed_attach not in GONE
+    return has_none and inputs.session_lost not in LOST
 
 
 def _condition_changed(inputs: HandshakeInputs) -> bool:
     return inputs.condition_before is not None and inputs.condition_before != inputs.condition_now
+
+
+def _lost_for(outcome: Outcome) -> Rule:
+    return Rule(
+        reason=outcome,
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda inputs: inputs.session_lost is outcome,
+        says=ROLLOVER[outcome].says,
+    )
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -127,12 +137,7 @@ RULES: Final[tuple[Rule, ...]] = (
         applies=_condition_changed,
         says="what the role judged last time has changed",
     ),
-    Rule(
-        reason="missing",
-        decision=RESUME_WITH_REPLAY,
-        applies=lambda i: i.failed_attach in GONE,
-        says="the agent no longer has the session",
-    ),
+    *map(_lost_for, sorted(LOST)),
     Rule(
         reason="other_agent",
         decision=RESUME_WITH_REPLAY,

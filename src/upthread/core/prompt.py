@@ -6,6 +6,7 @@ new. Everything is prose and Markdown headings; nothing imitates a provider's ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from upthread.core.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
@@ -23,6 +24,8 @@ Go on from where you stopped. Do not do again what is already done; if your repl
 give it again in full."""
 
 EFFECTS_HEADING = "These actions of the interrupted turn are known:"
+
+EFFECTS_DONE_HEADING = "These actions were done, or may have been; do not repeat them:"
 
 NEW_SESSION_DECISIONS = frozenset({FIRST, START_FRESH, RESUME_WITH_REPLAY})
 
@@ -49,12 +52,17 @@ def without_fresh(text: str) -> str:
     return text.lstrip()[len(FRESH_PREFIX) :].lstrip() if wants_fresh(text) else text
 
 
-def context_for(*, role: Role, task: Task, decision: str, briefing: str) -> str:
+def context_for(*, role: Role, task: Task, decision: str, past: str) -> str:
     """Return what goes before the task's text; the role block only with a new upstream session."""
-    if decision not in NEW_SESSION_DECISIONS:
-        return task.news
-    pieces = (role_block(role), briefing, task.everything or task.news)
+    is_new = decision in NEW_SESSION_DECISIONS
+    told = task.everything or task.news if is_new else task.news
+    pieces = (role_block(role) if is_new else "", past, told)
     return "\n\n".join(piece for piece in pieces if piece)
+
+
+def effects_block(effects: Sequence[str]) -> str:
+    """Return the actions that must not be done again, in words; empty for none."""
+    return "\n".join([EFFECTS_DONE_HEADING, *map(item, effects)]) if effects else ""
 
 
 def role_block(role: Role) -> str:

@@ -24,6 +24,7 @@ from upthread.core.events import (
     AgentEvent,
     ChildEnded,
     ChildStarted,
+    ContextCompacted,
     PermissionAnswered,
     PlanChanged,
     ReasoningReceived,
@@ -38,6 +39,7 @@ from upthread.core.events import (
 from upthread.core.stream import OpenCall, Sheet, Stream
 from upthread.core.types import (
     CHILD_SLOT,
+    PERMISSION,
     Conversation,
     ConversationId,
     ConversationKey,
@@ -125,6 +127,11 @@ class Recorder:
         """The name the agent gave the turn's own session, empty without one."""
         return self._own.title
 
+    @property
+    def was_compacted(self) -> bool:
+        """Whether the turn's own session replaced what it held by a summary."""
+        return self._own.was_compacted
+
     def record(self, event: AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
         self._sheet.now_ms = at_ms
@@ -134,6 +141,18 @@ class Recorder:
             self._quarantine(event, reason="unknown session id" if is_named else "no session id")
         else:
             self._take(stream, event)
+
+    def intend(
+        self, upstream_session_id: UpstreamSessionId, part: ToolCallPart, *, at_ms: int
+    ) -> None:
+        """Record an outward action before it is allowed, synced with the drain that follows.
+
+        Does nothing for a session nobody knows; the request's answer is quarantined then.
+        """
+        self._sheet.now_ms = at_ms
+        stream = self._streams.get(upstream_session_id)
+        if stream is not None:
+            stream.intend(part)
 
     def drain(self) -> tuple[Write, ...]:
         """Return what is ready to be written, in order, once."""
@@ -188,16 +207,19 @@ class Recorder:
     def _note(self, stream: Stream, event: AgentEvent) -> None:
         match event:
             case UsageReported(tokens_used=tokens):
-                stream.tokens_used = tokens if tokens is not None else stream.tokens_used
+                stream.hold(tokens)
             case TitleChanged(title=title):
                 stream.title = title
+            case ContextCompacted():
+                stream.was_compacted = True
+                stream.note(UnknownPart(kind="compacted", raw=None))
             case UserTextReplayed(text=text):
                 if stream is not self._own:  # ours is stored before it is sent
                     stream.hear(text)
             case PlanChanged(entries=entries):
                 stream.note(UnknownPart(kind="plan", raw=entries))
             case PermissionAnswered():
-                stream.note(UnknownPart(kind="permission", raw=_permission(event)))
+                stream.note(UnknownPart(kind=PERMISSION, raw=_permission(event)))
             case UnknownReceived(kind=kind, raw=raw):
                 stream.note(UnknownPart(kind=kind, raw=raw))
             case _:

@@ -16,7 +16,7 @@ from upthread.core.types import Outcome
 
 
 class Recovery(StrEnum):
-    """What is done about an outcome."""
+    """What is done about an outcome. NONE: the turn ends with it."""
 
     NONE = "none"
     ROLL_OVER = "roll_over"
@@ -28,11 +28,15 @@ class Recovery(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloverRow:
-    """One outcome. `keeps_session` False closes the link with the outcome as its cause."""
+    """One outcome. `keeps_session` False closes the link with the outcome as its cause.
+
+    `afterwards` is what is done instead of sending, once the prompt was recovered already.
+    """
 
     recovery: Recovery
     keeps_session: bool
     says: str
+    afterwards: Recovery = Recovery.NONE
 
 
 ROLLOVER: Final[Mapping[Outcome, RolloverRow]] = {
@@ -68,7 +72,10 @@ ROLLOVER: Final[Mapping[Outcome, RolloverRow]] = {
         recovery=Recovery.RETRY_ONCE, keeps_session=True, says="the agent failed for the moment"
     ),
     Outcome.PROCESS_DIED: RolloverRow(
-        recovery=Recovery.RETRY_ONCE, keeps_session=True, says="the agent's process died"
+        recovery=Recovery.RETRY_ONCE,
+        keeps_session=True,
+        says="the agent's process died",
+        afterwards=Recovery.PARK,
     ),
     Outcome.TIMED_OUT: RolloverRow(
         recovery=Recovery.PARK, keeps_session=True, says="the agent did not answer in time"
@@ -93,10 +100,18 @@ ROLLOVER: Final[Mapping[Outcome, RolloverRow]] = {
 }
 """Every outcome has its row."""
 
-GONE: Final = frozenset(
-    outcome for outcome, row in ROLLOVER.items() if row.recovery is Recovery.ROLL_OVER
-)
+LOST: Final = frozenset(outcome for outcome, row in ROLLOVER.items() if not row.keeps_session)
 """The outcomes after which a conversation goes on in a new upstream session."""
+
+_SENDS_AGAIN: Final = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE})
+
+
+def recovery_of(outcome: Outcome, *, may_send: bool) -> Recovery:
+    """Return what is done about how a prompt ended; `may_send` once, for the whole prompt."""
+    row = ROLLOVER[outcome]
+    if row.recovery in _SENDS_AGAIN and not may_send:
+        return row.afterwards
+    return row.recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,9 @@ from upthread.core.types import (
 TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
 """A longer run of text is recorded in pieces; readers see it joined."""
 
+COMPACTED_BELOW: Final = 0.5
+"""A session that holds less than this share of what it held has been compacted."""
+
 CALL_ENDED: Final = frozenset({"completed", "failed"})
 Spoken: TypeAlias = TextPart | ReasoningPart
 
@@ -76,6 +79,7 @@ class Stream:
         self.parent = parent
         self.tokens_used: int | None = None
         self.title = ""
+        self.was_compacted = False
         self._sheet = sheet
         self._upstream_session_id = upstream_session_id
         self._seq = next_seq
@@ -90,6 +94,17 @@ class Stream:
         self._reply: list[str] = []
         self._message_id: str | None = None
         self._is_reply_broken = False
+
+    def hold(self, tokens: int | None) -> None:
+        """Take how many tokens the session holds. Far fewer than before: it was compacted.
+
+        ACP has no word for a compaction, so that this is all that many agents show of one.
+        """
+        if tokens is None:
+            return
+        if self.tokens_used and tokens < self.tokens_used * COMPACTED_BELOW:
+            self.was_compacted = True
+        self.tokens_used = tokens
 
     @property
     def reply(self) -> str:
@@ -179,6 +194,16 @@ class Stream:
         self._closed.discard(event.call_id)
         self._is_reply_broken = True
 
+    def intend(self, part: ToolCallPart) -> None:
+        """Record a call before it is allowed, synced; what it was announced with comes first."""
+        call = self._calls.setdefault(part.call_id, OpenCall(part=part))
+        self.close_text()
+        if call.is_recorded:  # a synced write of its own covers the one that was not
+            note = UnknownPart(kind="intent", raw={"call_id": part.call_id})
+            self._append(Speaker.ASSISTANT, note, durability=Durability.SYNCED)
+        else:
+            self._record_call(call, durability=Durability.SYNCED)
+
     def update(self, event: ToolCallUpdated, *, child: ConversationId | None = None) -> None:
         """Take more about a call, such as the child it made; with a last status, its result."""
         call = self._calls.get(event.call_id)
@@ -202,10 +227,11 @@ class Stream:
         for call_id in tuple(self._calls):
             self._close_call(call_id, status="unknown", text=INTERRUPTED)
 
-    def _record_call(self, call: OpenCall) -> None:
+    def _record_call(self, call: OpenCall, *, durability: Durability | None = None) -> None:
         if not call.is_recorded:
             call.is_recorded = True
-            self._append(Speaker.ASSISTANT, call.part)
+            durability = durability or self._sheet.call_durability
+            self._append(Speaker.ASSISTANT, call.part, durability=durability)
 
     def _close_call(self, call_id: str, *, status: str, text: str) -> None:
         call = self._calls.pop(call_id)
@@ -219,14 +245,15 @@ class Stream:
 
     # --- numbers -------------------------------------------------------------------------------
 
-    def _append(self, speaker: Speaker, part: Part) -> None:
+    def _append(
+        self, speaker: Speaker, part: Part, *, durability: Durability = Durability.PROCESS
+    ) -> None:
         if self._speaker is not None and self._speaker is not speaker:
             self._seq += 1
             self._ordinal = 0
         self._speaker = speaker
         if not isinstance(part, TextPart):
             self._is_reply_broken = True
-        is_call = isinstance(part, ToolCallPart)
         self._sheet.writes.append(
             RecordParts(
                 conversation_id=self.conversation_id,
@@ -237,7 +264,7 @@ class Stream:
                 upstream_session_id=self._upstream_session_id,
                 recorded_at_ms=self._sheet.now_ms,
                 parts=(part,),
-                durability=self._sheet.call_durability if is_call else Durability.PROCESS,
+                durability=durability,
             )
         )
         self._ordinal += 1

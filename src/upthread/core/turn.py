@@ -6,10 +6,10 @@ commit the event it led to. So whoever finds a turn after a crash does exactly w
 holder would have done next, with one exception: a prompt may have left (SENT). Then the agent's
 own history decides (core/recognition.py): reply complete → adopt it; prompt there, reply
 incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
-A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one.
-A prompt leaves at most SENDS_MAX times in all; once a person has looked at a parked turn and told
-it to go on, once more. Only a turn whose prompt may have left is ever parked: before that, it ends
-with its outcome and nothing has happened.
+A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one; so
+does a person who lets another agent go on with it. A prompt leaves at most SENDS_MAX times in all;
+once somebody has told a parked turn to go on, once more. Only a turn whose prompt may have left is
+ever parked: before that, it ends with its outcome and nothing has happened.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ from upthread.core.events import (
 
 SENDS_MAX: Final = 2
 """The prompt itself and at most one more: sent again, or a continuation."""
+
+
+HELD_BACK: Final = "held_back"
+"""Why a turn is parked that was about to do an outward action again."""
+
+
+UNDECIDABLE: Final = "undecidable"
+"""Why a turn is parked when nobody can tell whether its prompt arrived."""
 
 
 class TurnState(StrEnum):
@@ -79,6 +87,7 @@ TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
         TurnParked: TurnState.PARKED,
     },
     TurnState.UNCERTAIN: {
+        TurnIntended: TurnState.INTENDED,
         SessionAttached: TurnState.UNCERTAIN,
         AttachFailed: TurnState.INTENDED,
         RecoveryStarted: TurnState.UNCERTAIN,
@@ -117,7 +126,8 @@ class TurnView:
 
     `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
     `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
-    whether a person told the parked turn to go on and no prompt has left since.
+    whether a person told the parked turn to go on and no prompt has left since. `is_released` is
+    whether a person told a turn to go on that was parked because it was to do an action again.
     """
 
     state: TurnState = TurnState.NEW
@@ -125,12 +135,18 @@ class TurnView:
     sends: int = 0
     is_prompted: bool = False
     is_person_asked: bool = False
+    is_released: bool = False
     intended: TurnIntended | None = None
     attached: SessionAttached | None = None
     sent: PromptSent | None = None
     recognised: Recognition | None = None
     ended: TurnEnded | None = None
     parked: TurnParked | None = None
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the prompt may leave once more."""
+        return self.sends < SENDS_MAX
 
     @property
     def is_over(self) -> bool:
@@ -150,11 +166,11 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     """Return the view after one more event. An event out of place is a bug of ours."""
     following = TRANSITIONS[view.state].get(type(event))
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
-    was_parked = view.state is TurnState.PARKED
+    parked = view.parked if view.state is TurnState.PARKED else None
     view = replace(view, state=following, events=view.events + 1)
     match event:
         case PromptSent():
-            assert view.sends < SENDS_MAX, f"a prompt left {SENDS_MAX} times already"
+            assert view.may_send, f"a prompt left {SENDS_MAX} times already"
             sends = view.sends + 1
             return replace(view, sent=event, sends=sends, is_prompted=True, is_person_asked=False)
         case PromptRecognised():
@@ -162,9 +178,14 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
         case SessionAttached():
             same = view.attached and view.attached.upstream_session_id == event.upstream_session_id
             return replace(view, attached=event, is_prompted=view.is_prompted and bool(same))
-        case RecoveryStarted() if was_parked:
-            sends = min(view.sends, SENDS_MAX - 1)
-            return replace(view, parked=None, sends=sends, is_person_asked=True)
+        case RecoveryStarted() if parked is not None:
+            return replace(
+                view,
+                parked=None,
+                sends=min(view.sends, SENDS_MAX - 1),
+                is_person_asked=True,
+                is_released=view.is_released or parked.reason == HELD_BACK,
+            )
         case _:
             kept = _KEPT.get(type(event))
             changes: dict[str, Any] = {kept: event} if kept else {}

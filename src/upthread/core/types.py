@@ -172,6 +172,10 @@ class FilePart:
     mime_type: str = ""
 
 
+PERMISSION = "permission"
+"""The kind of an UnknownPart that keeps a permission request and who or what answered it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownPart:
     """Something of a kind this version does not know, kept as it came."""

@@ -82,6 +82,11 @@ class Claim:
     last: tuple[TurnId, TurnView] | None
     prompts: Prompts
 
+    @property
+    def last_id(self) -> TurnId | None:
+        """The newest turn's id, None before the first."""
+        return self.last[0] if self.last else None
+
     def inputs(self, request: ClaimRequest) -> HandshakeInputs:
         """Return what the handshake decides on, as far as the claim knows it."""
         view = self.last[1] if self.last else None

@@ -1,82 +1,71 @@
 """Driving: one turn, from where it stands to its end, by carrying out what `core.turn` names next.
 
-A session is attached exactly as decided and its id banked before the prompt runs; what the agent
-says is recorded while it says it; the outcome and all that follows from it is one commit. A turn
-whose prompt may have left is gone on with by what the agent's own history says. What is decided is
-in the core.
+A session is attached exactly as decided and its id banked before the prompt runs. What is done
+about the way a prompt ended is one table, core/rollover.py; each of its words has one method here.
+A turn whose prompt may have left is gone on with by what the agent's own history says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import assert_never
 
 import anyio
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core import turn as turns
-from upthread.core.catching_up import unrecorded
 from upthread.core.commands import EndLink, OpenLink, Write
-from upthread.core.events import (
-    AttachFailed,
-    PromptRecognised,
-    PromptSent,
-    TurnEnded,
-    TurnParked,
-)
-from upthread.core.handshake import GONE, RESUME, decide
-from upthread.core.prompt import context_for, continuation
-from upthread.core.recognition import Recognised, recognise
-from upthread.core.recorder import Recorder
-from upthread.core.turn import Recognition, TurnCommand
-from upthread.core.types import (
-    ContextPart,
-    Link,
-    Message,
-    Outcome,
-    Part,
-    UpstreamSessionId,
-)
+from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnIntended, TurnParked
+from upthread.core.handshake import RESUME, decide
+from upthread.core.prompt import NEW_SESSION_DECISIONS
+from upthread.core.rollover import LOST, PoisonSigns, Recovery, poison, recovery_of
+from upthread.core.turn import UNDECIDABLE, TurnCommand
+from upthread.core.types import Link, Outcome
 from upthread.errors import FencedError, UpstreamError
-from upthread.runtime.attach import Attached, attach, attach_with_history
+from upthread.runtime.attach import Attached, attach
 from upthread.runtime.live_turn import LiveTurn, TurnResult
-from upthread.runtime.looking_back import (
-    briefing,
-    earlier_texts,
-    know_children,
-    quarantined,
-    recorder_of_rest,
-)
-from upthread.runtime.recording import Recording
+from upthread.runtime.recovering import Recoverer
+from upthread.runtime.sending import Answer, Sender
 from upthread.runtime.system import System
 from upthread.store.base import Store
-from upthread.tasks import task_group
 
-NOT_KEPT: Final = "the prompt was not sent, and of its text not all was kept: send it again"
+NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
 
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
+
+RETRY_AFTER_S = 1.0
+"""How long an agent that failed for the moment is left alone before it is asked once more."""
 
 
 class Driver:
     """Drives turns that are begun. Every method works on the turn in its hands."""
 
     def __init__(self, store: Store, system: System) -> None:
-        self._store = store
         self._system = system
+        self._sender = Sender(store, system)
+        self._recoverer = Recoverer(system, self._sender)
 
     async def drive(self, live: LiveTurn) -> TurnResult:
         try:
-            async with live.request.adapter.open(live.open_request()) as connection:
-                while not live.view.is_over:
-                    await self._carry_out(live, connection)
+            while not live.view.is_over:
+                await self._drive_agent(live)
         except UpstreamError as error:
             await self._fail(live, error)
         except anyio.get_cancelled_exc_class():
             await self._cancelled(live)
             raise
         return live.result()
+
+    async def _drive_agent(self, live: LiveTurn) -> None:
+        """Carry out commands on one process of the agent, until another one is needed."""
+        live.needs_new_agent = False
+        async with live.request.adapter.open(live.open_request()) as connection:
+            while not (live.view.is_over or live.needs_new_agent):
+                await self._carry_out(live, connection)
+        if live.needs_new_agent:
+            await anyio.sleep(RETRY_AFTER_S)
 
     async def _carry_out(self, live: LiveTurn, connection: AgentConnection) -> None:
         command = turns.NEXT_COMMAND[live.view.state]
@@ -119,9 +108,10 @@ class Driver:
     # --- attaching -----------------------------------------------------------------------------
 
     async def _attach(self, live: LiveTurn, connection: AgentConnection) -> None:
-        intended = live.view.intended
-        assert intended is not None
-        decision = RESUME if _is_banked(live) else intended.decision
+        decision = RESUME if _is_banked(live) else live.require_intended().decision
+        if live.is_elsewhere and decision not in NEW_SESSION_DECISIONS:
+            await self._move(live)
+            return
         try:
             attached = await attach(connection, decision=decision, current=live.current_session)
         except UpstreamError as error:
@@ -134,7 +124,7 @@ class Driver:
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
         """A session that is gone for certain is closed with its cause; anything else is raised."""
         outcome = Outcome(error.outcome)
-        if outcome not in GONE or live.link is None or live.view.sends >= turns.SENDS_MAX:
+        if outcome not in LOST or live.link is None or not live.view.may_send:
             raise error
         await self._roll_over(live, outcome, str(error))
 
@@ -146,17 +136,11 @@ class Driver:
         assert live.inputs is not None
         now_ms = self._system.now_ms()
         link, live.link = live.link, None
-        live.inputs = replace(live.inputs, failed_attach=outcome, current_agent=None)
-        decision = decide(live.inputs)
+        live.inputs = replace(live.inputs, session_lost=outcome, current_agent=None)
         failed = AttachFailed(
             upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
         )
-        again = replace(
-            live.require_intended(),
-            decision=decision.decision,
-            reasons=decision.reasons,
-            inputs=decision.inputs,
-        )
+        again = _decided_again(live)
         end = EndLink(
             conversation_id=link.conversation_id,
             seq=link.seq,
@@ -165,6 +149,17 @@ class Driver:
         )
         await live.commit(failed, again, writes=(*writes, end))
         live.advance_past(writes)
+
+    async def _move(self, live: LiveTurn) -> None:
+        """Decide again for the agent that a person named; the old link ends when a new one opens.
+
+        A prompt that left twice is not sent a third time anywhere.
+        """
+        if live.view.may_send:
+            await live.commit(_decided_again(live))
+        else:
+            detail = f"{live.view.sends} sends before another agent was named"
+            await live.commit(TurnParked(reason=UNDECIDABLE, detail=detail))
 
     async def _bank(
         self, live: LiveTurn, connection: AgentConnection, attached: Attached
@@ -194,206 +189,95 @@ class Driver:
         )
         return (*ends, OpenLink(link=live.link))
 
-    # --- sending -------------------------------------------------------------------------------
+    # --- concluding ----------------------------------------------------------------------------
 
     async def _send(self, live: LiveTurn, connection: AgentConnection) -> None:
-        if not await live.has_whole_prompt():
+        if await live.has_whole_prompt():
+            await self._conclude(live, await self._sender.send(live, connection))
+        else:
             await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
-            return
-        context = context_for(
-            role=live.request.claim.role,
-            task=live.request.task,
-            decision=live.telling,
-            briefing=await briefing(live, live.telling),
-        )
-        message, writes = await self._prompt_message(live, context)
-        sent = PromptSent(prompt_seq=message.seq, prompts_before=live.prompts_before())
-        await live.commit(sent, writes=writes)
-        live.advance_past(writes)
-        await self._stream(live, connection, message.sent_text)
 
-    async def _prompt_message(
-        self, live: LiveTurn, context: str
-    ) -> tuple[Message, tuple[Write, ...]]:
-        """Return the message as it is sent, and the writes that complete the record of it."""
-        message = await live.prompt()
-        if live.view.sends:  # it went to a session that is gone: what is sent now is another one
-            text = "\n\n".join(piece for piece in (context, message.text) if piece)
-            parts: tuple[Part, ...] = (ContextPart(text=text),)
-            write = live.user_parts(live.next_seq, 0, parts, stamp=live.current_session)
-            return replace(message, seq=live.next_seq, parts=parts), (write,)
-        if not context:
-            return message, ()
-        parts = (ContextPart(text=context),)
-        stamp = message.upstream_session_id
-        write = live.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
-        return replace(message, parts=(*message.parts, *parts)), (write,)
-
-    async def _stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> None:
-        live.recording = recording = await self._recording(live)
-        upstream_session_id = live.require_link().upstream_session_id
-        results: list[PromptResult] = []
-        async with task_group() as tasks:
-            tasks.start_soon(recording.keep_flushing)
-            results.append(
-                await _prompt(connection, upstream_session_id, text, recording=recording)
-            )
-            tasks.cancel_scope.cancel()
-        await self._conclude(live, results[0], recording.close())
-
-    async def _recording(self, live: LiveTurn) -> Recording:
-        recorder = Recorder(
-            conversation=live.conversation,
-            turn_id=live.turn_id,
-            link=live.require_link(),
-            next_seq=live.next_seq,
-            call_durability=live.request.durability,
-            quarantined=await quarantined(live) if live.view.sends > 1 else 0,
-        )
-        await know_children(live, recorder)
-        live.recorder = recorder
-        return Recording(
-            store=self._store,
-            system=self._system,
-            recorder=recorder,
-            fences=live.fences,
-            on_event=live.request.listener.event,
-        )
-
-    async def _conclude(
-        self, live: LiveTurn, result: PromptResult, writes: tuple[Write, ...]
-    ) -> None:
+    async def _conclude(self, live: LiveTurn, answer: Answer) -> None:
+        """Do what the table says about the way the prompt ended."""
+        result = _judged(live, answer)
         live.reset_at_ms = result.reset_at_ms
-        if live.unanswered is not None:
-            asked = live.unanswered
-            detail = f"{asked.title} ({asked.tool_kind}): nobody was there to allow it"
-            await live.commit(TurnParked(reason="permission", detail=detail), writes=writes)
+        if live.gate.parked is not None:
+            await live.commit(live.gate.parked, writes=answer.writes)
             return
-        if result.outcome is Outcome.PROCESS_DIED:
-            # What it had done is in its history alone: to be read there before anything is sent.
-            parked = TurnParked(reason=Outcome.PROCESS_DIED, detail=result.detail)
-            await live.commit(parked, writes=writes)
-            return
-        if result.outcome in GONE and live.view.sends < turns.SENDS_MAX:
-            await self._roll_over(live, result.outcome, result.detail, writes=writes)
-            return
-        ended = TurnEnded(
-            outcome=result.outcome,
-            report=live.report_data(),
-            detail=result.detail,
-            tokens_used=live.recorder.tokens_used if live.recorder else None,
-        )
-        await self._end(live, ended, writes=writes)
+        recovery = recovery_of(result.outcome, may_send=live.view.may_send)
+        match recovery:
+            case Recovery.NONE:
+                ended = live.ended_event(result, late_events=answer.late_events)
+                await self._end(live, ended, writes=answer.writes)
+            case Recovery.ROLL_OVER | Recovery.RELAY:
+                await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)
+            case Recovery.RETRY_ONCE:
+                await self._retry(live, answer)
+            case Recovery.WAIT | Recovery.PARK:
+                await live.commit(_parked(result), writes=answer.writes)
+            case _:
+                assert_never(recovery)
+
+    async def _retry(self, live: LiveTurn, answer: Answer) -> None:
+        """Take the turn up again with a new process of the agent, by what its history says."""
+        holder = self._system.this_process(live.request.claim.doing).in_words()
+        await live.commit(RecoveryStarted(holder=holder), writes=answer.writes)
+        live.advance_past(answer.writes)
+        live.needs_new_agent = True
 
     # --- recovering ----------------------------------------------------------------------------
 
     async def _recover(self, live: LiveTurn, connection: AgentConnection) -> None:
-        """Read the agent's history and adopt, continue, send again or park."""
-        sent = live.view.sent
-        assert sent is not None
-        current = live.require_link().upstream_session_id
+        if live.is_elsewhere:
+            await self._move(live)
+            return
         try:
-            attached = await attach_with_history(connection, current=current)
+            answer = await self._recoverer.recover(live, connection)
         except UpstreamError as error:
             await self._decide_again(live, error)
             return
-        attached = live.as_recorded(attached)
-        message = await live.message(sent.prompt_seq)
-        found = await self._recognised(live, attached, message)
-        known = PromptRecognised(recognition=found.recognition)
-        await live.commit(live.attached_event(connection, attached))
-        live.tell_started(recognition=found.recognition)
-        if found.recognition is Recognition.UNDECIDABLE or (
-            found.recognition is not Recognition.COMPLETE and live.view.sends >= turns.SENDS_MAX
-        ):
-            detail = f"{found.recognition} after {live.view.sends} sends"
-            await live.commit(known, TurnParked(reason="undecidable", detail=detail))
-        elif found.recognition is Recognition.COMPLETE:
-            await self._adopt(live, found, known)
-        else:
-            await self._send_more(live, connection, message, found)
+        if answer is not None:
+            await self._conclude(live, answer)
 
-    async def _recognised(self, live: LiveTurn, attached: Attached, message: Message) -> Recognised:
-        """Return what the history says of our prompt.
 
-        What cannot be told counts as cut off once a person said to go on: a continuation is right
-        for a prompt that arrived and for one that did not.
-        """
-        sent = live.view.sent
-        assert sent is not None
-        found = Recognised(recognition=Recognition.UNDECIDABLE)
-        if attached.history is not None:
-            found = recognise(
-                attached.history,
-                sent_text=message.sent_text,
-                prompts_before=sent.prompts_before,
-                earlier_texts=await earlier_texts(live),
-            )
-        if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
-            return replace(found, recognition=Recognition.INCOMPLETE)
-        return found
+def _decided_again(live: LiveTurn) -> TurnIntended:
+    """Return the turn's intent as it is decided with what is known by now."""
+    assert live.inputs is not None
+    decision = decide(live.inputs)
+    return replace(
+        live.require_intended(),
+        decision=decision.decision,
+        reasons=decision.reasons,
+        inputs=decision.inputs,
+    )
 
-    async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:
-        writes = await self._record_tail(live, found)
-        live.adopted_reply = found.reply
-        ended = TurnEnded(outcome=Outcome.OK, report=live.report_data(), adopted=True)
-        follow_up = live.request.at_end(live.turn_id, ended, live.reply)
-        await live.commit(known, ended, writes=(*writes, *follow_up))
 
-    async def _send_more(
-        self, live: LiveTurn, connection: AgentConnection, message: Message, found: Recognised
-    ) -> None:
-        """Send the prompt again if it never arrived, else the one continuation."""
-        sent = live.view.sent
-        assert sent is not None
-        known = PromptRecognised(recognition=found.recognition)
-        if found.recognition is Recognition.ABSENT:
-            await live.commit(known, sent)
-            await self._stream(live, connection, message.sent_text)
-            return
-        tail = await self._record_tail(live, found)
-        text = continuation(message.sent_text, found.effects)
-        seq = live.next_seq
-        writes = (
-            *tail,
-            live.user_parts(seq, 0, (ContextPart(text=text),), stamp=live.current_session),
-        )
-        again = PromptSent(prompt_seq=seq, prompts_before=sent.prompts_before + 1)
-        await live.commit(known, again, writes=writes)
-        live.next_seq = seq + 1
-        await self._stream(live, connection, text)
+def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
+    """Return how the prompt ended; a reply that is an earlier turn's is poison, whatever it says.
 
-    async def _record_tail(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
-        """Return writes for what the agent did before the crash and we had not recorded."""
-        assert live.view.sent is not None
-        messages = await live.messages_of_turn(after_seq=live.view.sent.prompt_seq)
-        recorder = await recorder_of_rest(live)
-        await know_children(live, recorder)
-        now_ms = self._system.now_ms()
-        for event in unrecorded(found.tail, messages):
-            recorder.record(event, at_ms=now_ms)
-        writes = recorder.finish(at_ms=now_ms)
-        live.advance_past(writes)
-        return writes
+    Only a session that was resumed can give one.
+    """
+    result, attached = answer.result, live.view.attached
+    if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
+        return result
+    signs = PoisonSigns(
+        was_interrupted=not live.has_last_turn_ended,
+        prompt_characters=answer.prompt_characters,
+        duration_s=answer.duration_s,
+        tokens_in=result.tokens_in,
+        tokens_out=result.tokens_out,
+        is_reply_empty=not live.reply,
+    )
+    detector = poison(signs)
+    return replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
+
+
+def _parked(result: PromptResult) -> TurnParked:
+    return TurnParked(reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms)
 
 
 def _is_banked(live: LiveTurn) -> bool:
     """Whether this turn has made and banked its session already, and the crash came after that."""
     attached = live.view.attached
-    return attached is not None and attached.upstream_session_id == live.current_session
-
-
-async def _prompt(
-    connection: AgentConnection,
-    upstream_session_id: UpstreamSessionId,
-    text: str,
-    *,
-    recording: Recording,
-) -> PromptResult:
-    """Prompt, and turn the agent's failure into the outcome it is."""
-    try:
-        return await connection.prompt(upstream_session_id, text, on_event=recording.take)
-    except UpstreamError as error:
-        return PromptResult(
-            outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms
-        )
+    is_current = attached is not None and attached.upstream_session_id == live.current_session
+    return is_current and not live.is_elsewhere

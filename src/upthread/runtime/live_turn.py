@@ -12,20 +12,22 @@ from upthread.agents.base import (
     AgentAdapter,
     AgentConnection,
     OpenRequest,
-    PermissionAnswer,
-    PermissionRequest,
+    PromptResult,
 )
 from upthread.core import turn as turns
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
+from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.events import (
     AgentEvent,
+    PromptSent,
     SessionAttached,
     TurnEnded,
     TurnEvent,
     TurnIntended,
     TurnParked,
 )
-from upthread.core.handshake import START_FRESH, HandshakeInputs
+from upthread.core.handshake import FIRST, START_FRESH, HandshakeInputs
+from upthread.core.prior_context import Injection, PriorContext, must_inject
 from upthread.core.prompt import NEW_SESSION_DECISIONS, Task
 from upthread.core.recorder import Recorder
 from upthread.core.redaction.placeholder import has_placeholder
@@ -51,7 +53,8 @@ from upthread.core.types import (
 from upthread.errors import UpstreamError
 from upthread.runtime.attach import Attached
 from upthread.runtime.conversation import Claim, ClaimRequest
-from upthread.runtime.permissions import NOBODY, PermissionPolicy
+from upthread.runtime.gate import Gate
+from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.recording import Recording
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -112,6 +115,8 @@ class TellRequest:
     `durability` is what a user message and a tool call are committed with.
     `condition` is the digest of what `resume_if` looks at; `reports` are what a briefing may tell.
     `redactor` is what the turn is recorded with, None where it is recorded as it is.
+    `injection` says when a session is told what was said before; `outward_patterns` which commands
+    and titles reach beyond this machine.
     """
 
     claim: ClaimRequest
@@ -128,6 +133,8 @@ class TellRequest:
     redactor: Redactor | None = None
     goal: str = ""
     reports: tuple[tuple[str, Report], ...] = ()
+    injection: Injection = "auto"
+    outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up
 
@@ -168,7 +175,12 @@ class LiveTurn:
         self.recorder: Recorder | None = None
         self.recording: Recording | None = None
         self.adopted_reply = ""
-        self.unanswered: PermissionRequest | None = None
+        self.needs_new_agent = False
+        self.gate = Gate(
+            request.permissions,
+            outward_patterns=request.outward_patterns,
+            redactor=request.redactor,
+        )
         self.error: UpstreamError | None = None
         self.reset_at_ms: int | None = None
         self._store = store
@@ -312,6 +324,29 @@ class LiveTurn:
         is_blank = self.holds_claimed_link and not self.claim.prompts.has_any
         return START_FRESH if is_blank and decision not in NEW_SESSION_DECISIONS else decision
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another agent is to go on than the one whose session the conversation holds."""
+        return self.link is not None and self.link.agent != self.request.claim.agent
+
+    @property
+    def has_last_turn_ended(self) -> bool:
+        """Whether the conversation's last turn, as it was claimed, had come to its end."""
+        return self.claim.last is None or self.claim.last[1].ended is not None
+
+    @property
+    def must_inject(self) -> bool:
+        """Whether the session is told what was said before; a briefing takes its place."""
+        if self.telling in {FIRST, START_FRESH}:
+            return False
+        last = self.claim.last[1].ended if self.claim.last else None
+        return must_inject(
+            self.request.injection,
+            is_same_session=self.telling not in NEW_SESSION_DECISIONS,
+            has_last_turn_ended=self.has_last_turn_ended,
+            was_compacted=last is not None and last.was_compacted,
+        )
+
     def prompts_before(self) -> int:
         """Return how many prompts the upstream session is known to have answered."""
         return self.claim.prompts.answered if self.holds_claimed_link else 0
@@ -326,6 +361,31 @@ class LiveTurn:
             agent_pid=process.pid if process else None,
             agent_started_at_ticks=process.started_at_ticks if process else None,
             agent_host=self._system.this_process("").host,
+        )
+
+    def sent_event(
+        self, prompt_seq: int, prior: PriorContext, *, prompts_before: int, is_injected: bool
+    ) -> PromptSent:
+        """Return the event that keeps what leaves, and what was said before it."""
+        return PromptSent(
+            prompt_seq=prompt_seq,
+            prompts_before=prompts_before,
+            prior_from_seq=prior.from_seq,
+            prior_to_seq=prior.to_seq,
+            prior_digest=prior.digest if prior.said else "",
+            is_prior_injected=is_injected and bool(prior.said),
+        )
+
+    def ended_event(self, result: PromptResult, *, late_events: int) -> TurnEnded:
+        """Return the end of the turn as its prompt ended."""
+        recorder = self.recorder
+        return TurnEnded(
+            outcome=result.outcome,
+            report=self.report_data(),
+            detail=result.detail,
+            tokens_used=recorder.tokens_used if recorder else None,
+            was_compacted=recorder is not None and recorder.was_compacted,
+            late_events=late_events,
         )
 
     def tell_started(self, *, recognition: str = "") -> None:
@@ -351,7 +411,7 @@ class LiveTurn:
             working_directory=options.working_directory,
             stderr_path=options.stderr_path,
             redactor=self.request.redactor,
-            answer_permission=self._answer_permission,
+            answer_permission=self.gate.answer,
             environment={**options.environment, **self._calling_environment()},
             start_timeout_s=options.start_timeout_s,
             prompt_timeout_s=options.prompt_timeout_s,
@@ -361,12 +421,6 @@ class LiveTurn:
         """Let a delegation from inside this turn know which conversations wait for it."""
         path = (*self.request.claim.callers, self.conversation.conversation_id)
         return {"UPTHREAD_CALLERS": ",".join(path)}
-
-    async def _answer_permission(self, request: PermissionRequest) -> PermissionAnswer:
-        answer = await self.request.permissions.answer(request)
-        if answer.answered_by == NOBODY:
-            self.unanswered = request
-        return answer
 
     def report(self) -> Report | None:
         """Return the reply's report, None when there is none that can be read."""

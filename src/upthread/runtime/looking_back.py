@@ -12,20 +12,22 @@ from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, build_briefing
 from upthread.core.catching_up import open_calls
 from upthread.core.chain import readable
-from upthread.core.effects import KINDS_WITHOUT_EFFECT
-from upthread.core.handshake import RESUME_WITH_REPLAY
-from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
-from upthread.core.prompt import EFFECTS_HEADING, NEW_SESSION_DECISIONS
+from upthread.core.effects import Effect, effects_of
+from upthread.core.handshake import START_FRESH
+from upthread.core.prior_context import (
+    PRIOR_MESSAGES_MAX,
+    PriorContext,
+    prior_context,
+    render_prior_context,
+)
+from upthread.core.prompt import NEW_SESSION_DECISIONS, effects_block
 from upthread.core.recorder import Recorder
-from upthread.core.stream import INTERRUPTED
 from upthread.core.types import (
     Conversation,
     ConversationId,
     Message,
     Outcome,
     Speaker,
-    ToolCallPart,
-    ToolResultPart,
     UpstreamSessionId,
 )
 from upthread.runtime.live_turn import LiveTurn
@@ -115,35 +117,30 @@ def recorded_children(store: Store, conversation: Conversation) -> tuple[Recorde
     return tuple(found)
 
 
-async def effects_so_far(live: LiveTurn) -> tuple[str, ...]:
-    """Return what this turn is known to have done before its session was lost, in words."""
+async def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
+    """Return what this turn is known to have done, or to have meant to do."""
     messages = await live.messages_of_turn(after_seq=live.require_intended().prompt_seq)
-    parts = [part for message in messages for part in message.parts]
-    ended = {part.call_id: part.status for part in parts if isinstance(part, ToolResultPart)}
-    return tuple(
-        f"{part.title}: {ended.get(part.call_id, INTERRUPTED)}"
-        for part in parts
-        if isinstance(part, ToolCallPart) and part.tool_kind not in KINDS_WITHOUT_EFFECT
-    )
+    return effects_of(messages, outward_patterns=live.request.outward_patterns)
 
 
-async def briefing(live: LiveTurn, decision: str) -> str:
-    """Return what a session that knows nothing is told of the past; empty for any other.
+async def _effects_told(live: LiveTurn) -> tuple[str, ...]:
+    """Return what must not be done again, in words.
 
-    A conversation that goes on in another session hears what was said last; one that starts fresh
-    hears a briefing.
+    All of a turn that did not end, and of those before it what reached beyond this machine.
     """
-    if decision not in NEW_SESSION_DECISIONS:
-        return ""
-    effects = await effects_so_far(live) if live.view.sends else ()
-    known = "\n".join([EFFECTS_HEADING, *(f"- {effect}" for effect in effects)])
-    is_replay = decision == RESUME_WITH_REPLAY
-    past = await _prior_context(live) if is_replay else await _briefing_of_past(live)
-    pieces = (past, known if effects else "")
-    return "\n\n".join(piece for piece in pieces if piece)
+    conversation_id = live.conversation.conversation_id
+    messages = await live.read(
+        lambda store: store.messages(conversation_id, newest=EARLIER_MESSAGES_MAX)
+    )
+    open_turns = {live.turn_id} if live.has_last_turn_ended else {live.turn_id, live.claim.last_id}
+    in_open_turn = {message.seq for message in messages if message.turn_id in open_turns}
+    effects = effects_of(messages, outward_patterns=live.request.outward_patterns)
+    told = (each for each in effects if each.is_outward or each.seq in in_open_turn)
+    return tuple(each.in_words for each in told)
 
 
-async def _prior_context(live: LiveTurn) -> str:
+async def prior_of(live: LiveTurn) -> PriorContext:
+    """Read what was said before this turn's prompt, over the readable chain. One range scan."""
     prompt_seq = live.require_intended().prompt_seq
     conversation_id = live.conversation.conversation_id
 
@@ -155,7 +152,24 @@ async def _prior_context(live: LiveTurn) -> str:
         return store.prior_messages(conversation_id, upstream_session_ids=chain, newest=newest)
 
     earlier = [message for message in await live.read(read) if message.seq < prompt_seq]
-    return render_prior_context(prior_context(earlier), nonce=live.new_nonce())
+    return prior_context(earlier, was_interrupted=not live.has_last_turn_ended)
+
+
+async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> str:
+    """Return what a session is told of the past; empty for one that remembers it.
+
+    A conversation that goes on in another session hears what was said last; one that starts fresh
+    hears a briefing. With either go the actions that must not be done again.
+    """
+    past = ""
+    if is_prior_injected:
+        is_new = live.telling in NEW_SESSION_DECISIONS
+        past = render_prior_context(prior, nonce=live.new_nonce(), is_session_new=is_new)
+    elif live.telling == START_FRESH:
+        past = await _briefing_of_past(live)
+    is_told = bool(past) or bool(live.view.sends)
+    pieces = (past, effects_block(await _effects_told(live)) if is_told else "")
+    return "\n\n".join(piece for piece in pieces if piece)
 
 
 async def _briefing_of_past(live: LiveTurn) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import msgspec
+import anyio
 
 from upthread.core import pipeline as pipelines
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
@@ -22,7 +22,6 @@ from upthread.core.events import (
     RunParked,
     RunResumed,
     RunStarted,
-    StepEnded,
     StepStarted,
     TurnEnded,
 )
@@ -38,12 +37,11 @@ from upthread.core.pipeline import (
     Wait,
 )
 from upthread.core.prompt import Task
-from upthread.core.reports import MalformedReportError, Report, read_report
+from upthread.core.reports import Report
 from upthread.core.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
     Fence,
-    JsonValue,
     Lease,
     Outcome,
     ProjectId,
@@ -54,6 +52,7 @@ from upthread.errors import ConflictError, NotFoundError, UsageError
 from upthread.runtime.conversation import Conversations
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
 from upthread.runtime.live_turn import TellRequest, TurnResult
+from upthread.runtime.steps import digest_of, step_ended, step_of
 from upthread.runtime.system import System
 from upthread.runtime.turn import Turns
 from upthread.store.base import Store
@@ -81,6 +80,9 @@ class StepRequest:
 
 ANSWER_TRIES_MAX = 8
 
+LOOK_AT_CLOCK_EVERY_S = 5.0
+"""A machine that sleeps, or a clock that is set, must not make a run wait for ever."""
+
 PrepareStep = Callable[[StepRequest], TellRequest]
 
 
@@ -88,7 +90,9 @@ PrepareStep = Callable[[StepRequest], TellRequest]
 class RunRequest:
     """A passage over a workstream. `specification` is None to go on with the newest run.
 
-    `steps_max` stops after so many steps; the next call goes on. None runs to the end.
+    `steps_max` stops after so many steps; the next call goes on. None runs to the end. With
+    `wait_s` None it also waits for a rate limit to pass; `is_elsewhere` when an agent was named,
+    which need not be the one that is limited.
     """
 
     project_id: ProjectId
@@ -98,6 +102,7 @@ class RunRequest:
     specification: str | None = None
     steps_max: int | None = None
     wait_s: float | None = 0.0
+    is_elsewhere: bool = False
     on_wait: Callable[[Lease], None] | None = None
     on_event: Callable[[RunEvent], None] = field(default=lambda _: None)
     on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
@@ -148,6 +153,8 @@ class Runs:
             await self._resume_if_parked(live, request)
             while not self._is_stopped(live, request):
                 await self._advance(live, request)
+                if request.wait_s is None:
+                    await self._wait_out(live, request)
             return live.view
 
     async def answer(
@@ -249,8 +256,23 @@ class Runs:
         last = live.view.last
         if isinstance(command, Park) and last is not None and last.outcome is not Outcome.OK:
             await self._advance(live, request)
-        if live.view.parked is not None:
+        if request.wait_s is None:
+            await self._wait_out(live, request)
+        parked = live.view.parked
+        if parked is not None and (request.is_elsewhere or self._wait_ms(parked) == 0):
             await self._commit(live, request, RunResumed(because="run again"))
+
+    async def _wait_out(self, live: LiveRun, request: RunRequest) -> None:
+        """Let the time pass that the agent asked for, and go on; nothing for any other stop."""
+        if live.view.parked is None or live.view.parked.reset_at_ms is None:
+            return
+        while wait_ms := self._wait_ms(live.view.parked):  # noqa: ASYNC110  # a clock has no event
+            await anyio.sleep(min(wait_ms / 1000, LOOK_AT_CLOCK_EVERY_S))
+        await self._commit(live, request, RunResumed(because="the limit has passed"))
+
+    def _wait_ms(self, parked: RunParked) -> int:
+        """Return how long the agent still wants to be left alone; 0 when it did not say."""
+        return max(0, (parked.reset_at_ms or 0) - self._system.now_ms())
 
     # --- advancing -----------------------------------------------------------------------------
 
@@ -293,7 +315,7 @@ class Runs:
         turn_id = TurnId(command.turn_id)
         elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
         if elsewhere is not None:
-            ended = _step_of(command.role, turn_id, elsewhere, again.input_digest)
+            ended = step_of(command.role, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
             return
         result = await self._turns.go_on(tell, turn_id)
@@ -319,7 +341,12 @@ class Runs:
         if request.on_result:
             await request.on_result(role, result)
         if result.parked is not None:
-            parked = RunParked(reason=result.parked.reason, detail=result.parked.detail, role=role)
+            parked = RunParked(
+                reason=result.parked.reason,
+                detail=result.parked.detail,
+                role=role,
+                reset_at_ms=result.parked.reset_at_ms,
+            )
             await self._commit(live, request, parked)
 
     def _step_request(self, live: LiveRun, command: RunStep) -> StepRequest:
@@ -332,7 +359,7 @@ class Runs:
             return self._records(live.run_id, view, (started,))
 
         def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
-            event = _step_ended(role, turn_id, ended, reply, command.input_digest)
+            event = step_ended(role, turn_id, ended, reply, command.input_digest)
             started = StepStarted(role=role, turn_id=turn_id)
             after = view if view.started is not None else pipelines.apply(view, started)
             records = self._records(live.run_id, after, (event,))
@@ -345,7 +372,7 @@ class Runs:
             fences=live.fences,
             goal=view.specification,
             reports=((role, own),) if own else (),
-            condition_role=lambda name: _digest_of(view, name),
+            condition_role=lambda name: digest_of(view, name),
             at_intent=at_intent,
             at_end=at_end,
             is_asked_again=command.asked_again,
@@ -359,6 +386,9 @@ class Runs:
         )
         if not isinstance(event, RunEnded | RunParked | QuestionsAsked):
             writes = (*writes, self._enqueue(live.run_id, live.view.events + 1))
+        elif isinstance(event, RunParked) and event.reset_at_ms is not None:
+            due = self._enqueue(live.run_id, live.view.events + 1, due_at_ms=event.reset_at_ms)
+            writes = (*writes, due)
         await self._system.in_thread(lambda: self._store.commit(writes, fences=live.fences))
         live.view = pipelines.apply(live.view, event)
         request.on_event(event)
@@ -382,46 +412,9 @@ class Runs:
             for offset, event in enumerate(events)
         )
 
-    def _enqueue(self, run_id: RunId, run_seq: int) -> Write:
-        return EnqueueTransition(run_id=run_id, run_seq=run_seq, due_at_ms=self._system.now_ms())
-
-
-def _step_ended(
-    role: str, turn_id: TurnId, ended: TurnEnded, reply: str, input_digest: str
-) -> StepEnded:
-    report: JsonValue = None
-    fault = ended.detail
-    if ended.outcome is Outcome.OK:
-        try:
-            report, fault = msgspec.to_builtins(read_report(reply)), ""
-        except MalformedReportError as error:
-            fault = str(error)
-    return StepEnded(
-        role=role,
-        turn_id=turn_id,
-        outcome=ended.outcome,
-        report=report,
-        report_error=fault,
-        input_digest=input_digest,
-    )
-
-
-def _step_of(role: str, turn_id: TurnId, ended: TurnEnded, input_digest: str) -> StepEnded:
-    """Return the end of a step from the end of its turn, where the report is kept as data."""
-    is_reported = ended.outcome is Outcome.OK and ended.report is not None
-    return StepEnded(
-        role=role,
-        turn_id=turn_id,
-        outcome=ended.outcome,
-        report=ended.report if is_reported else None,
-        report_error="" if is_reported else ended.detail or "the reply has no report",
-        input_digest=input_digest,
-    )
-
-
-def _digest_of(view: RunView, role: str) -> str | None:
-    report = view.report(role)
-    return report.digest if report else None
+    def _enqueue(self, run_id: RunId, run_seq: int, *, due_at_ms: int | None = None) -> Write:
+        due_at_ms = self._system.now_ms() if due_at_ms is None else due_at_ms
+        return EnqueueTransition(run_id=run_id, run_seq=run_seq, due_at_ms=due_at_ms)
 
 
 def _open_question(view: RunView, workstream: str, question_id: str | None) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
+from upthread.agents.base import PermissionRequest
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
 from upthread.core.recorder import Recorder
-from upthread.core.types import Durability, Fence
+from upthread.core.types import Durability, Fence, ToolCallPart
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -61,6 +62,22 @@ class Recording:
             if self._is_dirty:
                 self._pending += self._recorder.flush()
                 await self._commit()
+
+    async def intend(self, request: PermissionRequest) -> None:
+        """Commit an action that is about to be allowed, synced, with all that came before it."""
+        self._recorder.intend(
+            request.upstream_session_id,
+            ToolCallPart(
+                call_id=request.call_id or "",
+                title=request.title,
+                tool_kind=request.tool_kind,
+                arguments=request.arguments,
+                locations=request.locations,
+            ),
+            at_ms=self._system.now_ms(),
+        )
+        self._pending += self._recorder.drain()
+        await self._commit()
 
     def close(self) -> tuple[Write, ...]:
         """Return the writes that are left, for the commit that ends the turn."""

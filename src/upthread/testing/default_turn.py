@@ -3,11 +3,13 @@
 Makes the same writes in the same commits as `runtime.turn` and `runtime.recording` do for a resumed
 conversation whose agent takes longer than `FLUSH_EVERY_S` for each tool call: intent, session
 attached, prompt sent, two batches of parts, and the end with what is left, synced. Six commits, one
-of them synced. It drives no agent and takes no lease; its words are chosen once and repeat.
+of them synced. It drives no agent, takes no lease and reads no prior context, which has a figure of
+its own; its words are chosen once and repeat.
 """
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +36,7 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.handshake import HandshakeInputs, decide
+from upthread.core.prior_context import PRIOR_MESSAGES_MAX
 from upthread.core.recorder import Recorder
 from upthread.core.types import (
     Conversation,
@@ -181,7 +184,13 @@ def record_turn(store: Store, place: Place, turn: PreparedTurn) -> None:
 
 def commits_of(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
     """Return the writes of each commit of a turn, in order."""
-    sent = PromptSent(prompt_seq=place.next_seq, prompts_before=place.turns)
+    sent = PromptSent(
+        prompt_seq=place.next_seq,
+        prompts_before=place.turns,
+        prior_from_seq=max(1, place.next_seq - PRIOR_MESSAGES_MAX),
+        prior_to_seq=place.next_seq - 1,
+        prior_digest=hashlib.sha256(turn.prompt.encode()).hexdigest(),
+    )
     yield _intent(place, turn)
     yield (_event(turn, 2, _attached(place.link.upstream_session_id)),)
     yield (_event(turn, 3, sent),)

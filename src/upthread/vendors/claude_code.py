@@ -3,14 +3,17 @@
 Entries form a tree by `parentUuid`; what is sent is the branch of the last entry. One answer is
 written as several entries with the same `message.id`, one for each block, and the results of tools
 used at once hang on different ones, so both are gathered beside the branch. Sub-agents are in
-`<session>/subagents/agent-*.jsonl`. Written for Claude Code 2.1 (2.1.197, 2.1.329; seen 2026-11).
+`<session>/subagents/agent-*.jsonl`. Written for Claude Code 2.1 (2.1.197 to
+2.1.330; seen 2026-11).
 """
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from upthread.core.history.model import History, HistoryMessage
@@ -27,11 +30,13 @@ from upthread.core.types import (
     UnknownPart,
 )
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
-from upthread.vendors.lines import Line, read_lines
+from upthread.vendors.lines import Line, read_lines, read_object
 
 AGENT: Final = "claude-code"
 WRITTEN_FOR: Final = ("2.1",)
 _SUBAGENTS: Final = "subagents"
+_SYNTHETIC_MODEL: Final = "<synthetic>"
+_INTERRUPTED: Final = "[Request interrupted by user"
 
 
 def find_transcripts(home: Path) -> Iterator[Path]:
@@ -43,7 +48,10 @@ def find_transcripts(home: Path) -> Iterator[Path]:
 
 @dataclass(slots=True, kw_only=True)
 class Entry:
-    """What of an entry decides whether and how it is sent. `parts` are already outlined."""
+    """What of an entry decides whether and how it is sent. `parts` are already outlined.
+
+    `is_synthetic` marks what Claude Code itself put in, the words of neither person nor model.
+    """
 
     number: int
     uuid: str
@@ -51,6 +59,7 @@ class Entry:
     kind: str
     message_id: str
     parts: tuple[Part, ...]
+    is_synthetic: bool = False
 
     @property
     def is_said(self) -> bool:
@@ -68,13 +77,8 @@ class _Reading:
 
 def read_transcript(path: Path, *, characters_max: int | None = None) -> VendorHistory:
     """Return the session a transcript holds. StoreError when the file cannot be opened."""
-    reading = _Reading(characters_max)
     is_subagent = path.parent.name == _SUBAGENTS
-    for line in read_lines(path):
-        if line.why:
-            reading.unreadable.append(line.unreadable)
-        else:
-            _take(reading, line, is_subagent=is_subagent)
+    reading = _read(path, characters_max, is_subagent=is_subagent)
     sent = branch(reading.entries)
     known = {entry.uuid for entry in reading.entries}
     for entry in sent:
@@ -93,6 +97,48 @@ def read_transcript(path: Path, *, characters_max: int | None = None) -> VendorH
         parent_session_id=path.parent.parent.name if is_subagent else None,
         directory=text_of(reading.last.get("cwd")),
     )
+
+
+def read_branch(path: Path) -> list[Entry]:
+    """Return the entries with messages that are sent, whole, unreadable lines left out.
+
+    StoreError when the file cannot be opened.
+    """
+    is_subagent = path.parent.name == _SUBAGENTS
+    return branch(_read(path, None, is_subagent=is_subagent).entries)
+
+
+def find_transcript(home: Path, session_id: str) -> Path | None:
+    """Return where a session's transcript is under a Claude home, None when it has none.
+
+    Whatever the working directory: that a session was begun in is part of the path.
+    """
+    name = PurePath(session_id).name
+    if name != session_id or not name:
+        return None
+    return next((home / "projects").glob(f"*/{glob.escape(name)}.jsonl"), None)
+
+
+def subagents_by_call(transcript: Path) -> dict[str, str]:
+    """Return the id of each sub-agent of a session by the id of the call that made it."""
+    made: dict[str, str] = {}
+    for path in sorted((transcript.with_suffix("") / _SUBAGENTS).glob("agent-*.meta.json")):
+        with suppress(OSError):
+            meta, _ = read_object(path.read_bytes())
+            agent_id = path.name.removeprefix("agent-").removesuffix(".meta.json")
+            made[text_of(meta.get("toolUseId"))] = agent_id
+    made.pop("", None)
+    return made
+
+
+def _read(path: Path, characters_max: int | None, *, is_subagent: bool) -> _Reading:
+    reading = _Reading(characters_max)
+    for line in read_lines(path):
+        if line.why:
+            reading.unreadable.append(line.unreadable)
+        else:
+            _take(reading, line, is_subagent=is_subagent)
+    return reading
 
 
 def branch(entries: Sequence[Entry]) -> list[Entry]:
@@ -143,8 +189,20 @@ def _take(reading: _Reading, line: Line, *, is_subagent: bool) -> None:
         kind=kind if is_sent and not is_other else "",
         message_id=text_of(message.get("id")) if kind == "assistant" else "",
         parts=tuple(_parts(message.get("content"), reading.characters_max)) if is_sent else (),
+        is_synthetic=_is_synthetic(value, message),
     )
     reading.entries.append(entry)
+
+
+def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
+    is_marked = bool(value.get("isMeta") or value.get("isCompactSummary"))
+    return is_marked or message.get("model") == _SYNTHETIC_MODEL or _is_interruption(message)
+
+
+def _is_interruption(message: JsonObject) -> bool:
+    """Whether a user's message is the note that Claude Code leaves where a turn was cancelled."""
+    blocks = items_of(message.get("content"))
+    return len(blocks) == 1 and text_of(blocks[0].get("text")).startswith(_INTERRUPTED)
 
 
 def _messages(entry: Entry) -> Iterator[HistoryMessage]:

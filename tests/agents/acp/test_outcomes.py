@@ -2,7 +2,8 @@
 
 import pytest
 
-from upthread.agents.acp.outcomes import TurnSeen, failure_of, result_of
+from upthread.agents._prompting import TurnSeen
+from upthread.agents.acp.outcomes import failure_of, result_of
 from upthread.agents.acp.quirks import NO_QUIRK, QUIRKS, quirk_for
 
 

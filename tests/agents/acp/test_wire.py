@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.agents.acp.wire import Message, Unreadable, events_of, read_frame, write_frame
+from upthread.agents._json import Unreadable, write_frame
+from upthread.agents.acp.wire import Message, events_of, read_frame
 from upthread.core.events import (
     PlanChanged,
     ReasoningReceived,

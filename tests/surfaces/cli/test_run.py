@@ -74,8 +74,8 @@ spec-42/auditor (Leda-auditor): STARTED FRESH ses_4 with a briefing · 2nd turn:
 spec-42/constructor (Leda-constructor): STARTED ses_5
   parked: Write greeter/words.py (edit): nobody was there to allow it
 spec-42: parked
-  constructor: permission: Write greeter/words.py (edit): nobody was there to allow it
-  to allow it, be at the terminal, or write it into upthread.toml: [permissions] with KIND = "allow", the kind in brackets above
+  constructor: it needs a permission: Write greeter/words.py (edit): nobody was there to allow it
+  allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml
   go on: upthread run spec-42
 """)
     assert calls["parked"].err == ""

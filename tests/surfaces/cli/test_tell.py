@@ -49,16 +49,16 @@ t2/planner (Zev-planner): ROLLED OVER to ses_2 with replay · 2nd turn: the agen
 
 
 def test_failures_of_the_agent_have_words_a_hint_and_their_code(shared):
-    limited = shared("tell", "t3/planner", "[[rehearse: rate_limit]]", *REHEARSAL, code=1)
+    limited = shared("tell", "t3/planner", "[[rehearse: rate_limit]]", *REHEARSAL, code=4)
     unborn = shared("tell", "t3/auditor", "hi", "--agent", "acp:false", code=1)
-    died = shared("tell", "t3/planner", "[[rehearse: crash]]", code=4)
+    died = shared("tell", "t3/planner", "[[rehearse: crash]]")
 
-    assert "the agent is rate limited, until when it did not say" in limited.err
+    assert "PARKED: the agent is rate limited, until when it did not say" in limited.err
+    assert "upthread tell t3/planner --continue" in limited.err
+    assert "wait, or go on with another --agent" in limited.err
     assert "error: t3/auditor:" in unborn.err
-    assert "t3/planner: PARKED:" in died.err
-    assert "upthread tell t3/planner --continue" in died.err
-    for done in (limited, unborn):
-        assert done.err.count("error:") == 1
+    assert unborn.err.count("error:") == 1
+    assert "the turn was cut off; it goes on from there" in died.err
     assert "Traceback" not in limited.err + unborn.err + died.err
 
 
@@ -70,7 +70,10 @@ def test_unanswered_permission_parks_and_continue_goes_on(shared):
     (shared.directory / "upthread.toml").unlink()
     nothing_left = shared("tell", "t4/planner", "--continue", code=2)
 
-    assert "t4/planner: PARKED: Write a.txt (edit): nobody was there to allow it" in parked.err
+    assert (
+        "t4/planner: PARKED: it needs a permission: Write a.txt (edit): nobody was there to allow it"
+        in parked.err
+    )
     assert "upthread tell t4/planner --continue" in parked.err
     assert "parked" in listed.out
     assert "RESUMED" in went_on.err

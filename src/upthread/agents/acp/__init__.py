@@ -1,8 +1,8 @@
 """Any agent that speaks ACP, the Agent Client Protocol (agentclientprotocol.com).
 
-`adapter` starts and attaches, `connection` holds one running agent, `prompting` one running prompt,
-`transport` its frames in order, `wire` turns frames into events, `outcomes` its failures into
-words, `quirks` is what is particular to each agent.
+`adapter` starts and attaches, `connection` holds one running agent, `transport` its frames in
+order, `wire` turns frames into events, `outcomes` its failures into words, `quirks` is what is
+particular to each agent.
 """
 
 from upthread.agents.acp.adapter import AcpAdapter

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from upthread.agents._process import ChildProcess
-from upthread.agents.acp._json import as_object
+from upthread.agents._json import as_object
+from upthread.agents._process import ChildProcess, how_it_ended
 from upthread.agents.acp.outcomes import Failure, failure_of
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.transport import ProcessTransport
@@ -121,7 +121,7 @@ class AgentCalls:
         """End what is left of an agent whose output ended, and say how it went."""
         with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
             await self._child.wait()
-        ended = _ending(self._child.exit_code, has_overrun=self._transport.has_overrun)
+        ended = how_it_ended(self._child.exit_code, has_overrun=self._transport.has_overrun)
         await self._child.stop()
         return UpstreamError(
             f"{self._words.agent} {ended} during {method}",
@@ -161,16 +161,6 @@ class AgentCalls:
             f"its stdout held what is not ACP, first: {garbage}" if garbage else "",
         ]
         return "; ".join(part for part in said if part)
-
-
-def _ending(exit_code: int | None, *, has_overrun: bool) -> str:
-    if has_overrun:
-        return "sent a frame longer than 64 MiB and was ended"
-    if exit_code is None:
-        return "closed its output without exiting and was ended"
-    if exit_code < 0:
-        return f"was ended by signal {-exit_code}"
-    return f"exited with code {exit_code}"
 
 
 def _ids(params: Mapping[str, Any]) -> dict[str, str]:

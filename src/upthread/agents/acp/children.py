@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from upthread.agents.acp._json import member
+from upthread.agents._json import member
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
 from upthread.core.events import (
     AgentEvent,

@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import anyio
 
+from upthread.agents._json import Unreadable, member
 from upthread.agents._process import ChildProcess
-from upthread.agents.acp._json import member
+from upthread.agents._prompting import Limits, RunningPrompt
 from upthread.agents.acp.calls import AgentCalls, AgentWords
 from upthread.agents.acp.children import Translator
 from upthread.agents.acp.outcomes import CODE_METHOD_NOT_FOUND, is_system_error, result_of
 from upthread.agents.acp.permissions import PermissionDesk
-from upthread.agents.acp.prompting import Limits, RunningPrompt
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.transport import ProcessTransport
-from upthread.agents.acp.wire import Initialized, Message, Unreadable, shaped
+from upthread.agents.acp.wire import Initialized, Message, shaped
 from upthread.agents.base import (
     AgentProcess,
     Capabilities,
@@ -222,7 +222,8 @@ class AcpConnection:
         if running.is_timed_out or running.is_cancelled:
             self._aborted_messages |= running.message_ids
             self._settled_at = anyio.current_time() + SETTLE_S
-            outcome, detail = self._aborted(running)
+            has_died = isinstance(running.error, ConnectionError)
+            outcome, detail = running.aborted(has_died=has_died)
             return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
         if isinstance(running.error, ConnectionError):
             died = await self._calls.died("session/prompt")
@@ -232,19 +233,6 @@ class AcpConnection:
         if running.error is not None:
             return await self._failed_prompt(running)
         return result_of(running.answer, running.seen, quirk=self._words.quirk)
-
-    def _aborted(self, running: RunningPrompt) -> tuple[Outcome, str]:
-        waited_s = self._request.cancel_timeout_s
-        forced = f"it did not answer the cancel within {waited_s:g} s and was ended"
-        if running.is_timed_out:
-            detail = f"no answer within {self._request.prompt_timeout_s:g} s"
-            return Outcome.TIMED_OUT, f"{detail}; {forced}" if running.is_forced else detail
-        if running.is_forced:
-            return Outcome.PROCESS_DIED, forced
-        if isinstance(running.error, ConnectionError):
-            return Outcome.PROCESS_DIED, "the agent ended when it was asked to cancel"
-        # Some answer a cancelled turn with an error, or end_turn (opencode 1.18.33, retrying).
-        return Outcome.CANCELLED, str(running.error or "")
 
     async def _failed_prompt(self, running: RunningPrompt) -> PromptResult:
         failure = self._words.failure(running.error)

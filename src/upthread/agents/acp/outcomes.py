@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from upthread.agents.acp._json import member
+from upthread.agents._json import member
+from upthread.agents._prompting import TurnSeen
 from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
@@ -95,26 +96,17 @@ def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome
     return Outcome.UNKNOWN, False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSeen:
-    """What the updates of a turn said about its end, beside the answer itself."""
-
-    tokens_used: int | None = None
-    tokens_window: int | None = None
-    has_system_error: bool = False
-    last_text: str = ""
-
-
 def result_of(answer: object, seen: TurnSeen, *, quirk: Quirk) -> PromptResult:
     """Say how a prompt ended that was answered. An unknown stop reason is `unknown`, by name."""
-    tokens_used = _tokens_of_turn(answer, seen)
     hidden = _hidden_failure(answer, seen, quirk=quirk)
-    if hidden is not None:
-        outcome, detail = hidden
-        return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
-    reason = member(answer, "stopReason")
-    outcome, detail = _of_stop_reason(reason, seen)
-    return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
+    outcome, detail = hidden or _of_stop_reason(member(answer, "stopReason"), seen)
+    return PromptResult(
+        outcome=outcome,
+        detail=detail,
+        tokens_used=_tokens_of_turn(answer, seen),
+        tokens_in=_tokens(answer, "inputTokens", "cachedReadTokens", "cachedWriteTokens"),
+        tokens_out=_tokens(answer, "outputTokens"),
+    )
 
 
 def _of_stop_reason(reason: object, seen: TurnSeen) -> tuple[Outcome, str]:
@@ -150,6 +142,12 @@ def is_system_error(holder: object) -> bool:
     """Whether an answer's or update's `_meta` says that the turn failed (codex-acp 2.6.0)."""
     status = member(holder, "_meta", "codex", "threadStatus")
     return status == "systemError" or member(status, "type") == "systemError"
+
+
+def _tokens(answer: object, *names: str) -> int | None:
+    """Return the sum of what the answer's usage says; None for nothing, and zero is no figure."""
+    told = (member(answer, "usage", name) for name in names)
+    return sum(each for each in told if isinstance(each, int)) or None
 
 
 def _tokens_of_turn(answer: object, seen: TurnSeen) -> int | None:

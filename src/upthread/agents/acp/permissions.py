@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from upthread.agents.acp.prompting import RunningPrompt
+from upthread.agents._asking import ask_caller
+from upthread.agents._prompting import RunningPrompt
 from upthread.agents.acp.wire import PermissionParams, locations_of, permission_kinds, shaped
-from upthread.agents.base import AnswerPermission, PermissionAnswer, PermissionRequest
+from upthread.agents.base import AnswerPermission, PermissionRequest
 from upthread.core.events import PermissionAnswered
 from upthread.core.types import UpstreamSessionId
-from upthread.errors import UsageError
 
 CANCELLED: Final = "cancelled"
 _CANCELLED_ANSWER: Final = {"outcome": {"outcome": CANCELLED}}
@@ -32,7 +32,7 @@ class PermissionDesk:
         if asked is None or running is None:
             return _CANCELLED_ANSWER
         kinds = permission_kinds(asked.options)
-        answer = await self._ask(asked, running)
+        answer = await ask_caller(_request(asked), running, self._answer_permission)
         kind = CANCELLED if answer.option_id is None else kinds[answer.option_id] or "unnamed"
         was_recorded = await running.deliver(
             PermissionAnswered(
@@ -47,18 +47,6 @@ class PermissionDesk:
             return _CANCELLED_ANSWER
         return {"outcome": {"outcome": "selected", "optionId": answer.option_id}}
 
-    async def _ask(self, asked: PermissionParams, running: RunningPrompt) -> PermissionAnswer:
-        """Ask the caller. Its errors end the prompt; a cancelled turn withdraws the question."""
-        answer = PermissionAnswer(option_id=None, answered_by="upthread: the turn was ended")
-        with running.asking():
-            try:
-                answer = await self._answer_permission(_request(asked))
-                _require_offered(answer, asked)
-            except Exception as error:  # noqa: BLE001  # raised again where the prompt was called
-                await running.fail(error)
-                return PermissionAnswer(option_id=None, answered_by="upthread: no answer")
-        return answer
-
 
 def _request(asked: PermissionParams) -> PermissionRequest:
     call = asked.tool_call
@@ -71,13 +59,3 @@ def _request(asked: PermissionParams) -> PermissionRequest:
         locations=locations_of(call) or (),
         options=tuple((option.option_id, option.kind) for option in asked.options),
     )
-
-
-def _require_offered(answer: PermissionAnswer, asked: PermissionParams) -> None:
-    offered = permission_kinds(asked.options)
-    if answer.option_id is not None and answer.option_id not in offered:
-        raise UsageError(
-            f"the permission for {asked.tool_call.title!r} was answered with {answer.option_id!r}, "
-            f"which {asked.session_id} did not offer",
-            hint=f"answer with one of: {', '.join(offered) or 'nothing but None'}",
-        )

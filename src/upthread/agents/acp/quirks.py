@@ -105,6 +105,17 @@ GENERAL_ERRORS: Final = (
         Outcome.CONTEXT_FULL,
     ),
     _means(r"overloaded|service unavailable|bad gateway|gateway timeout", Outcome.TRANSIENT),
+    # What providers say of a history with a call that has no result, or a result without a call.
+    _means(
+        r"tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)",
+        Outcome.CORRUPTED,
+    ),
+    _means(
+        r"(session|thread|transcript|rollout)[^.]{0,80}(corrupt|malformed|cannot be parsed)",
+        Outcome.CORRUPTED,
+    ),
+    _means(r"(session|thread|conversation)[^.]{0,40}expired", Outcome.EXPIRED),
+    _means(r"(session|thread|conversation)[^.]{0,40}(is busy|in use)", Outcome.BUSY),
     _means(r"unauthori[sz]ed|authentication|not logged in|invalid api key", Outcome.AUTH),
     _means(
         r"(session|thread|conversation)[^.]{0,80}(not found|does not exist)",

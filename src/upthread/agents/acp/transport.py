@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
+from upthread.agents._json import Unreadable, write_frame
 from upthread.agents._process import ChildProcess, FrameTooLongError
-from upthread.agents.acp.wire import Message, Unreadable, read_frame, write_frame
+from upthread.agents.acp.wire import Message, read_frame
 
 OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
 

@@ -1,8 +1,7 @@
 """ACP frames and what they say: lines to messages, `session/update` to events. Pure.
 
-Incoming frames are decoded with the standard library, because models emit lone surrogates that
-stricter decoders refuse, and then checked against the small shapes below; a frame or update that
-does not fit is kept as it came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
+Frames are checked against the small shapes below; a frame or update that does not fit is kept as it
+came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from upthread.agents.acp._json import as_object, member
+from upthread.agents._json import Unreadable, as_object, member, read_json
 from upthread.core.events import (
     AgentEvent,
     PlanChanged,
@@ -27,7 +26,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.core.types import UpstreamSessionId
 
 SILENT_UPDATES: Final = frozenset(
     {"available_commands_update", "current_mode_update", "config_option_update"}
@@ -50,27 +49,12 @@ class Message:
     is_request: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """A line that is no JSON-RPC message; bytes that are no UTF-8 are surrogate escapes."""
-
-    raw: JsonValue
-
-
 def read_frame(line: bytes) -> Message | Unreadable | None:
     """Read one line; None for a blank one."""
     if not line.strip():
         return None
-    try:
-        text = line.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
-    try:
-        # strict=False: a raw control character in a string is the agent's slip, not a lost frame.
-        content = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return Unreadable(raw=text)
-    return _message(content)
+    content = read_json(line)
+    return content if isinstance(content, Unreadable) else _message(content)
 
 
 def _message(content: Any) -> Message | Unreadable:
@@ -99,11 +83,6 @@ def _error(error: Any) -> dict[str, Any]:
         "message": str(given.get("message", "")),
         "data": given.get("data"),
     }
-
-
-def write_frame(message: object) -> bytes:
-    """Encode a message as one line, in ASCII: lone surrogates and NUL go as escapes."""
-    return json.dumps(message, separators=(",", ":")).encode("ascii")
 
 
 # --- shapes ------------------------------------------------------------------------------------

@@ -26,7 +26,13 @@ def main() -> None:
         sys.exit(EXIT_USAGE)
     connection = Connection(sys.stdin.buffer, output_descriptor=sys.stdout.fileno())
     log = EventLog(settings.log_path)
-    agent = Agent(store=store, connection=connection, log=log, pace_s=settings.pace_s)
+    agent = Agent(
+        store=store,
+        connection=connection,
+        log=log,
+        pace_s=settings.pace_s,
+        always=settings.always,
+    )
     methods = Methods(agent, settings=settings)
     try:
         connection.serve(methods.requests(), methods.notifications())

@@ -60,7 +60,7 @@ def directives_of(turn: Turn) -> list[Directive]:
     """
     earlier = turn.history.prompts[:-1]
     found: list[Directive] = []
-    for written in _written(turn.text):
+    for written in [*_written(turn.text), *_written(turn.agent.always)]:
         guards, directive = _parsed(written)
         if directive.word not in ACTIONS and directive.word not in REPORT_WORDS:
             known = ", ".join(sorted([*ACTIONS, *REPORT_WORDS]))
@@ -174,6 +174,11 @@ def _usage(turn: Turn, arguments: str) -> None:
     turn.send(update, session_id=turn.session_id)
 
 
+def _tokens(turn: Turn, arguments: str) -> None:
+    read, wrote = _numbers(arguments, usage="IN OUT", maxima=(10**12, 10**12))
+    turn.usage = {"inputTokens": read, "outputTokens": wrote, "totalTokens": read + wrote}
+
+
 def _child(turn: Turn, arguments: str) -> None:
     role, text = _split(arguments)
     if not role:
@@ -227,6 +232,12 @@ def _rate_limit(_turn: Turn, arguments: str) -> NoReturn:
         (seconds,) = _numbers(arguments, usage="[SECONDS]", maxima=(10**9,))
         data["retryAfterSeconds"] = seconds
     raise RpcError(INTERNAL_ERROR, "You've hit your rate limit", data)
+
+
+def _fail(_turn: Turn, arguments: str) -> NoReturn:
+    if not arguments:
+        raise _UsageError("MESSAGE")
+    raise RpcError(INTERNAL_ERROR, arguments)
 
 
 def _overloaded(_turn: Turn, _arguments: str) -> NoReturn:
@@ -296,6 +307,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "execute": _execute,
     "plan": _plan,
     "usage": _usage,
+    "tokens": _tokens,
     "child": _child,
     "slow": _slow,
     "big": _big,
@@ -305,6 +317,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "hang": _hang,
     "rate_limit": _rate_limit,
     "overloaded": _overloaded,
+    "fail": _fail,
     "auth": _auth,
     "context_full": _context_full,
     "lose_session": _lose_session,

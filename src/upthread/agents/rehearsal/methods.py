@@ -176,7 +176,8 @@ class Methods:
             with self._lock:
                 del self._running[turn.session_id]
         turn.log("reply", bytes=size_of(turn.said), text=turn.said, stop_reason=stop_reason)
-        return {"stopReason": stop_reason}
+        usage: Json = {} if turn.usage is None else {"usage": turn.usage}
+        return {"stopReason": stop_reason, **usage}
 
     def _told_of_unknown(self, method: Request) -> Request:
         def call(params: Json) -> Json | Work:

@@ -12,6 +12,7 @@ HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
 CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
 PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
+ALWAYS_VARIABLE: Final = "UPTHREAD_REHEARSAL_ALWAYS"
 PACE_MS_MAX: Final = 60_000
 
 SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
@@ -26,7 +27,8 @@ class SettingsError(Exception):
 class Settings(NamedTuple):
     """How this process behaves. `log_path` is None when nobody counts.
 
-    `pace_s` is how long it thinks before each tool call, 0 by default.
+    `pace_s` is how long it thinks before each tool call, 0 by default. `always` are directives as
+    every prompt would end with them.
     """
 
     sessions_directory: Path
@@ -35,6 +37,7 @@ class Settings(NamedTuple):
     has_opaque_errors: bool
     protocol_version: int
     pace_s: float
+    always: str
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -58,6 +61,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         has_opaque_errors=OPAQUE_ERRORS in words,
         protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
+        always=environment.get(ALWAYS_VARIABLE, ""),
     )
 
 

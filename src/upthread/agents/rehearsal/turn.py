@@ -45,6 +45,7 @@ class Agent(NamedTuple):
     connection: Connection
     log: EventLog
     pace_s: float = 0.0
+    always: str = ""
 
 
 class Turn:
@@ -58,6 +59,7 @@ class Turn:
         self.cancelled = threading.Event()
         self.afterwards: list[Callable[[], None]] = []
         self.said = ""
+        self.usage: Json | None = None
         self._message_id = _new_id("msg")
         agent.store.append(
             session_id, {"entry": "prompt", "text": text, "messageId": _new_id("msg")}

@@ -54,6 +54,7 @@ def list_agents(call: Call) -> int:
 
 def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
     entry = AGENTS[name]
+    way = installed.way if installed else entry.ways[0]
     is_own = name == REHEARSAL
     version = __version__ if is_own else installed.version if installed else None
     return ListedAgent(
@@ -61,8 +62,8 @@ def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
         is_installed=is_own or installed is not None,
         version=version,
         path=installed.path if installed else None,
-        driven_by=entry.kind,
-        command=entry.command,
+        driven_by=way.kind,
+        command=way.command,
         how_to_install=entry.how_to_install,
         is_configured=False,
     )

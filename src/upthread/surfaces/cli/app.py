@@ -216,7 +216,8 @@ def run(
         int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after N steps.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="If another run is under way, wait for it.")
+        bool,
+        typer.Option("--wait", help="Wait for another run, and for a rate limit."),
     ] = False,
     continuity: Annotated[
         Literal["resume", "fresh", "auto"] | None,
@@ -280,11 +281,14 @@ def show(
             autocompletion=complete_address,
         ),
     ],
+    effects: Annotated[
+        bool, typer.Option("--effects", help="What was done to the world, and what is unknown.")
+    ] = False,
 ) -> int:
     """Show how a workstream or one conversation stands."""
     from upthread.surfaces.cli import looking
 
-    return looking.show(call, what)
+    return looking.show_effects(call, what) if effects else looking.show(call, what)
 
 
 def why(call: Call, *, address: Address, agent: Agent = None) -> int:

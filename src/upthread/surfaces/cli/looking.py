@@ -8,6 +8,7 @@ from upthread.client import Project, Why
 from upthread.core.handshake import in_words
 from upthread.core.types import Link
 from upthread.errors import NotFoundError, UsageError
+from upthread.runtime.effects import RecordedEffect
 from upthread.runtime.overview import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
@@ -58,6 +59,28 @@ def show(call: Call, what: str) -> int:
         _show_role(call.output, view, command_of)
     else:
         _show_workstream(call.output, view, command_of)
+    return 0
+
+
+def show_effects(call: Call, what: str) -> int:
+    """Show what agents did to the world: done, failed, or unknown, in the order of each one."""
+
+    async def use(project: Project) -> tuple[RecordedEffect, ...]:
+        found = await _found(project, what)
+        if isinstance(found, RoleView):
+            return await project.effects((found.conversation,))
+        return await project.effects(
+            (*(role.conversation for role in found.roles), *found.children)
+        )
+
+    effects = call.with_project(use)
+    if call.output.is_json:
+        call.output.json({"effects": [shapes.effect(each) for each in effects]})
+    elif effects:
+        head = ("ADDRESS", "STATE", "REACH", "KEPT", "ACTION")
+        write_table(call.output, head, [_effect_row(each) for each in effects])
+    else:
+        call.output.note("nothing was done to the world here, as far as is known")
     return 0
 
 
@@ -145,6 +168,17 @@ def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
     turns = str(sum(role.turns for role in view.roles))
     known = view.workstream
     return (known.workstream, known.base_name, view.status, asked, turns, roles)
+
+
+def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
+    effect = recorded.effect
+    return (
+        recorded.conversation.key.address,
+        str(effect.state),
+        "outward" if effect.is_outward else "local",
+        "before" if effect.was_asked else "observed",
+        effect.title,
+    )
 
 
 def _roles_table(output: Output, view: WorkstreamView) -> None:

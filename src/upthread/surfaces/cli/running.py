@@ -21,7 +21,7 @@ from upthread.surfaces.cli.neutral import neutral, one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.talking import Screen, json_listener
 from upthread.surfaces.cli.texts import read_prompt, read_specification
-from upthread.surfaces.cli.words import PERMISSION_HINT, counted, outcome_in_words
+from upthread.surfaces.cli.words import counted, outcome_in_words, parked_in_words
 
 _ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
 _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
@@ -188,11 +188,13 @@ def _end(workstream: str, view: RunView, output: Output) -> None:
 
 def _tell_next(workstream: str, view: RunView, output: Output) -> None:
     if view.parked and not view.ended:
-        detail = f": {one_line(view.parked.detail)}" if view.parked.detail else ""
-        who = f"{view.parked.role}: " if view.parked.role else ""
-        output.line(f"  {who}{view.parked.reason.replace('_', ' ')}{detail}")
-        if view.parked.reason == "permission":
-            output.line(f"  {PERMISSION_HINT}", "dim")
+        parked = view.parked
+        said, hint = parked_in_words(
+            parked.reason, detail=one_line(parked.detail), reset_at_ms=parked.reset_at_ms
+        )
+        output.line(f"  {parked.role}: {said}" if parked.role else f"  {said}")
+        if hint:
+            output.line(f"  {hint}", "dim")
     for question in view.open_questions:
         text = neutral(question.text).replace("\n", "\n    ")
         output.line()
@@ -210,7 +212,8 @@ def _next(workstream: str, view: RunView) -> list[str]:
     if view.ended:
         return []
     answers = [_answer_command(workstream, each.question_id) for each in view.open_questions]
-    return [*answers, f"upthread run {shlex.quote(workstream)}"]
+    waits = " --wait" if view.parked and view.parked.reset_at_ms else ""
+    return [*answers, f"upthread run {shlex.quote(workstream)}{waits}"]
 
 
 def _answer_command(workstream: str, question_id: str) -> str:

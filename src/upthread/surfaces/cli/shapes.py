@@ -17,6 +17,7 @@ from upthread.core.events import AgentEvent, Question, TurnParked
 from upthread.core.pipeline import RunView
 from upthread.core.reports import Report
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
+from upthread.runtime.effects import RecordedEffect
 from upthread.runtime.live_turn import TurnResult, TurnStarted
 from upthread.runtime.overview import RoleView, VerdictView, WorkstreamView
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
@@ -34,6 +35,7 @@ PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
     events.ChildEnded: "child_ended",
     events.PlanChanged: "plan",
     events.UsageReported: "usage",
+    events.ContextCompacted: "compacted",
     events.TitleChanged: "title",
     events.PermissionAnswered: "permission",
     events.UserTextReplayed: "user_text",
@@ -133,6 +135,22 @@ def _parked(parked: TurnParked | None) -> Shape | None:
         "reason": parked.reason,
         "detail": parked.detail,
         "reset_at_ms": parked.reset_at_ms,
+    }
+
+
+def effect(recorded: RecordedEffect) -> Shape:
+    """Something that was done to the world, or may have been."""
+    known = recorded.effect
+    return {
+        "address": recorded.conversation.key.address,
+        "conversation_id": recorded.conversation.conversation_id,
+        "seq": known.seq,
+        "call_id": known.call_id,
+        "tool_kind": known.tool_kind,
+        "title": known.title,
+        "state": known.state,
+        "is_outward": known.is_outward,
+        "was_asked": known.was_asked,
     }
 
 
@@ -272,7 +290,12 @@ def run_state(workstream_name: str, view: RunView, *, next_commands: Sequence[st
         "status": run_status(view),
         "iteration": view.iteration,
         "open_questions": questions(view.open_questions),
-        "parked": {"reason": parked.reason, "detail": parked.detail, "role": parked.role}
+        "parked": {
+            "reason": parked.reason,
+            "detail": parked.detail,
+            "role": parked.role,
+            "reset_at_ms": parked.reset_at_ms,
+        }
         if parked
         else None,
         "evidence": view.ended.evidence if view.ended else [],

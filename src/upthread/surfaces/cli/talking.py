@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from upthread.client import Project, TellOptions
@@ -21,7 +22,7 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.status_line import StatusLine
 from upthread.surfaces.cli.texts import read_prompt
-from upthread.surfaces.cli.words import PERMISSION_HINT, outcome_in_words, started_line
+from upthread.surfaces.cli.words import outcome_in_words, parked_in_words, started_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +118,13 @@ class Screen:
         """Say why a turn failed or waits, and what to do."""
         address = result.conversation.key.address
         if result.parked is not None:
-            hint = f"go on with it: upthread tell {address} --continue"
-            detail = result.parked.detail or result.parked.reason
-            self._output.note(f"{address}: PARKED: {detail} ({hint})", "yellow")
-            if result.parked.reason == "permission":
-                self._output.note(f"  {PERMISSION_HINT}", "dim")
+            parked = result.parked
+            said, hint = parked_in_words(
+                parked.reason, detail=parked.detail, reset_at_ms=parked.reset_at_ms
+            )
+            then = f"go on with it: upthread tell {shlex.quote(address)} --continue"
+            self._output.note(f"{address}: PARKED: {said} ({then})", "yellow")
+            self._output.note(f"  {hint}", "dim")
         elif shapes.told_status(result) == "failed":
             said, hint = outcome_in_words(
                 result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms

@@ -15,6 +15,7 @@ from upthread.core.handshake import (
     START_FRESH,
     in_words,
 )
+from upthread.core.turn import HELD_BACK, UNDECIDABLE
 from upthread.core.types import Conversation, Outcome
 from upthread.runtime.live_turn import TurnStarted
 
@@ -56,10 +57,20 @@ _OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
 }
 
 
-PERMISSION_HINT: Final = (
-    "to allow it, be at the terminal, or write it into upthread.toml: "
-    '[permissions] with KIND = "allow", the kind in brackets above'
-)
+_PARKED: Final[Mapping[str, tuple[str, str]]] = {
+    "permission": (
+        "it needs a permission",
+        'allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml',
+    ),
+    HELD_BACK: (
+        "it was about to do again what was done already, or may have been",
+        "look whether it was done; whoever lets it go on allows it once more",
+    ),
+    UNDECIDABLE: (
+        "it cannot be told whether the prompt arrived",
+        "look at the session with upthread open; going on sends one continuation",
+    ),
+}
 
 
 def conversation_name(conversation: Conversation) -> str:
@@ -112,6 +123,14 @@ def outcome_in_words(outcome: Outcome, *, detail: str, reset_at_ms: int | None) 
     if outcome is Outcome.RATE_LIMITED:
         said += f" until {moment(reset_at_ms)}" if reset_at_ms else ", until when it did not say"
     return (f"{said}: {detail}" if detail else said), hint
+
+
+def parked_in_words(reason: str, *, detail: str, reset_at_ms: int | None) -> tuple[str, str]:
+    """Return why a turn or a run waits, and what a person can do beside letting it go on."""
+    said, hint = _PARKED.get(reason, (reason.replace("_", " "), ""))
+    if reason not in set(Outcome):
+        return (f"{said}: {detail}" if detail else said), hint
+    return outcome_in_words(Outcome(reason), detail=detail, reset_at_ms=reset_at_ms)
 
 
 def ordinal(number: int) -> str:

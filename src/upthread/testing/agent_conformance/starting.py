@@ -28,7 +28,9 @@ class _OwnError(Exception):
     """Raised by the caller while an agent runs."""
 
 
-def _process_of(connection: AgentConnection) -> AgentProcess:
+async def _process_of(connection: AgentConnection) -> AgentProcess:
+    if connection.process is None:
+        await connection.new_session()
     if connection.process is None:
         raise AbsentError("the agent is no process of ours")
     return connection.process
@@ -51,7 +53,7 @@ async def _is_over(process: AgentProcess) -> None:
 
 async def it_leads_its_own_process_group(trial: Trial) -> None:
     async with trial.opened() as connection:
-        process = _process_of(connection)
+        process = await _process_of(connection)
         assert os.getpgid(process.pid) == process.pid
         assert os.getpgid(0) != process.pid
         assert process.started_at_ticks > 0
@@ -59,7 +61,7 @@ async def it_leads_its_own_process_group(trial: Trial) -> None:
 
 async def leaving_ends_the_whole_group(trial: Trial) -> None:
     async with trial.opened() as connection:
-        process = _process_of(connection)
+        process = await _process_of(connection)
         await connection.new_session()
     await _is_over(process)
 
@@ -68,7 +70,7 @@ async def an_error_of_the_caller_ends_it_and_comes_through(trial: Trial) -> None
     process: AgentProcess | None = None
     try:
         async with trial.opened() as connection:
-            process = _process_of(connection)
+            process = await _process_of(connection)
             raise _OwnError
     except _OwnError:
         assert process is not None
@@ -81,7 +83,7 @@ async def a_cancelled_caller_ends_it(trial: Trial) -> None:
     process: AgentProcess | None = None
     with anyio.CancelScope() as scope:
         async with trial.opened() as connection:
-            process = _process_of(connection)
+            process = await _process_of(connection)
             scope.cancel()
             await anyio.sleep_forever()
     assert process is not None
@@ -91,8 +93,8 @@ async def a_cancelled_caller_ends_it(trial: Trial) -> None:
 async def leaving_in_the_middle_of_a_turn_ends_it(trial: Trial) -> None:
     assert trial.agent.hang is not None
     async with trial.opened() as connection:
-        process = _process_of(connection)
         session = await connection.new_session()
+        process = await _process_of(connection)
         with anyio.move_on_after(0.5):
             await connection.prompt(session, trial.agent.hang, on_event=Recorded())
     await _is_over(process)

@@ -13,6 +13,7 @@ from typing import assert_never
 from upthread.core.handshake import in_words
 from upthread.core.types import (
     CHILD_SLOT,
+    PERMISSION,
     ContextPart,
     Conversation,
     ErasedPart,
@@ -28,7 +29,6 @@ from upthread.core.types import (
 )
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedTurn
 from upthread.surfaces.cli.audit.runs import run_lines
-from upthread.surfaces.cli.audit.shape import PERMISSION
 from upthread.surfaces.cli.neutral import code, fenced
 from upthread.surfaces.cli.output import plain
 from upthread.surfaces.cli.words import counted, decision_in_words, moment, reasons_in_words

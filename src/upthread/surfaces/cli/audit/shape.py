@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from upthread.core import types
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.types import CHILD_SLOT, ErasedPart, Message, Part, UnknownPart
+from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.surfaces.cli.shapes import run_status
 
@@ -24,7 +24,6 @@ PART_KINDS: Final[dict[type[Any], str]] = {
     types.ErasedPart: "erased",
 }
 
-PERMISSION: Final = "permission"
 """The kind under which the recorder keeps an answered permission."""
 
 

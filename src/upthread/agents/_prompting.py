@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 
 import anyio
 
-from upthread.agents.acp.outcomes import TurnSeen
 from upthread.agents.base import OnEvent
 from upthread.core.events import (
     AgentEvent,
@@ -25,7 +24,7 @@ from upthread.core.events import (
     ToolCallAnnounced,
     UsageReported,
 )
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.tasks import task_group
 
 LAST_TEXT_CHARACTERS_MAX: Final = 2000
@@ -44,6 +43,16 @@ class _Failed:
 class _Delivery:
     item: AgentEvent | _Failed
     is_done: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSeen:
+    """What the updates of a turn said about its end, beside the answer itself."""
+
+    tokens_used: int | None = None
+    tokens_window: int | None = None
+    has_system_error: bool = False
+    last_text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +80,7 @@ class RunningPrompt:
         self._tokens: UsageReported | None = None
         self._last_text = ""
         self._has_system_error = False
+        self._limits = Limits(prompt_timeout_s=0.0, cancel_timeout_s=0.0)
 
     async def run(
         self,
@@ -82,6 +92,7 @@ class RunningPrompt:
         limits: Limits,
     ) -> None:
         """Ask, deliver until the answer is there, and keep the limits."""
+        self._limits = limits
         async with task_group() as tasks:
             tasks.start_soon(self._ask, ask)
             tasks.start_soon(self._keep_limits, send_cancel, end_agent, limits)
@@ -147,6 +158,23 @@ class RunningPrompt:
     def _stop_asking(self) -> None:
         for scope in self._asking:
             scope.cancel()
+
+    def aborted(self, *, has_died: bool) -> tuple[Outcome, str]:
+        """Return how a prompt ended that was cancelled or timed out (A10, A11).
+
+        `has_died`: the agent ended before it had answered the cancel.
+        """
+        waited_s = self._limits.cancel_timeout_s
+        forced = f"it did not answer the cancel within {waited_s:g} s and was ended"
+        if self.is_timed_out:
+            detail = f"no answer within {self._limits.prompt_timeout_s:g} s"
+            return Outcome.TIMED_OUT, f"{detail}; {forced}" if self.is_forced else detail
+        if self.is_forced:
+            return Outcome.PROCESS_DIED, forced
+        if has_died:
+            return Outcome.PROCESS_DIED, "the agent ended when it was asked to cancel"
+        # Some answer a cancelled turn with an error, or end_turn (opencode 1.18.33, retrying).
+        return Outcome.CANCELLED, str(self.error or "")
 
     # --- what was seen -------------------------------------------------------------------------
 

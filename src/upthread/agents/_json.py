@@ -1,0 +1,71 @@
+"""JSON as agents send it: a line each, and of a shape that nobody promised. Pure.
+
+Lines are decoded with the standard library, because models emit lone surrogates that stricter
+decoders refuse. What cannot be read is kept as it came.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from upthread.core.types import JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A line that is no message; bytes that are no UTF-8 are surrogate escapes."""
+
+    raw: JsonValue
+
+
+def read_json(line: bytes) -> Any:
+    """Return what a line holds, Unreadable for one that is no JSON."""
+    try:
+        text = line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
+    try:
+        # strict=False: a raw control character in a string is the agent's slip, not a lost frame.
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return Unreadable(raw=text)
+
+
+def write_frame(message: object) -> bytes:
+    """Encode a message as one line, in ASCII: lone surrogates and NUL go as escapes."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii")
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Return a JSON object as it is, an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def member(value: object, *path: str) -> object:
+    """Return what lies at a path of member names, None where there is nothing."""
+    for name in path:
+        value = as_object(value).get(name)
+    return value
+
+
+def text_at(value: object, *path: str) -> str:
+    """Return the text at a path of member names, "" for anything else."""
+    found = member(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def objects_at(value: object, *path: str) -> list[dict[str, Any]]:
+    """Return the objects of the list at a path; what else is in it, empty ones too, is left out."""
+    return [found for item in _items_at(value, path) if (found := as_object(item))]
+
+
+def texts_at(value: object, *path: str) -> list[str]:
+    """Return the texts of the list at a path; what else is in it is left out."""
+    return [item for item in _items_at(value, path) if isinstance(item, str)]
+
+
+def _items_at(value: object, path: tuple[str, ...]) -> list[object]:
+    found = member(value, *path)
+    return cast("list[object]", found) if isinstance(found, list) else []

@@ -1,0 +1,114 @@
+"""Starting Claude Code. It holds no state: every `open` is a conversation of its own with the CLI.
+
+Opening asks the CLI for its version, which takes it some 20 ms, and so finds out whether it runs at
+all; the process that is spoken to starts with the session it is bound to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from upthread.agents._process import ChildStart, started_child
+from upthread.agents.base import AgentConnection, OpenRequest
+from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+from upthread.tasks import task_group
+
+ENVIRONMENT: Final = {
+    # A task that goes on in the background would answer after its turn.
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+}
+_VERSION: Final = re.compile(rb"\d+\.\d+\.\d+\S*")
+SHOWN_CHARACTERS: Final = 200
+
+
+class ClaudeCodeAdapter:
+    """Claude Code by its command line, `claude` without being told."""
+
+    def __init__(
+        self,
+        *,
+        agent: str = "claude-code",
+        command: Sequence[str] = ("claude",),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._agent = agent
+        self._command = tuple(command)
+        self._environment = {**ENVIRONMENT, **(environment or {})}
+
+    @property
+    def agent(self) -> str:
+        return self._agent
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What is started, before the words that say how."""
+        return self._command
+
+    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
+        return self._open(request)
+
+    @asynccontextmanager
+    async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
+        environment = {**self._environment, **request.environment}
+        installed = Installation(
+            agent=self._agent,
+            command=self._command,
+            version=await self._version(request, environment),
+            environment=environment,
+            home=_home({**os.environ, **environment}),
+        )
+        async with task_group() as tasks:
+            connection = ClaudeCodeConnection(tasks, request, installed)
+            try:
+                yield connection
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await connection.close()
+                tasks.cancel_scope.cancel()
+
+    async def _version(self, request: OpenRequest, environment: Mapping[str, str]) -> str:
+        start = ChildStart(
+            command=(*self._command, "--version"),
+            working_directory=request.working_directory,
+            stderr_path=request.stderr_path,
+            redactor=request.redactor,
+            environment=environment,
+        )
+        async with started_child(start) as child:
+            line: bytes | None = b""
+            with anyio.move_on_after(request.start_timeout_s) as patience:
+                line = await child.read_line()
+            found = _VERSION.match(line or b"")
+            if found is not None:
+                return found[0].decode()
+            is_late = patience.cancelled_caught
+            said = f"printed {line[:SHOWN_CHARACTERS]!r}" if line else "printed nothing"
+            tail = child.tail_of_stderr()
+            raise UpstreamError(
+                f"{self._agent} was asked for its version and {said}"
+                + (f" within {request.start_timeout_s:g} s" if is_late else ""),
+                outcome=Outcome.TIMED_OUT if is_late else Outcome.PROCESS_DIED,
+                hint=f"run `{' '.join(start.command)}` once by hand"
+                + (f"; its stderr ends with: {tail}" if tail else ""),
+            )
+
+    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
+        # An id that begins with a dash would be taken for an option.
+        if upstream_session_id.startswith("-"):
+            return None
+        return (*self._command, "--resume", upstream_session_id)
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    """Return where Claude Code keeps its sessions, under the environment it is started with."""
+    configured = environment.get("CLAUDE_CONFIG_DIR")
+    return Path(configured) if configured else Path(environment.get("HOME", "~")) / ".claude"

@@ -1,0 +1,402 @@
+"""Claude Code for one caller: its sessions, each in a process of its own, and one prompt at a time.
+
+The CLI is bound to one session from its start, so attaching is starting: `--session-id` for one
+that is made, with an id of ours; `--resume` for one there is. Attaching another session ends the
+process of the one before. It translates and never decides.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from upthread.agents._json import as_object, member, text_at
+from upthread.agents._process import ChildStart, started_child
+from upthread.agents._prompting import Limits, RunningPrompt
+from upthread.agents.base import (
+    AgentProcess,
+    Capabilities,
+    ListedSession,
+    OnEvent,
+    OpenRequest,
+    PromptResult,
+)
+from upthread.agents.claude_code.outcomes import is_missing, result_of
+from upthread.agents.claude_code.permissions import decide
+from upthread.agents.claude_code.process import ClaudeProcess
+from upthread.agents.claude_code.transcript import read_history
+from upthread.agents.claude_code.translation import Translator, session_of
+from upthread.agents.claude_code.writers import writer_of
+from upthread.core.events import AgentEvent
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+from upthread.vendors.claude_code import find_transcript
+
+OPENING_WORDS: Final = "This session was opened by upthread; its next task follows."
+"""What a new session holds before its first prompt: without a message it cannot be resumed.
+
+It is sent as no person's words, so that neither the model nor the history takes it for a prompt.
+"""
+
+INTERRUPT_LEAVES_S: Final = 0.05
+"""How long an interrupt gets to leave before an agent that nobody waits for is ended."""
+
+STREAMING: Final = (
+    *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),
+    *("--include-partial-messages", "--forward-subagent-text"),
+    *("--permission-prompt-tool", "stdio"),
+    # They wait for a person at a terminal, or go on when the turn is over.
+    *("--disallowedTools", "AskUserQuestion,CronCreate,ScheduleWakeup,Monitor"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What is run: the command's first words, its version, and where it keeps its sessions."""
+
+    agent: str
+    command: tuple[str, ...]
+    version: str
+    environment: dict[str, str]
+    home: Path
+
+
+class ClaudeCodeConnection:
+    """A running Claude Code. Made by `ClaudeCodeAdapter.open` only, within a task group."""
+
+    def __init__(self, tasks: TaskGroup, request: OpenRequest, installed: Installation) -> None:
+        self._tasks = tasks
+        self._request = request
+        self._installed = installed
+        self._process: ClaudeProcess | None = None
+        self._session = UpstreamSessionId("")
+        self._translator = Translator()
+        self._running: RunningPrompt | None = None
+        self._is_prompting = False
+        self._result: dict[str, Any] = {}
+        self._has_result = anyio.Event()
+        self._reset_at_ms: int | None = None
+        self._late_events = 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            agent=self._installed.agent,
+            version=self._installed.version,
+            can_resume=True,
+            can_load=True,
+            can_fork=True,
+        )
+
+    @property
+    def process(self) -> AgentProcess | None:
+        if self._process is None:
+            return None
+        child = self._process.child
+        return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
+
+    @property
+    def late_events(self) -> int:
+        return self._late_events
+
+    async def close(self) -> None:
+        """End the process, reading what it still says."""
+        if self._process is not None:
+            await self._process.child.stop()
+            await self._process.has_ended.wait()
+            self._process.is_released.set()
+            self._process = None
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    async def new_session(self) -> UpstreamSessionId:
+        session = _new_id()
+        await self._attach(session, "--session-id", session)
+        await self._make_durable()
+        return session
+
+    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
+        await self._require_free(upstream_session_id)
+        await self._attach(upstream_session_id, "--resume", upstream_session_id)
+
+    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        await self.resume_session(upstream_session_id)
+        path = await self._transcript(upstream_session_id)
+        if path is None:
+            raise self._missing(upstream_session_id)
+        return await anyio.to_thread.run_sync(read_history, path, upstream_session_id)
+
+    async def list_sessions(self) -> tuple[ListedSession, ...]:
+        raise UpstreamError(
+            f"{self._installed.agent} {self._installed.version} cannot list sessions",
+            outcome=Outcome.UNKNOWN,
+            hint="its sessions are found by their ids; see `upthread agents`",
+        )
+
+    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
+        await self._require_stored(upstream_session_id)
+        session = _new_id()
+        words = ("--resume", upstream_session_id, "--fork-session", "--session-id", session)
+        await self._attach(session, *words)
+        await self._make_durable()
+        return session
+
+    async def _require_stored(self, session: UpstreamSessionId) -> None:
+        """Only an id: `--resume` also takes a title or a path, and would open what they name."""
+        if not _is_id(session) or await self._transcript(session) is None:
+            raise self._missing(session)
+
+    async def _require_free(self, session: UpstreamSessionId) -> None:
+        await self._require_stored(session)
+        if self._process is not None and self._session == session:
+            await self.close()
+        pid = await anyio.to_thread.run_sync(writer_of, self._installed.home, session)
+        if pid is not None:
+            raise UpstreamError(
+                f"session {session} is open in another {self._installed.agent}, process {pid}",
+                outcome=Outcome.BUSY,
+                hint="leave it there first: what two of them write is not kept",
+                upstream_session_id=session,
+            )
+
+    async def _transcript(self, session: UpstreamSessionId) -> Path | None:
+        return await anyio.to_thread.run_sync(find_transcript, self._installed.home, session)
+
+    def _missing(self, session: UpstreamSessionId) -> UpstreamError:
+        return UpstreamError(
+            f"{self._installed.agent} has no session {session}",
+            outcome=Outcome.MISSING,
+            hint=f"it keeps them below {self._installed.home}, 30 days unless told otherwise",
+            upstream_session_id=session,
+        )
+
+    # --- its process ---------------------------------------------------------------------------
+
+    async def _attach(self, session: UpstreamSessionId, *words: str) -> None:
+        await self.close()
+        self._translator = Translator()
+        self._session = session
+        process: ClaudeProcess = await self._tasks.start(self._serve, words)
+        self._process = process
+        try:
+            await process.ask("initialize", timeout_s=self._request.start_timeout_s)
+        except UpstreamError as error:
+            await self.close()
+            if is_missing(error.hint, session):
+                raise self._missing(session) from error
+            raise
+
+    async def _serve(
+        self, words: tuple[str, ...], *, task_status: TaskStatus[ClaudeProcess]
+    ) -> None:
+        start = ChildStart(
+            command=(*self._installed.command, *STREAMING, *words),
+            working_directory=self._request.working_directory,
+            stderr_path=self._request.stderr_path,
+            redactor=self._request.redactor,
+            environment=self._installed.environment,
+        )
+        async with started_child(start) as child:
+            process = ClaudeProcess(child, agent=self._installed.agent, on_frame=self._on_frame)
+            task_status.started(process)
+            await process.read_all()
+            await process.is_released.wait()
+
+    async def _make_durable(self) -> None:
+        """Write a first message without asking the model: a session is stored from then on."""
+        process = self._require_process()
+        self._has_result = anyio.Event()
+        await process.send({**_message(OPENING_WORDS), "shouldQuery": False, "isSynthetic": True})
+        with anyio.move_on_after(self._request.start_timeout_s):
+            await self._result_or_end(process)
+        if await self._transcript(self._session) is None:
+            error = UpstreamError(
+                f"{self._installed.agent} {self._installed.version} did not store a new session",
+                outcome=Outcome.UNKNOWN,
+                hint=process.last_words(),
+            )
+            await self.close()
+            raise error
+
+    def _require_process(self) -> ClaudeProcess:
+        assert self._process is not None, "attached before"
+        return self._process
+
+    async def _result_or_end(self, process: ClaudeProcess) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def wait_for(event: anyio.Event) -> None:
+                await event.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(wait_for, self._has_result)
+            tasks.start_soon(wait_for, process.has_ended)
+
+    # --- prompts -------------------------------------------------------------------------------
+
+    async def prompt(
+        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    ) -> PromptResult:
+        if self._is_prompting:
+            raise UpstreamError(
+                f"session {upstream_session_id} cannot be prompted: a prompt is running",
+                outcome=Outcome.BUSY,
+                hint="one prompt at a time on one connection; open another",
+                upstream_session_id=upstream_session_id,
+            )
+        self._is_prompting = True
+        try:
+            refused = await self._turned_to(upstream_session_id)
+            if refused is not None:
+                return PromptResult(outcome=Outcome(refused.outcome), detail=str(refused))
+            running = RunningPrompt(upstream_session_id)
+            await self._run(running, text, on_event)
+            return await self._concluded(running)
+        finally:
+            self._is_prompting = False
+
+    async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:
+        """Attach a session of this connection again that another one has taken the place of."""
+        if self._process is not None and self._session == session:
+            return None
+        try:
+            await self.resume_session(session)
+        except UpstreamError as error:
+            return error
+        return None
+
+    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
+        if self._running is not None and self._running.session == upstream_session_id:
+            self._running.request_cancel()
+
+    async def _run(self, running: RunningPrompt, text: str, on_event: OnEvent) -> None:
+        process = self._require_process()
+        self._translator.begin()
+        self._reset_at_ms = None
+        self._result = {}
+        self._has_result = anyio.Event()
+
+        async def ask() -> None:
+            await process.send(_prompt(text))
+            await self._result_or_end(process)
+
+        async def interrupt() -> None:
+            await process.request("interrupt", "upthread-interrupt")
+
+        limits = Limits(
+            prompt_timeout_s=self._request.prompt_timeout_s,
+            cancel_timeout_s=self._request.cancel_timeout_s,
+        )
+        self._running = running
+        try:
+            await running.run(
+                ask=ask,
+                send_cancel=interrupt,
+                end_agent=process.child.stop,
+                on_event=on_event,
+                limits=limits,
+            )
+        except BaseException:
+            await self._abandon(process)
+            raise
+        finally:
+            self._running = None
+
+    async def _abandon(self, process: ClaudeProcess) -> None:
+        """End the agent: words still to come from it would pass for the next reply."""
+        with anyio.CancelScope(shield=True):
+            await process.request("interrupt", "upthread-interrupt")
+            await anyio.sleep(INTERRUPT_LEAVES_S)
+            await process.child.stop()
+
+    async def _concluded(self, running: RunningPrompt) -> PromptResult:
+        if running.is_timed_out or running.is_cancelled:
+            outcome, detail = running.aborted(has_died=not self._has_result.is_set())
+            tokens_used = running.seen.tokens_used
+            return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
+        if not self._has_result.is_set():
+            died = await self._require_process().died("a prompt")
+            tokens_used = running.seen.tokens_used
+            outcome = Outcome.PROCESS_DIED
+            return PromptResult(outcome=outcome, detail=str(died), tokens_used=tokens_used)
+        answered_in = session_of(self._result)
+        if answered_in != running.session:
+            detail = f"it was answered in session {answered_in}, which was not asked"
+            return PromptResult(outcome=Outcome.UNKNOWN, detail=detail)
+        return result_of(
+            self._result, error_kind=self._translator.error_kind, reset_at_ms=self._reset_at_ms
+        )
+
+    # --- what arrives --------------------------------------------------------------------------
+
+    async def _on_frame(self, frame: object) -> None:
+        content = as_object(frame)
+        match content.get("type"):
+            case "control_request":
+                self._tasks.start_soon(self._reply, self._require_process(), content)
+            case "control_cancel_request":
+                return  # the turn's own end withdraws what is still asked
+            case "result":
+                self._result = content
+                self._has_result.set()
+            case "rate_limit_event":
+                self._note_limit(content)
+            case _:
+                for event in self._translator.translate(frame):
+                    await self._take(event)
+
+    async def _take(self, event: AgentEvent) -> None:
+        running = self._running
+        if running is None or not await running.deliver(event):
+            self._late_events += 1
+
+    def _note_limit(self, frame: dict[str, Any]) -> None:
+        """What the provider says of a subscription's limit; the time is in seconds."""
+        resets_at = member(frame, "rate_limit_info", "resetsAt")
+        is_rejected = member(frame, "rate_limit_info", "status") == "rejected"
+        if is_rejected and isinstance(resets_at, int | float):
+            self._reset_at_ms = round(resets_at * 1000)
+
+    async def _reply(self, process: ClaudeProcess, frame: dict[str, Any]) -> None:
+        request, request_id = as_object(frame.get("request")), text_at(frame, "request_id")
+        if request.get("subtype") != "can_use_tool":
+            await process.refuse(request_id, "upthread does not do this")
+            return
+        running = self._running
+        if running is None:
+            self._late_events += 1
+        response = await decide(request, running, self._request.answer_permission)
+        await process.answer(request_id, response)
+
+
+def _prompt(text: str) -> dict[str, Any]:
+    """A text that begins like a command of Claude Code's own is a text all the same."""
+    is_like_a_command = text.lstrip().startswith("/")
+    more = {"client_composed": True} if is_like_a_command else {}
+    return {**_message(text), **more}
+
+
+def _message(text: str) -> dict[str, Any]:
+    return {
+        "type": "user",
+        "session_id": "",
+        "parent_tool_use_id": None,
+        "message": {"role": "user", "content": text},
+    }
+
+
+def _new_id() -> UpstreamSessionId:
+    return UpstreamSessionId(str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)))
+
+
+def _is_id(session: str) -> bool:
+    try:
+        return str(uuid.UUID(session)) == session
+    except ValueError:
+        return False

@@ -1,0 +1,103 @@
+"""What the end of a turn means, in the one vocabulary of outcomes. Pure.
+
+`subtype` says `success` to a failed turn too (2.1.330), so it is not looked at. What counts is the
+error's kind on the answer, the provider's status, and `terminal_reason`, in this order; what none
+of them says is `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from upthread.agents._json import member, text_at, texts_at
+from upthread.agents.base import PromptResult
+from upthread.core.types import Outcome
+
+DETAIL_CHARACTERS_MAX: Final = 2000
+
+_OF_ERROR: Final[Mapping[str, Outcome]] = {
+    "rate_limit": Outcome.RATE_LIMITED,
+    "billing_error": Outcome.CREDIT_EXHAUSTED,
+    "overloaded": Outcome.TRANSIENT,
+    "server_error": Outcome.TRANSIENT,
+    "authentication_failed": Outcome.AUTH,
+    "oauth_org_not_allowed": Outcome.AUTH,
+    "account_on_hold": Outcome.AUTH,
+    "verification_required": Outcome.AUTH,
+    "cloud_credential_error": Outcome.AUTH,
+}
+_OF_STATUS: Final[Mapping[int, Outcome]] = {
+    401: Outcome.AUTH,
+    402: Outcome.CREDIT_EXHAUSTED,
+    403: Outcome.AUTH,
+    429: Outcome.RATE_LIMITED,
+}
+_OF_REASON: Final[Mapping[str, Outcome]] = {
+    "prompt_too_long": Outcome.CONTEXT_FULL,
+    "blocking_limit": Outcome.CONTEXT_FULL,
+    "rapid_refill_breaker": Outcome.CONTEXT_FULL,
+    "aborted_streaming": Outcome.CANCELLED,
+    "aborted_tools": Outcome.CANCELLED,
+}
+_ORDINARY_STOPS: Final = frozenset({"", "end_turn", "stop_sequence", "tool_use"})
+_USAGE: Final = (
+    *("input_tokens", "output_tokens"),
+    *("cache_creation_input_tokens", "cache_read_input_tokens"),
+)
+
+
+def result_of(
+    frame: Mapping[str, Any], *, error_kind: str = "", reset_at_ms: int | None = None
+) -> PromptResult:
+    """Say how a turn ended from its `result` frame.
+
+    `error_kind` is the kind of the last error among the answers, `reset_at_ms` what was said of a
+    limit of the subscription.
+    """
+    outcome = _outcome(frame, error_kind)
+    return PromptResult(
+        outcome=outcome,
+        detail=_detail(frame, outcome, error_kind),
+        reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
+        tokens_used=tokens_of(frame.get("usage")),
+    )
+
+
+def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
+    reason = text_at(frame, "terminal_reason")
+    if reason in _OF_REASON:
+        return _OF_REASON[reason]
+    if not frame.get("is_error"):
+        return Outcome.OK
+    status = frame.get("api_error_status")
+    if error_kind in _OF_ERROR:
+        return _OF_ERROR[error_kind]
+    if isinstance(status, int):
+        return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
+    return Outcome.UNKNOWN
+
+
+def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
+    stop = text_at(frame, "stop_reason")
+    if outcome is Outcome.OK:
+        return "" if stop in _ORDINARY_STOPS else f"{stop}: the model stopped for this reason"
+    said = [
+        error_kind,
+        text_at(frame, "terminal_reason") or text_at(frame, "subtype"),
+        text_at(frame, "result"),
+        *texts_at(frame, "errors"),
+    ]
+    return ": ".join(part for part in said if part)[:DETAIL_CHARACTERS_MAX]
+
+
+def tokens_of(usage: object) -> int | None:
+    """Return all tokens of a usage, cached ones too; None when it names none."""
+    figures = [member(usage, name) for name in _USAGE]
+    total = sum(figure for figure in figures if isinstance(figure, int))
+    return total or None
+
+
+def is_missing(said: str, session: str) -> bool:
+    """Whether the CLI's words say that it has no such session (2.1.197, 2.1.330)."""
+    return f"No conversation found with session ID: {session}" in said

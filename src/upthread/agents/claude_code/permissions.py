@@ -1,0 +1,71 @@
+"""Answering Claude Code's permission requests through the caller, and saying who answered (A13).
+
+The answer is an event before it leaves. Nothing is ever allowed here: without a running prompt or
+an answer, or with one that was not offered, the call is refused and the turn is ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from upthread.agents._asking import ask_caller
+from upthread.agents._json import text_at
+from upthread.agents._prompting import RunningPrompt
+from upthread.agents.base import AnswerPermission, PermissionRequest
+from upthread.agents.claude_code.children import child_session
+from upthread.agents.claude_code.tools import kind_of, locations_of, title_of
+from upthread.core.events import PermissionAnswered
+from upthread.core.types import UpstreamSessionId
+
+CANCELLED: Final = "cancelled"
+ALLOW: Final = "allow"
+REJECT: Final = "reject"
+OPTIONS: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
+_KINDS: Final = dict(OPTIONS)
+
+_NOT_ANSWERED: Final = {
+    "behavior": "deny",
+    "message": "Nobody could be asked for this permission.",
+    "interrupt": True,
+}
+_REJECTED: Final = {"behavior": "deny", "message": "This was not permitted. Do not try it again."}
+
+
+async def decide(
+    request: dict[str, Any],
+    running: RunningPrompt | None,
+    answer_permission: AnswerPermission,
+) -> dict[str, Any]:
+    """Return the response to one `can_use_tool` request."""
+    if running is None:
+        return _NOT_ANSWERED
+    asked = _request(request, running.session)
+    answer = await ask_caller(asked, running, answer_permission)
+    was_recorded = await running.deliver(
+        PermissionAnswered(
+            upstream_session_id=asked.upstream_session_id,
+            call_id=asked.call_id,
+            title=asked.title,
+            answer=CANCELLED if answer.option_id is None else _KINDS[answer.option_id],
+            answered_by=answer.answered_by,
+        )
+    )
+    if answer.option_id is None or not was_recorded:
+        return _NOT_ANSWERED
+    if answer.option_id == REJECT:
+        return _REJECTED
+    return {"behavior": "allow", "updatedInput": request.get("input")}
+
+
+def _request(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
+    tool, arguments = text_at(request, "tool_name"), request.get("input")
+    agent_id = text_at(request, "agent_id")
+    return PermissionRequest(
+        upstream_session_id=child_session(session, agent_id) if agent_id else session,
+        call_id=text_at(request, "tool_use_id") or None,
+        title=title_of(tool, arguments),
+        tool_kind=kind_of(tool),
+        arguments=arguments,
+        locations=locations_of(arguments),
+        options=OPTIONS,
+    )

@@ -1,0 +1,236 @@
+"""Frames of one Claude Code process to events, in order. Pure, but for what it remembers.
+
+The text of a streamed answer comes twice, in pieces and then whole; the pieces count. An answer
+that is an error of the provider is no reply: its kind is remembered for the turn's outcome. Frames
+about the interface are left out; a frame that is not known is kept as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from upthread.agents._json import Unreadable, as_object, member, objects_at, text_at
+from upthread.agents.claude_code.children import Children
+from upthread.agents.claude_code.outcomes import tokens_of
+from upthread.agents.claude_code.tools import kind_of, locations_of, plan_of, title_of
+from upthread.core.events import (
+    AgentEvent,
+    PlanChanged,
+    ReasoningReceived,
+    TextReceived,
+    TitleChanged,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UnknownReceived,
+    UsageReported,
+    UserTextReplayed,
+)
+from upthread.core.types import JsonValue, UpstreamSessionId
+
+STREAMED_REMEMBERED_MAX: Final = 1000
+
+SILENT_FRAMES: Final = frozenset(
+    {
+        *("keep_alive", "tool_progress", "tool_use_summary", "prompt_suggestion", "auth_status"),
+        *("rate_limit_event", "command_lifecycle", "active_goal"),
+    }
+)
+SILENT_SUBTYPES: Final = frozenset(
+    {
+        *("init", "status", "api_retry", "thinking_tokens", "per_turn_effort_changed"),
+        *("hook_started", "hook_progress", "hook_response", "task_progress", "task_updated"),
+        *("commands_changed", "session_state_changed", "background_tasks_changed"),
+        *("notification", "files_persisted", "memory_recall", "plugin_install"),
+    }
+)
+"""`system` frames about the interface or about work in progress: no event."""
+
+_Frame: TypeAlias = dict[str, Any]
+_Events: TypeAlias = tuple[AgentEvent, ...]
+
+
+class Translator:
+    """Turns the frames of one process into events."""
+
+    def __init__(self) -> None:
+        self.error_kind = ""
+        self._children = Children()
+        self._streamed: dict[str, None] = {}
+        self._speaking: dict[UpstreamSessionId, str] = {}
+        self._tokens_in: dict[UpstreamSessionId, int] = {}
+
+    def begin(self) -> None:
+        """Forget the last turn's error: another prompt is about to be sent."""
+        self.error_kind = ""
+
+    def translate(self, frame: object) -> _Events:
+        """Return what one frame says."""
+        if isinstance(frame, Unreadable):
+            return (_kept(frame.raw, None, "unreadable_frame"),)
+        content = as_object(frame)
+        kind = text_at(content, "type")
+        if kind in SILENT_FRAMES:
+            return ()
+        session = session_of(content)
+        reader = self._readers.get(kind)
+        if session is None or reader is None:
+            raw: Any = frame
+            return (_kept(raw, session, kind or "frame"),)
+        started, speaker = self._children.speaking(content, session)
+        return (*started, *reader(content, speaker))
+
+    @property
+    def _readers(self) -> Mapping[str, Callable[[_Frame, UpstreamSessionId], _Events]]:
+        return {
+            "assistant": self._answer,
+            "user": self._told,
+            "stream_event": self._piece,
+            "system": self._system,
+        }
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _piece(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+        event = as_object(frame.get("event"))
+        match event.get("type"):
+            case "message_start":
+                self._speaking[session] = text_at(event, "message", "id")
+                self._tokens_in[session] = tokens_of(member(event, "message", "usage")) or 0
+                return ()
+            case "content_block_delta":
+                return self._delta(as_object(event.get("delta")), session)
+            case "message_delta":
+                return self._usage(event, session)
+            case _:
+                return ()
+
+    def _delta(self, delta: _Frame, session: UpstreamSessionId) -> _Events:
+        message_id = self._speaking.get(session, "")
+        text, thinking = text_at(delta, "text"), text_at(delta, "thinking")
+        if not message_id or not (text or thinking):
+            return ()
+        self._remember(message_id)
+        if thinking:
+            return (ReasoningReceived(upstream_session_id=session, text=thinking),)
+        return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+
+    def _remember(self, message_id: str) -> None:
+        if len(self._streamed) >= STREAMED_REMEMBERED_MAX:
+            del self._streamed[next(iter(self._streamed))]
+        self._streamed[message_id] = None
+
+    def _usage(self, event: _Frame, session: UpstreamSessionId) -> _Events:
+        """What the session holds after an answer: all that was read, and the answer."""
+        said = member(event, "usage", "output_tokens")
+        if session not in self._tokens_in or not isinstance(said, int):
+            return ()
+        tokens = self._tokens_in[session] + said
+        return (UsageReported(upstream_session_id=session, tokens_used=tokens),)
+
+    def _answer(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+        error = text_at(frame, "error")
+        if error or frame.get("is_api_error_message"):
+            self.error_kind = error
+            return ()
+        message_id = text_at(frame, "message", "id")
+        is_streamed = message_id in self._streamed
+        return tuple(
+            event
+            for block in objects_at(frame, "message", "content")
+            for event in _block(block, session, message_id=message_id, is_streamed=is_streamed)
+        )
+
+    # --- results, and what a child is told --------------------------------------------------------
+
+    def _told(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+        blocks = objects_at(frame, "message", "content")
+        results = tuple(
+            self._result(block, session) for block in blocks if block.get("type") == "tool_result"
+        )
+        if not text_at(frame, "parent_tool_use_id"):
+            return results  # its own text is our prompt, or a note of Claude Code's own
+        said = "".join(text_at(block, "text") for block in blocks)
+        text = said or text_at(frame, "message", "content")
+        if results or not text:
+            return results
+        message_id = text_at(frame, "uuid")
+        heard = UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id)
+        return (heard,)
+
+    def _result(self, block: _Frame, session: UpstreamSessionId) -> ToolCallUpdated:
+        call_id = text_at(block, "tool_use_id")
+        return ToolCallUpdated(
+            upstream_session_id=session,
+            call_id=call_id,
+            status="failed" if block.get("is_error") else "completed",
+            text=_result_text(block),
+            child_upstream_session_id=self._children.of_call(call_id),
+        )
+
+    # --- the rest --------------------------------------------------------------------------------
+
+    def _system(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+        match frame.get("subtype"):
+            case "task_started":
+                return self._children.started(frame, session)
+            case "task_notification":
+                return self._children.ended(frame, session)
+            case "session_title_changed":
+                title = text_at(frame, "title")
+                return (TitleChanged(upstream_session_id=session, title=title),) if title else ()
+            case subtype if subtype in SILENT_SUBTYPES:
+                return ()
+            case subtype:
+                return (_kept(frame, session, f"system/{subtype}"),)
+
+
+def session_of(frame: _Frame) -> UpstreamSessionId | None:
+    """Return the session a frame names, None where it names none."""
+    named = text_at(frame, "session_id")
+    return UpstreamSessionId(named) if named else None
+
+
+def _kept(raw: JsonValue, session: UpstreamSessionId | None, kind: str) -> UnknownReceived:
+    return UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
+
+
+def _block(
+    block: _Frame, session: UpstreamSessionId, *, message_id: str, is_streamed: bool
+) -> _Events:
+    match block.get("type"):
+        case "tool_use":
+            return _call(block, session)
+        case "text" | "thinking" if is_streamed:
+            return ()
+        case "text":
+            text = text_at(block, "text")
+            return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+        case "thinking":
+            thinking = text_at(block, "thinking")
+            return (ReasoningReceived(upstream_session_id=session, text=thinking),)
+        case kind:
+            return (_kept(block, session, f"block/{kind}"),)
+
+
+def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
+    tool, arguments = text_at(block, "name"), as_object(block.get("input"))
+    announced = ToolCallAnnounced(
+        upstream_session_id=session,
+        call_id=text_at(block, "id"),
+        title=title_of(tool, arguments),
+        tool_kind=kind_of(tool),
+        arguments=arguments,
+        locations=locations_of(arguments),
+    )
+    plan = plan_of(tool, arguments)
+    if plan is None:
+        return (announced,)
+    return announced, PlanChanged(upstream_session_id=session, entries=plan)
+
+
+def _result_text(block: _Frame) -> str:
+    whole = text_at(block, "content")
+    return whole or "\n".join(
+        text for part in objects_at(block, "content") if (text := text_at(part, "text"))
+    )

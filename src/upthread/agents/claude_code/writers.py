@@ -1,0 +1,42 @@
+"""Who else holds a session: two writers on one transcript, and the branch of one is lost.
+
+Claude Code resumes a session that another process has open without a word, and what one of them
+adds is gone afterwards (2.1.330). Each running process names its session in a file of its own,
+`sessions/PID.json` below its home, with the time it was started; one left by a dead process counts
+for nothing. Files of another form are passed over: upthread's own lease holds in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from upthread.agents._json import as_object, read_json
+from upthread.agents._process_group import started_at_ticks
+
+FILES_MAX: Final = 1000
+FILE_BYTES_MAX: Final = 64 * 1024
+
+
+def writer_of(home: Path, session: str) -> int | None:
+    """Return the id of a running process that has the session open, None without one.
+
+    `home` is Claude Code's own, `~/.claude`.
+    """
+    for registered in _registered(home / "sessions"):
+        pid = registered.get("pid")
+        if registered.get("sessionId") == session and isinstance(pid, int):
+            ticks = started_at_ticks(pid)
+            if ticks is not None and str(ticks) == registered.get("procStart"):
+                return pid
+    return None
+
+
+def _registered(directory: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(directory.glob("*.json"))[:FILES_MAX]:
+        try:
+            with path.open("rb") as file:
+                yield as_object(read_json(file.read(FILE_BYTES_MAX)))
+        except OSError:
+            continue  # it ended meanwhile

@@ -1,0 +1,80 @@
+"""The gate: where an agent asks before it acts, and what stands there beside the permissions.
+
+An outward action is kept, synced, before it is allowed. In a turn that is gone on with, one that
+was done already, or may have been, is held back: the turn parks for a person, who decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.core.effects import Effect, is_outward, must_hold_back
+from upthread.core.events import TurnParked
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.turn import HELD_BACK
+from upthread.core.types import JsonValue
+from upthread.runtime.permissions import NOBODY, PermissionPolicy
+
+Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
+
+ANSWERED_BY_UPTHREAD = "upthread: done already, or may have been"
+NEEDS_PERMISSION = "permission"
+
+
+class Gate:
+    """Answers an agent's requests during one turn; `parked` says what no rule could answer.
+
+    Known effects are as they were recorded, so a request is compared as it would be: without what
+    `redactor` takes for a secret.
+    """
+
+    def __init__(
+        self,
+        policy: PermissionPolicy,
+        *,
+        outward_patterns: Sequence[str],
+        redactor: Redactor | None = None,
+    ) -> None:
+        self.parked: TurnParked | None = None
+        self._policy = policy
+        self._patterns = tuple(outward_patterns)
+        self._redactor = redactor
+        self._known: tuple[Effect, ...] = ()
+        self._keep: Keep | None = None
+
+    def expect(self, *, known: tuple[Effect, ...], keep: Keep) -> None:
+        """Before a prompt leaves: what must not be done again, and how an intent is kept."""
+        self.parked = None
+        self._known = known
+        self._keep = keep
+
+    async def answer(self, request: PermissionRequest) -> PermissionAnswer:
+        """Return the answer and who gave it; None cancels the turn, which then parks."""
+        title, arguments = self._as_recorded(request)
+        effect = must_hold_back(
+            title=title,
+            tool_kind=request.tool_kind,
+            arguments=arguments,
+            known=self._known,
+            outward_patterns=self._patterns,
+        )
+        if effect is not None:
+            self.parked = TurnParked(reason=HELD_BACK, detail=effect.in_words)
+            return PermissionAnswer(option_id=None, answered_by=ANSWERED_BY_UPTHREAD)
+        answer = await self._policy.answer(request)
+        if answer.answered_by == NOBODY:
+            detail = f"{request.title} ({request.tool_kind}): nobody was there to allow it"
+            self.parked = TurnParked(reason=NEEDS_PERMISSION, detail=detail)
+        elif self._keep and is_outward(request.title, request.arguments, self._patterns):
+            await self._keep(request)
+        return answer
+
+    def _as_recorded(self, request: PermissionRequest) -> tuple[str, JsonValue]:
+        if self._redactor is None:
+            return request.title, request.arguments
+        return (
+            self._redactor.redact(request.title),
+            self._redactor.redact_json(request.arguments),
+        )

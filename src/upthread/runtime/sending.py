@@ -1,0 +1,139 @@
+"""Sending: what a prompt is made of, and what is recorded while its reply comes.
+
+The prior context of every send is computed and kept; the core says whether the prompt tells it.
+What is sent is committed before it leaves. How the turn then ends is the driver's to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import anyio
+
+from upthread.agents.base import AgentConnection, PromptResult
+from upthread.core.commands import Write
+from upthread.core.prompt import context_for
+from upthread.core.recorder import Recorder
+from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
+from upthread.errors import UpstreamError
+from upthread.runtime.live_turn import LiveTurn
+from upthread.runtime.looking_back import (
+    effects_of_turn,
+    know_children,
+    past_of,
+    prior_of,
+    quarantined,
+)
+from upthread.runtime.recording import Recording
+from upthread.runtime.system import System
+from upthread.store.base import Store
+from upthread.tasks import task_group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
+
+    result: PromptResult
+    writes: tuple[Write, ...]
+    prompt_characters: int
+    duration_s: float
+    late_events: int
+
+
+class Sender:
+    """Sends prompts and records what comes of them."""
+
+    def __init__(self, store: Store, system: System) -> None:
+        self._store = store
+        self._system = system
+
+    async def send(self, live: LiveTurn, connection: AgentConnection) -> Answer:
+        """Send the turn's prompt to the session that is attached."""
+        prior = await prior_of(live)
+        is_injected = live.must_inject
+        context = context_for(
+            role=live.request.claim.role,
+            task=live.request.task,
+            decision=live.telling,
+            past=await past_of(live, prior, is_prior_injected=is_injected),
+        )
+        message, writes = await _prompt_message(live, context)
+        sent = live.sent_event(
+            message.seq, prior, prompts_before=live.prompts_before(), is_injected=is_injected
+        )
+        await live.commit(sent, writes=writes)
+        live.advance_past(writes)
+        return await self.stream(live, connection, message.sent_text)
+
+    async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
+        """Let a prompt leave that is committed, and record the reply while it comes."""
+        live.recording = recording = await self._recording(live)
+        is_recovery = live.view.sends > 1 and not live.view.is_released
+        known = await effects_of_turn(live) if is_recovery else ()
+        live.gate.expect(known=known, keep=recording.intend)
+        session = live.require_link().upstream_session_id
+        results: list[PromptResult] = []
+        began_s = anyio.current_time()
+        async with task_group() as tasks:
+            tasks.start_soon(recording.keep_flushing)
+            results.append(await _prompt(connection, session, text, recording=recording))
+            tasks.cancel_scope.cancel()
+        return Answer(
+            result=results[0],
+            writes=recording.close(),
+            prompt_characters=len(text),
+            duration_s=anyio.current_time() - began_s,
+            late_events=connection.late_events,
+        )
+
+    async def _recording(self, live: LiveTurn) -> Recording:
+        recorder = Recorder(
+            conversation=live.conversation,
+            turn_id=live.turn_id,
+            link=live.require_link(),
+            next_seq=live.next_seq,
+            call_durability=live.request.durability,
+            quarantined=await quarantined(live) if live.view.sends > 1 else 0,
+        )
+        await know_children(live, recorder)
+        live.recorder = recorder
+        return Recording(
+            store=self._store,
+            system=self._system,
+            recorder=recorder,
+            fences=live.fences,
+            on_event=live.request.listener.event,
+        )
+
+
+async def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:
+    """Return the message as it is sent, and the writes that complete the record of it."""
+    message = await live.prompt()
+    if live.view.sends:  # it went to a session that was given up: what is sent now is another one
+        text = "\n\n".join(piece for piece in (context, message.text) if piece)
+        parts: tuple[Part, ...] = (ContextPart(text=text),)
+        write = live.user_parts(live.next_seq, 0, parts, stamp=live.current_session)
+        return replace(message, seq=live.next_seq, parts=parts), (write,)
+    if not context:
+        return message, ()
+    parts = (ContextPart(text=context),)
+    stamp = message.upstream_session_id
+    write = live.user_parts(message.seq, len(message.parts), parts, stamp=stamp)
+    return replace(message, parts=(*message.parts, *parts)), (write,)
+
+
+async def _prompt(
+    connection: AgentConnection,
+    upstream_session_id: UpstreamSessionId,
+    text: str,
+    *,
+    recording: Recording,
+) -> PromptResult:
+    """Prompt, and turn the agent's failure into the outcome it is."""
+    try:
+        return await connection.prompt(upstream_session_id, text, on_event=recording.take)
+    except UpstreamError as error:
+        return PromptResult(
+            outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms
+        )

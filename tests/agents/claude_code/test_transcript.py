@@ -1,0 +1,68 @@
+"""A session read back from its transcript."""
+
+from __future__ import annotations
+
+import json
+
+from tests.vendors.transcripts import ClaudeTranscript, result, said, use
+
+from upthread.agents.claude_code.transcript import read_history
+from upthread.core.events import (
+    ChildStarted,
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UserTextReplayed,
+)
+
+SESSION = "1020d86e-ea44-4210-a6cb-ee5f858edd16"
+
+
+def test_what_was_said_and_done_is_told_in_order(tmp_path):
+    made = ClaudeTranscript()
+    first = made.user("hello")
+    made.assistant({"type": "thinking", "thinking": "hm"}, said("hi"), use("t1"), message_id="m")
+    made.user([result("t1", [said("a")], is_error=True)])
+    made.assistant({"type": "redacted_thinking", "data": "x"})
+    history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
+    assert [type(event) for event in history] == [
+        UserTextReplayed,
+        ReasoningReceived,
+        TextReceived,
+        ToolCallAnnounced,
+        ToolCallUpdated,
+    ]
+    assert (history[0].text, history[0].message_id) == ("hello", first)
+    assert (history[2].text, history[2].message_id) == ("hi", "m")
+    assert (history[3].title, history[3].tool_kind) == ("ls", "execute")
+    assert (history[4].status, history[4].text) == ("failed", "a")
+    assert {event.upstream_session_id for event in history} == {SESSION}
+
+
+def test_what_claude_code_wrote_itself_is_no_prompt_and_no_reply(tmp_path):
+    made = ClaudeTranscript()
+    made.user("opened", isMeta=True)
+    made.user("first")
+    made.user([said("[Request interrupted by user]")])
+    made.entry("assistant", {"id": "m", "model": "<synthetic>", "content": [said("none")]})
+    made.user("summary", isCompactSummary=True)
+    made.user("second")
+    history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
+    assert [event.text for event in history] == ["first", "second"]
+
+
+def test_a_child_is_named_where_it_began(tmp_path):
+    made = ClaudeTranscript()
+    made.user("go")
+    made.assistant(use("t1", "Task"))
+    made.user([result("t1", "report")])
+    path = made.write(tmp_path / f"{SESSION}.jsonl")
+    meta = tmp_path / SESSION / "subagents" / "agent-a1.meta.json"
+    meta.parent.mkdir(parents=True)
+    meta.write_text(json.dumps({"agentType": "Explore", "toolUseId": "t1"}))
+    _, announced, started, updated = read_history(path, SESSION)
+    assert isinstance(started, ChildStarted)
+    assert started.call_id == announced.call_id == "t1"
+    assert started.child_upstream_session_id == f"{SESSION}:subagent:a1"
+    assert updated.child_upstream_session_id == f"{SESSION}:subagent:a1"

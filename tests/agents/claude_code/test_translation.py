@@ -1,0 +1,170 @@
+"""Frames to events: what is said, by whom, once, and nothing that is not known is lost."""
+
+from __future__ import annotations
+
+import pytest
+from tests.agents.claude_code.frames import (
+    CALL,
+    CHILD,
+    OF_CHILD,
+    SESSION,
+    STARTED,
+    assistant,
+    frame,
+    piece,
+    result,
+    said,
+    system,
+    use,
+    user,
+)
+
+from upthread.agents._json import Unreadable
+from upthread.agents.claude_code.translation import Translator, session_of
+from upthread.core.events import (
+    ChildStarted,
+    PlanChanged,
+    ReasoningReceived,
+    TextReceived,
+    TitleChanged,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UnknownReceived,
+    UsageReported,
+    UserTextReplayed,
+)
+
+
+def events_of(*frames: object):
+    translator = Translator()
+    return [event for each in frames for event in translator.translate(each)]
+
+
+def test_a_streamed_answer_is_told_in_pieces_and_once():
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 10}
+    events = events_of(
+        piece({"type": "message_start", "message": {"id": "msg_1", "usage": usage}}),
+        piece({"type": "content_block_start", "content_block": said("")}),
+        piece({"type": "content_block_delta", "delta": {"thinking": "hm"}}),
+        piece({"type": "content_block_delta", "delta": {"text": "hel"}}),
+        piece({"type": "content_block_delta", "delta": {"text": "lo"}}),
+        piece({"type": "content_block_delta", "delta": {"partial_json": "{"}}),
+        assistant({"type": "thinking", "thinking": "hm"}),
+        assistant(said("hello")),
+        piece({"type": "message_delta", "usage": {"output_tokens": 7}}),
+        piece({"type": "message_stop"}),
+    )
+    assert events == [
+        ReasoningReceived(upstream_session_id=SESSION, text="hm"),
+        TextReceived(upstream_session_id=SESSION, text="hel", message_id="msg_1"),
+        TextReceived(upstream_session_id=SESSION, text="lo", message_id="msg_1"),
+        UsageReported(upstream_session_id=SESSION, tokens_used=22),
+    ]
+
+
+def test_an_answer_that_was_not_streamed_is_told_whole():
+    events = events_of(
+        assistant({"type": "thinking", "thinking": "hm"}),
+        assistant(said("hello")),
+        assistant({"type": "server_tool_use", "id": "x"}),
+    )
+    assert [type(event) for event in events] == [ReasoningReceived, TextReceived, UnknownReceived]
+    assert events[1].text == "hello"
+    assert events[2].kind == "block/server_tool_use"
+
+
+def test_a_call_is_announced_with_its_arguments_and_ended_by_its_result():
+    called, done, failed = events_of(
+        assistant(use("Write", file_path="/w/x.txt", content="x")),
+        user(result("created")),
+        user(result([said("a"), {"type": "image"}, said("b")], is_error=True)),
+    )
+    assert called == ToolCallAnnounced(
+        upstream_session_id=SESSION,
+        call_id="toolu_1",
+        title="Write /w/x.txt",
+        tool_kind="edit",
+        arguments={"file_path": "/w/x.txt", "content": "x"},
+        locations=("/w/x.txt",),
+    )
+    assert (done.status, done.text) == ("completed", "created")
+    assert (failed.status, failed.text) == ("failed", "a\nb")
+
+
+def test_a_to_do_list_is_the_plan():
+    todos = [{"content": "a", "status": "pending"}]
+    events = events_of(assistant(use("TodoWrite", todos=todos)))
+    assert events[1] == PlanChanged(upstream_session_id=SESSION, entries=(("a", "pending"),))
+
+
+def test_what_a_child_says_is_the_childs():
+    events = events_of(
+        assistant(use("Task", CALL, subagent_type="general-purpose")),
+        STARTED,
+        user(said("do it"), **OF_CHILD, uuid="u1"),
+        assistant(use("Bash", "toolu_2", command="ls"), **OF_CHILD),
+        user(result("out", "toolu_2"), **OF_CHILD),
+        assistant(said("child says"), message_id="msg_2", **OF_CHILD),
+        user(result("the report", CALL)),
+    )
+    assert [(type(event), event.upstream_session_id) for event in events] == [
+        (ToolCallAnnounced, SESSION),
+        (ChildStarted, SESSION),
+        (UserTextReplayed, CHILD),
+        (ToolCallAnnounced, CHILD),
+        (ToolCallUpdated, CHILD),
+        (TextReceived, CHILD),
+        (ToolCallUpdated, SESSION),
+    ]
+    assert events[-1].child_upstream_session_id == CHILD
+
+
+def test_what_the_user_is_said_to_say_in_the_main_session_is_nothing_new():
+    assert events_of(user(said("[Request interrupted by user]"))) == []
+
+
+def test_an_error_of_the_provider_is_no_reply_and_is_remembered_until_the_next_prompt():
+    translator = Translator()
+    told = assistant(said("API Error"), error="rate_limit", is_api_error_message=True)
+    assert translator.translate(told) == ()
+    assert translator.error_kind == "rate_limit"
+    translator.begin()
+    assert translator.error_kind == ""
+
+
+@pytest.mark.parametrize("subtype", ["init", "status", "api_retry", "task_progress"])
+def test_frames_about_the_interface_are_no_events(subtype):
+    assert events_of(system(subtype), frame("rate_limit_event"), frame("keep_alive")) == []
+
+
+def test_a_title_is_told():
+    events = events_of(
+        system("session_title_changed", title="spec-42/planner"),
+        system("session_title_changed", title=""),
+    )
+    assert events == [TitleChanged(upstream_session_id=SESSION, title="spec-42/planner")]
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind"),
+    [
+        (system("compact_boundary"), "system/compact_boundary"),
+        (frame("news"), "news"),
+        ({"type": "assistant"}, "assistant"),
+        ({"no": "type"}, "frame"),
+        ([1], "frame"),
+        (Unreadable(raw="garbage"), "unreadable_frame"),
+    ],
+)
+def test_what_is_not_known_is_kept_as_it_came(odd, kind):
+    (event,) = events_of(odd)
+    assert isinstance(event, UnknownReceived)
+    assert event.kind == kind
+    assert event.raw == (odd.raw if isinstance(odd, Unreadable) else odd)
+
+
+def test_the_session_is_the_one_the_frame_names():
+    assert session_of({"session_id": "x"}) == "x"
+    assert session_of({"session_id": ""}) is None
+    (event,) = events_of({**assistant(said("x")), "session_id": "another"})
+    assert event.upstream_session_id == "another"

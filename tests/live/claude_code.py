@@ -1,0 +1,96 @@
+"""The real Claude Code for tests: where its binary is, and an environment of its own to run it in.
+
+Nothing of the user's is read or written: a fresh HOME, a key that is none, telemetry and updates
+off, one provider, which is the rehearsal model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from tests.live.opencode import AGENTS, MACHINES, REPOSITORY
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+PACKAGE = "@anthropic-ai/claude-code"
+VARIANTS = ("", "-musl")
+SWITCHED_OFF = (
+    *("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"),
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+)
+MODEL = "claude-sonnet-4-5"
+"""With a later one Claude Code puts system messages between the others, which is a beta."""
+
+
+@cache
+def find_claude() -> Path | None:
+    """Return the first installed binary that runs on this machine, None without one.
+
+    `agents.json` is installed without install scripts, so the binary is the platform package's own.
+    """
+    machine = MACHINES.get(platform.machine().lower(), platform.machine().lower())
+    for variant in VARIANTS:
+        package = f"{PACKAGE}-{platform.system().lower()}-{machine}{variant}"
+        binary = AGENTS / "node_modules" / package / "claude"
+        if binary.is_file() and _runs(binary):
+            return binary
+    return None
+
+
+def pinned_version() -> str:
+    """Return the version that `agents.json` asks for."""
+    return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
+
+
+def claude_environment(home: Path, model: RehearsalModel) -> dict[str, str]:
+    """Return the whole environment: Claude Code sees this and nothing of ours.
+
+    The same `home` is the same Claude Code, sessions and all. A failure of the provider is told at
+    once; left alone it would try again for minutes.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "TERM": "dumb",
+        "ANTHROPIC_API_KEY": "none",
+        "ANTHROPIC_BASE_URL": model.base_url,
+        "ANTHROPIC_MODEL": MODEL,
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        **dict.fromkeys(SWITCHED_OFF, "1"),
+    }
+
+
+def call(tool: str, **arguments: object) -> str:
+    """Return the step of a prompt that calls a tool."""
+    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+
+
+def command(line: str) -> str:
+    """Return the step that runs a shell line."""
+    return call("Bash", command=line, description="run it", timeout=600_000)
+
+
+def delegation(prompt: str) -> str:
+    """Return the step that gives a prompt to a sub-agent."""
+    return call("Task", description="sub", prompt=prompt, subagent_type="general-purpose")
+
+
+def _runs(binary: Path) -> bool:
+    try:
+        asked = subprocess.run(
+            [binary, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        )
+    except OSError:
+        return False
+    return asked.returncode == 0 and asked.stdout.split()[:1] == [pinned_version()]

@@ -1,0 +1,142 @@
+"""The promise itself, on the real Claude Code: the same session, whatever was killed in between."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.live.claude_code import claude_environment, command, delegation
+from tests.live.shell import Shell, agents_left, kill_tree, only
+
+from upthread.testing.rehearsal_model import RehearsalModel
+from upthread.testing.rehearsal_model.messages import MESSAGES
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+
+SETTINGS = {"permissions": {"allow": ["Bash", "Write"]}}
+
+
+@pytest.fixture
+def shell(
+    claude_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
+) -> Iterator[Shell]:
+    """Claude Code is the only agent on PATH, so upthread chooses it without being told."""
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    (binaries / "claude").symlink_to(claude_binary)
+    home = tmp_path / "home"
+    environment = {
+        **claude_environment(home, model),
+        "PATH": f"{binaries}:/usr/bin:/bin",
+        "UPTHREAD_HOME": str(tmp_path / "upthread"),
+    }
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text(json.dumps(SETTINGS))
+    yield Shell(project, environment)
+    assert agents_left(tmp_path) == []
+
+
+def started_call(running) -> None:
+    """Wait until a tool call of the running turn is on record."""
+    assert running.stdout is not None
+    for line in running.stdout:
+        if json.loads(line).get("kind") == "tool_call":
+            return
+    raise AssertionError("it ended without a call")
+
+
+def told_last(model: RehearsalModel) -> str:
+    return json.dumps(model.model_requests[-1].body["messages"])
+
+
+def user_texts(model: RehearsalModel) -> tuple[str, ...]:
+    return MESSAGES.read(model.model_requests[-1].body).user_texts
+
+
+def test_a_second_tell_is_the_same_session_with_its_history(shell, model):
+    first = shell.lines("tell", "spec-42/planner", "Remember KIWI-42.")
+    assert only(first, "turn_ended")["outcome"] == "ok"
+    second = shell.lines("tell", "spec-42/planner", "What was it?")
+    assert only(second, "turn_started")["decision"] == "resume"
+    session = only(first, "turn_started")["upstream_session_id"]
+    assert only(second, "turn_started")["upstream_session_id"] == session
+    assert model.model_requests[-1].session_id == session
+    assert "KIWI-42" in told_last(model)
+    assert shell.lines("id", "spec-42/planner")[0]["upstream_session_id"] == session
+
+
+def test_after_sigkill_of_agent_and_upthread_the_next_turn_holds_the_earlier_history(shell, model):
+    first = shell.lines("tell", "spec-42/planner", "Remember KIWI-42.")
+    session = only(first, "turn_started")["upstream_session_id"]
+    running = shell.start("tell", "spec-42/planner", f"Wait a while.\n\n{command('sleep 60')}")
+    started_call(running)
+    kill_tree(running)
+    lines = shell.lines("tell", "spec-42/planner", "What was it?")
+    assert only(lines, "turn_started")["upstream_session_id"] == session
+    assert "interrupted" in only(lines, "turn_started")["reasons"]
+    assert "KIWI-42" in told_last(model)
+    assert "Wait a while." in told_last(model)
+
+
+def test_an_interrupted_turn_goes_on_in_the_same_session(shell, model):
+    running = shell.start("tell", "spec-42/planner", "Think long.\n\n[[HANG]]")
+    deadline = time.monotonic() + 60
+    while not model.model_requests and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(0.5)  # it asks first and writes the prompt down while it waits
+    kill_tree(running)
+    lines = shell.lines("tell", "spec-42/planner", "--continue")
+    assert only(lines, "turn_ended")["outcome"] == "ok"
+    assert only(lines, "turn_started")["recognition"] == "incomplete"
+    prompts = [text for text in user_texts(model) if "Think long.\n\n[[HANG]]" in text]
+    assert len(prompts) == 1, "it is not sent again: one continuation is"
+    assert "interrupted" in user_texts(model)[-1]
+
+
+def test_a_deleted_transcript_is_rolled_over_in_the_open(shell, model, tmp_path):
+    first = shell.lines("tell", "spec-42/planner", "Remember KIWI-42.")
+    session = only(first, "turn_started")["upstream_session_id"]
+    (transcript,) = (tmp_path / "home" / ".claude" / "projects").glob(f"*/{session}.jsonl")
+    transcript.unlink()
+    lines = shell.lines("tell", "spec-42/planner", "What was it?")
+    ended = only(lines, "turn_ended")
+    assert ended["outcome"] == "ok"
+    chain = shell.lines("show", "spec-42")[0]["roles"][0]["chain"]
+    assert [link["ended_because"] for link in chain][:1] == ["missing"]
+    assert len(chain) == 2
+    assert "KIWI-42" in told_last(model)
+
+
+def test_a_sub_agents_work_is_recorded_as_its_own(shell):
+    child = delegation(f"{command('echo child-at-work')} [[SAY child says]]")
+    shell.lines("tell", "spec-42/planner", f"Delegate.\n\n{child} [[SAY parent says]]")
+    audit = shell.lines("audit", "spec-42", "--format", "json")[0]
+    by_role = {each["role"]: json.dumps(each) for each in audit["conversations"]}
+    assert set(by_role) == {"planner", "general-purpose"}
+    assert "child-at-work" in by_role["general-purpose"]
+    assert "child says" in by_role["general-purpose"]
+    assert "parent says" in by_role["planner"]
+    assert '"echo child-at-work"' not in by_role["planner"].replace(json.dumps(child), "")
+
+
+def test_nobody_to_ask_parks_the_turn(shell, tmp_path):
+    (tmp_path / "home" / ".claude" / "settings.json").unlink()
+    lines = shell.lines("tell", "spec-42/planner", f"Do it.\n\n{command('touch x')}", exit_code=4)
+    assert only(lines, "result")["status"] == "parked"
+
+
+def test_the_pipeline_runs_to_approved_in_new_processes(shell, model, project):
+    (project / "spec.md").write_text("# Export\n\n- R1: write `export.txt`\n")
+    lines = shell.lines("run", "spec-42", "--spec", "spec.md", exit_code=4)
+    question = only(lines, "waiting")["questions"][0]
+    shell.lines("answer", "spec-42", question["id"], "Yes.")
+    lines = shell.lines("run", "spec-42")
+    assert only(lines, "result")["status"] == "approved"
+    shown = shell.lines("show", "spec-42")[0]
+    sessions_seen = {request.session_id for request in model.model_requests}
+    assert {
+        link["upstream_session_id"] for role in shown["roles"] for link in role["chain"]
+    } == sessions_seen

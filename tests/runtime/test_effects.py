@@ -1,0 +1,103 @@
+"""Outward actions: kept before they are done, and never done again by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.world import ALLOW, World
+
+import upthread
+from upthread.core.effects import effects_of
+
+pytestmark = pytest.mark.anyio
+ADDRESS = "spec-42/constructor"
+ALWAYS = "UPTHREAD_REHEARSAL_ALWAYS"
+DEPLOY = "[[rehearse: execute sh deploy.sh]]"
+TEST = "[[rehearse: execute sh check.sh]]"
+CRASH = "[[rehearse: crash]]"
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    world.configure(ALLOW)
+    for name in ("deploy", "check"):
+        (world.project / f"{name}.sh").write_text(f"echo {name} >> done.log\n")
+    return world
+
+
+def done(world: World) -> list[str]:
+    log = Path(world.project / "done.log")
+    return log.read_text().split() if log.exists() else []
+
+
+async def call(world: World, name: str, *arguments: str, always: str = "") -> Any:
+    async with world.open(environment={ALWAYS: always}) as project:
+        options = upthread.TellOptions(agent="rehearsal")
+        return await getattr(project, name)(ADDRESS, *arguments, options)
+
+
+async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_so(
+    world: World,
+) -> None:
+    first = await call(world, "tell", f"{DEPLOY} {CRASH}", always=DEPLOY)
+    assert (first.outcome, done(world)) == ("unknown", ["deploy"])
+    assert first.parked is not None
+    assert first.parked.reason == "held_back"
+    assert "deploy.sh" in first.parked.detail
+    again = await call(world, "go_on", always=DEPLOY)
+    assert (again.outcome, done(world)) == ("ok", ["deploy", "deploy"])
+    world.check_histories()
+
+
+async def test_a_local_action_is_simply_done_again(world: World) -> None:
+    result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
+    assert (result.outcome, done(world)) == ("ok", ["check", "check"])
+
+
+async def test_the_same_outward_action_in_another_turn_is_the_persons_to_ask_for(
+    world: World,
+) -> None:
+    await call(world, "tell", DEPLOY)
+    result = await call(world, "tell", f"again, please {DEPLOY}")
+    assert (result.outcome, done(world)) == ("ok", ["deploy", "deploy"])
+
+
+async def test_an_action_that_nobody_allowed_is_not_held_back_when_it_is_allowed_later(
+    world: World,
+) -> None:
+    world.configure("")
+    parked = await call(world, "tell", "do it", always=DEPLOY)
+    assert parked.parked is not None
+    assert (parked.parked.reason, done(world)) == ("permission", [])
+    world.configure(ALLOW)
+    result = await call(world, "go_on", always=DEPLOY)
+    assert (result.outcome, done(world)) == ("ok", ["deploy"])
+
+
+async def test_the_projects_own_patterns_are_outward_too(world: World) -> None:
+    world.configure(f'{ALLOW}[effects]\noutward = ["*check*"]\n')
+    result = await call(world, "tell", f"{TEST} {CRASH}", always=TEST)
+    assert result.parked is not None
+    assert (result.parked.reason, done(world)) == ("held_back", ["check"])
+
+
+async def test_a_new_session_is_told_what_was_done_and_must_not_be_repeated(world: World) -> None:
+    await call(world, "tell", f"{DEPLOY} {TEST}")
+    for file in world.session_files():
+        file.unlink()
+    await call(world, "tell", "go on")
+    told = world.prompts()[-1]
+    assert "do not repeat them:" in told
+    assert "deploy.sh: done" in told
+    assert "check.sh" not in told.partition("do not repeat them:")[2].partition("\n\n")[0]
+
+
+async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: World) -> None:
+    (world.project / "deploy.sh").write_text("kill -9 $PPID\n")
+    result = await call(world, "tell", DEPLOY)
+    (effect,) = effects_of(world.messages(ADDRESS))
+    assert (effect.is_outward, effect.was_asked) == (True, True)
+    assert str(effect.state) == "unknown"
+    assert result.outcome == "ok"

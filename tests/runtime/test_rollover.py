@@ -1,0 +1,295 @@
+"""What each way a prompt can fail comes to: sent again once, waited out, moved on, or parked."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from tests.support.world import SAY_REPORT, World
+
+import upthread
+from upthread.core.events import PromptSent
+from upthread.core.rollover import ROLLOVER, Recovery
+from upthread.core.types import Outcome, Speaker
+
+pytestmark = pytest.mark.anyio
+ADDRESS = "spec-42/planner"
+ALWAYS = "UPTHREAD_REHEARSAL_ALWAYS"
+ELSEWHERE = "elsewhere"
+OTHER_AGENT = f"""
+[agents.{ELSEWHERE}]
+command = ["{{python}}", "-I", "-m", "upthread.agents.rehearsal"]
+"""
+
+
+async def tell(world: World, text: str, *, always: str = "", agent: str = "rehearsal") -> Any:
+    async with world.open(environment={ALWAYS: always}) as project:
+        return await project.tell(ADDRESS, text, upthread.TellOptions(agent=agent))
+
+
+async def go_on(world: World, *, always: str = "", agent: str = "rehearsal") -> Any:
+    async with world.open(environment={ALWAYS: always}) as project:
+        return await project.go_on(ADDRESS, upthread.TellOptions(agent=agent))
+
+
+async def causes(world: World) -> list[str | None]:
+    """Why each session of the conversation ended, oldest first."""
+    async with world.open() as project:
+        return [link.ended_because for link in (await project.role(ADDRESS)).chain]
+
+
+def sends(world: World) -> list[PromptSent]:
+    """Every prompt that left in the conversation, as its turns kept it."""
+    (owner,) = (each for each in world.conversations() if each.key.address == ADDRESS)
+    with world.store() as store:
+        return [
+            event
+            for turn in store.turns(owner.conversation_id)
+            for event in store.turn_events(turn.turn_id)
+            if isinstance(event, PromptSent)
+        ]
+
+
+ONCE_FAILING = {
+    Outcome.MISSING: "if_resumed lose_session",
+    Outcome.EXPIRED: "if_resumed fail this session has expired",
+    Outcome.CORRUPTED: "if_resumed fail tool_result blocks none match pending tool_use",
+    Outcome.CONTEXT_FULL: "if_resumed context_full",
+    Outcome.RATE_LIMITED: "once rate_limit 3600",
+    Outcome.CREDIT_EXHAUSTED: "once fail your credit balance is too low",
+    Outcome.TRANSIENT: "once overloaded",
+    Outcome.PROCESS_DIED: "once crash",
+    Outcome.BUSY: "once fail the session is busy",
+    Outcome.AUTH: "once auth",
+    Outcome.UNKNOWN: "once fail nobody knows",
+}
+"""A directive that fails in the second prompt of the first session, and not when sent again."""
+
+
+def failing(outcome: Outcome) -> str:
+    return f"[[rehearse: {ONCE_FAILING[outcome]}]] {SAY_REPORT}"
+
+
+def outcomes_that(*recoveries: Recovery) -> list[Outcome]:
+    return [each for each in ONCE_FAILING if ROLLOVER[each].recovery in recoveries]
+
+
+@pytest.mark.parametrize("outcome", outcomes_that(Recovery.ROLL_OVER, Recovery.RELAY))
+async def test_a_session_that_is_lost_is_replaced_in_the_same_turn_and_told_what_was_said(
+    world: World, outcome: Outcome
+) -> None:
+    first = await tell(world, "the magic word is KIWI-42")
+    second = await tell(world, failing(outcome))
+    assert (second.outcome, second.decision) == ("ok", "resume_with_replay")
+    assert second.reasons[0] == outcome
+    assert second.upstream_session_id != first.upstream_session_id
+    assert await causes(world) == [outcome, None]
+    assert "> the magic word is KIWI-42" in world.prompts()[-1]
+    assert len(world.prompts()) == 3
+    world.check_histories()
+
+
+@pytest.mark.parametrize("outcome", outcomes_that(Recovery.RETRY_ONCE))
+async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same_session(
+    world: World, outcome: Outcome
+) -> None:
+    await tell(world, "hello")
+    second = await tell(world, failing(outcome))
+    assert (second.outcome, second.decision) == ("ok", "resume")
+    assert await causes(world) == [None]
+    assert len(world.prompts()) == 3
+    assert world.prompts()[-1].startswith("Your last turn was interrupted")
+    world.check_histories()
+
+
+@pytest.mark.parametrize(
+    ("directive", "outcome", "is_parked"),
+    [("overloaded", "transient", False), ("crash", "process_died", True)],
+)
+async def test_an_agent_that_keeps_failing_is_asked_twice_and_no_more(
+    world: World, directive: str, outcome: str, is_parked: bool
+) -> None:
+    result = await tell(world, "hello", always=f"[[rehearse: {directive}]]")
+    assert (result.outcome, result.parked is not None) == (outcome, is_parked)
+    assert len(world.prompts()) == 2
+    assert world.agents() == ()
+
+
+@pytest.mark.parametrize("outcome", outcomes_that(Recovery.WAIT, Recovery.PARK))
+async def test_what_waiting_or_a_person_can_cure_parks_the_turn_and_keeps_the_session(
+    world: World, outcome: Outcome
+) -> None:
+    first = await tell(world, "hello")
+    second = await tell(world, failing(outcome))
+    assert (second.outcome, second.parked is not None) == (outcome, True)
+    assert second.upstream_session_id == first.upstream_session_id
+    assert await causes(world) == [None]
+    again = await go_on(world)
+    assert (again.outcome, again.turn_id) == ("ok", second.turn_id)
+    assert len(world.session_files()) == 1
+    world.check_histories()
+
+
+async def test_a_deadline_of_ours_parks_the_turn_and_the_session_goes_on(world: World) -> None:
+    world.configure("prompt_timeout_s = 1.0\n")
+    first = await tell(world, "hello")
+    late = await tell(world, "[[rehearse: hang]]")
+    assert (late.outcome, late.parked is not None) == ("timed_out", True)
+    again = await go_on(world)
+    assert (again.outcome, again.upstream_session_id) == ("ok", first.upstream_session_id)
+
+
+async def test_a_rate_limit_says_when_it_ends_and_does_not_know_when_the_agent_does_not(
+    world: World,
+) -> None:
+    known = await tell(world, "[[rehearse: rate_limit 3600]]")
+    assert known.parked is not None
+    assert known.parked.reset_at_ms == known.reset_at_ms
+    assert known.reset_at_ms is not None
+    unknown = await tell(world, "[[rehearse: rate_limit]]")
+    assert unknown.parked is not None
+    assert unknown.parked.reset_at_ms is None
+
+
+async def test_a_rate_limit_that_comes_again_parks_again_and_loses_nothing(world: World) -> None:
+    limit = "[[rehearse: rate_limit 60]]"
+    first = await tell(world, "the magic word is KIWI-42", always=limit)
+    for _ in range(3):
+        again = await go_on(world, always=limit)
+        assert (again.outcome, again.turn_id) == ("rate_limited", first.turn_id)
+    last = await go_on(world)
+    assert (last.outcome, last.turn_id) == ("ok", first.turn_id)
+    assert "> the magic word is KIWI-42" in world.prompts()[-1]
+    assert len(world.session_files()) == 1
+
+
+async def test_a_limited_turn_goes_on_in_another_agent_with_its_context(world: World) -> None:
+    world.configure(OTHER_AGENT.replace("{python}", sys.executable))
+    await tell(world, "the magic word is KIWI-42")
+    limited = await tell(world, "what was it?", always="[[rehearse: rate_limit 3600]]")
+    assert limited.outcome == "rate_limited"
+    moved = await go_on(world, agent=ELSEWHERE)
+    assert (moved.outcome, moved.turn_id) == ("ok", limited.turn_id)
+    assert (moved.decision, moved.reasons[0]) == ("resume_with_replay", "other_agent")
+    assert await causes(world) == ["other_agent", None]
+    assert "> the magic word is KIWI-42" in world.prompts()[-1]
+    assert "what was it?" in world.prompts()[-1]
+    back = await tell(world, "and now?")
+    assert (back.decision, back.reasons[0]) == ("resume_with_replay", "other_agent")
+    assert "KIWI-42" in world.prompts()[-1]
+    world.check_histories()
+
+
+@pytest.mark.parametrize(("tokens_in", "is_poisoned"), [(20, True), (21, False)])
+async def test_a_session_that_answers_an_interrupted_turn_from_nothing_is_replaced(
+    world: World, tokens_in: int, is_poisoned: bool
+) -> None:
+    await tell(world, "the magic word is KIWI-42")
+    await tell(world, "[[rehearse: rate_limit]]")
+    text = f"[[rehearse: if_resumed tokens {tokens_in} 20]] [[rehearse: say an old answer]]"
+    result = await tell(world, text)
+    assert result.outcome == "ok"
+    assert await causes(world) == (["poisoned", None] if is_poisoned else [None])
+    assert (result.reasons[0] == "poisoned") is is_poisoned
+    assert "> the magic word is KIWI-42" in world.prompts()[-1]
+
+
+async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_it_is_forgotten(
+    world: World,
+) -> None:
+    for text in ("one", "two", "[[rehearse: if_resumed lose_session]] three", "four"):
+        await tell(world, text)
+    kept = sends(world)
+    assert [each.is_prior_injected for each in kept] == [False, False, False, True, False]
+    assert kept[0].prior_digest == ""
+    assert all(each.prior_digest for each in kept[1:])
+    assert [(each.prior_from_seq, each.prior_to_seq) for each in kept[:3]] == [
+        (0, 0),
+        (1, 2),
+        (1, 4),
+    ]
+    assert "[prior context" in world.prompts()[3]
+    assert "[prior context" not in world.prompts()[4]
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [("auto", [False, False, True]), ("always", [False, True, True]), ("never", [False] * 3)],
+)
+async def test_the_policy_of_an_agent_says_when_its_sessions_are_told(
+    world: World, policy: str, told: list[bool]
+) -> None:
+    world.configure(f'[agents.rehearsal]\ninject = "{policy}"\n')
+    await tell(world, "one")
+    await tell(world, "two")
+    for file in world.session_files():
+        file.unlink()
+    await tell(world, "three")
+    assert [each.is_prior_injected for each in sends(world)] == told
+
+
+async def test_a_session_that_was_compacted_is_told_once_what_was_said(world: World) -> None:
+    await tell(world, "the magic word is KIWI-42")
+    await tell(world, "[[rehearse: usage 900 1000]] [[rehearse: usage 90 1000]]")
+    third = await tell(world, "three")
+    assert third.decision == "resume"
+    assert "> the magic word is KIWI-42" in world.prompts()[-1]
+    await tell(world, "four")
+    assert [each.is_prior_injected for each in sends(world)] == [False, False, True, False]
+
+
+async def test_what_an_agent_still_sends_after_its_end_is_discarded_and_counted(
+    world: World,
+) -> None:
+    await tell(world, "[[rehearse: late too late]] [[rehearse: say in time]]")
+    await tell(world, "next")
+    replies = [each.text for each in world.messages(ADDRESS) if each.speaker is Speaker.ASSISTANT]
+    assert not any("too late" in reply for reply in replies)
+
+
+async def test_a_rate_limit_and_two_lost_sessions_later_the_fourth_turn_still_holds_the_first(
+    world: World,
+) -> None:
+    """The field notes' conversation: limited, the agent rolls its id, and nothing is amputated."""
+    first = await tell(world, "we agreed on KIWI-42")
+    limited = await tell(world, "what did we agree on?", always="[[rehearse: rate_limit 1]]")
+    assert limited.outcome == "rate_limited"
+    assert limited.upstream_session_id == first.upstream_session_id
+    lose_sessions(world)
+    second = await go_on(world)
+    assert (second.outcome, second.turn_id) == ("ok", limited.turn_id)
+    third = await tell(world, "and who is to know?")
+    assert third.upstream_session_id == second.upstream_session_id
+    assert third.decision == "resume"
+    lose_sessions(world)
+    fourth = await tell(world, "tell it again")
+    assert await causes(world) == ["missing", "missing", None]
+    told = world.prompts()[-1]
+    said = ["> we agreed on KIWI-42", "> what did we agree on?", "> and who is to know?"]
+    assert [told.index(each) for each in said] == sorted(told.index(each) for each in said)
+    assert told.endswith("tell it again")
+    assert fourth.conversation.conversation_id == first.conversation.conversation_id
+    world.check_histories()
+
+
+async def test_no_failure_ends_a_conversation_and_only_a_reset_does(world: World) -> None:
+    first = await tell(world, "hello")
+    for outcome in ONCE_FAILING:
+        result = await tell(world, failing(outcome))
+        if result.parked is not None:
+            result = await go_on(world)
+        assert result.conversation == first.conversation
+    async with world.open() as project:
+        assert (await project.role(ADDRESS)).conversation.generation == 1
+        await project.reset(ADDRESS)
+    after = await tell(world, "hello again")
+    assert after.conversation.generation == 2
+    assert after.conversation.conversation_id != first.conversation.conversation_id
+    assert "hello again" in world.prompts()[-1]
+    assert "> hello" not in world.prompts()[-1]
+
+
+def lose_sessions(world: World) -> None:
+    for file in world.session_files():
+        file.unlink()
