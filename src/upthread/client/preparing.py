@@ -110,8 +110,9 @@ class Preparing:
         configured = self._settings.agents.get(agent)
         if configured is None:
             return registry.adapter_for(agent)
-        command = configured.command or registry.command_of(agent)
-        return registry.configured_adapter(agent, command, configured.environment)
+        if not configured.command:
+            return registry.adapter_for(agent, configured.environment)
+        return registry.configured_adapter(agent, configured.command, configured.environment)
 
     def tell(  # the one place where all that a delegation needs comes together
         self,
