@@ -19,7 +19,6 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
     TurnEnded,
-    TurnIntended,
     TurnParked,
 )
 from upthread.core.keeping import forgotten, kept, strictest, without_text
@@ -71,7 +70,6 @@ OUTLINE = {"status": "done", "verdict": {"result": "approved"}}
 QUESTION = Question(question_id="q1", role="planner", text=SECRET)
 
 EVENTS = (
-    (TurnIntended(decision="first", reasons=("x",), prompt_seq=1, inputs={"a": SECRET}), {}),
     (
         AttachFailed(upstream_session_id=None, outcome=Outcome.MISSING, detail=SECRET),
         {"detail": ""},

@@ -39,7 +39,6 @@ from upthread.core.events import (
     StepEnded,
     TurnEnded,
     TurnEvent,
-    TurnIntended,
     TurnParked,
 )
 from upthread.core.redaction.redactor import Redactor
@@ -219,10 +218,12 @@ _SAID: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 """Where events hold what somebody said."""
 
 _CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {TurnIntended: ("inputs",), RunStarted: ("pipeline",)}
+    {RunStarted: ("pipeline",)}
 )
-"""Where they hold what was configured or measured: no secret belongs there, but no text of a
-conversation is there to be forgotten."""
+"""Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
+
+What a decision was taken on, `TurnIntended.inputs`, is measured and counted, never quoted.
+"""
 
 _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {kind: (*_SAID.get(kind, ()), *_CONFIGURED.get(kind, ())) for kind in (*_SAID, *_CONFIGURED)}

@@ -448,6 +448,8 @@ class LiveTurn:
         ended, parked = self.view.ended, self.view.parked
         outcome = ended.outcome if ended else self.outcome_of_park
         detail = ended.detail if ended else parked.detail if parked else ""
+        if self.request.redactor is not None:
+            detail = self.request.redactor.redact(detail)
         return TurnResult(
             conversation=self.conversation,
             turn_id=self.turn_id,

@@ -125,6 +125,9 @@ def live(tmp_path_factory, make_upthread):
     one("doctor", "doctor")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")
+    one("keep", "keep", "--yes")
+    one("forget", "forget", "w", "--dry-run")
+    one("forget", "forget", "p", "--yes")
     return seen
 
 

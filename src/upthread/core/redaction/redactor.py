@@ -28,6 +28,9 @@ from upthread.core.types import JsonValue
 PASSES_MAX: Final = 8
 """A secret may stand right behind another one; a line with more of them in a row goes whole."""
 
+SHORTEST_CHARACTERS: Final = 8
+"""No shipped rule matches less, its context counted."""
+
 NAMED_BYTES_MIN: Final = 6
 """A shorter value is no secret, whatever its name: it could be guessed from its digest."""
 
@@ -56,11 +59,15 @@ class Redactor:
         self, key: bytes, *, rules: Iterable[Rule] = (), allowed: Iterable[str] = ()
     ) -> None:
         self._key = key[: hashlib.blake2b.MAX_KEY_SIZE]
-        self._known = _known((*RULES, *rules))
+        own = tuple(rules)
+        self._known = _known((*RULES, *own))
+        self._shortest = 1 if own else SHORTEST_CHARACTERS
         self._allowed = tuple(map(Expression, allowed))
 
     def redact(self, text: str) -> str:
         """Return a text without its secrets, the same object when it has none."""
+        if len(text) < self._shortest:
+            return text
         content = text.encode("utf-8", "surrogatepass")
         if not self._known.places.found_in(content):
             return text

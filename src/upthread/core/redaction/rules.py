@@ -117,7 +117,7 @@ _ANCHORED: Final[tuple[tuple[str, str], ...]] = (
     ("google-oauth", r"\bya29\.[0-9A-Za-z_-]{20,}"),
     ("google-oauth", r"\bGOCSPX-[A-Za-z0-9_-]{28}"),
     ("azure-key", r"(?i)\b(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})"),
-    ("azure-key", r"\b[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
+    ("azure-key", r"[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
     ("azure-key", r"[?&]sig=([A-Za-z0-9%+/]{40,}(?:%3D|=)?)"),
     ("digitalocean-token", r"\bdo[opr]_v1_[a-f0-9]{64}"),
     ("heroku-key", r"\bHRKU-[A-Za-z0-9_-]{30,}"),
@@ -125,7 +125,7 @@ _ANCHORED: Final[tuple[tuple[str, str], ...]] = (
     ("fly-token", r"\b(?:fo1_[A-Za-z0-9_-]{40,}|fm[12][ar]?_[A-Za-z0-9+/=]{80,})"),
     ("alibaba-key", r"\bLTAI[A-Za-z0-9]{17,21}\b"),
     ("vault-token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
-    ("terraform-token", r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
+    ("terraform-token", r"[A-Za-z0-9](\.atlasv1\.[A-Za-z0-9_=-]{60,})"),
     ("databricks-token", r"\bdapi[a-f0-9]{32}(?:-\d)?"),
     ("pulumi-token", r"\bpul-[a-f0-9]{40}"),
     ("doppler-token", r"\bdp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{40,}"),
@@ -177,7 +177,7 @@ _ANCHORED: Final[tuple[tuple[str, str], ...]] = (
     ),
     ("discord-token", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
     ("discord-webhook", r"discord(?:app)?\.com/api/webhooks/\d+/([A-Za-z0-9_-]{60,})"),
-    ("telegram-token", r"\b\d{8,10}:AA[A-Za-z0-9_-]{32,33}\b"),
+    ("telegram-token", r"\d(:AA[A-Za-z0-9_-]{32,33})\b"),
     ("twilio-key", r"\bSK[0-9a-f]{32}\b"),
     ("sendgrid-key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{32,}"),
     ("mailgun-key", r"\bkey-[0-9a-f]{32}\b"),
@@ -221,7 +221,7 @@ _STRONG_WORD: Final = r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret)"
 _IN_CONTEXT: Final[tuple[Rule, ...]] = (
     Rule(
         family="url-password",
-        pattern=r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@\"'<>`]*:([^\s/@\"'<>`]+)@[A-Za-z0-9\[]",
+        pattern=r"[a-z0-9]://[^\s/:@\"'<>`]*:([^\s/@\"'<>`]+)@[A-Za-z0-9\[]",
         check=is_real,
     ),
     Rule(
