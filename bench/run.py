@@ -22,7 +22,8 @@ import w4_reload
 import w5_cold_start
 import w6_writers
 import w7_validity
-import w8_redaction
+import w8_freshness
+import w9_redaction
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -34,7 +35,8 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W5": w5_cold_start.measure,
     "W6": w6_writers.measure,
     "W7": w7_validity.measure,
-    "W8": w8_redaction.measure,
+    "W8": w8_freshness.measure,
+    "W9": w9_redaction.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

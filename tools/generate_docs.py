@@ -46,6 +46,7 @@ from upthread.core.pipeline import (
     Step,
     Wait,
 )
+from upthread.core.price import ANY_CACHE, CACHES, CacheRow
 from upthread.core.reports import Report, ReportedQuestion, Verdict
 from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
 from upthread.core.types import Outcome
@@ -72,6 +73,19 @@ def decisions_table() -> str:
 def _reasons_for(decision: str) -> str:
     reasons = [f"`{rule.reason}`" for rule in RULES if rule.decision == decision]
     return ", ".join(reasons) or "none leads to it yet"
+
+
+def caches_table() -> str:
+    """Return how long providers keep a session's prefix, with the sources."""
+    rows = [
+        (f"`{row.agent}`" if row in CACHES else row.agent, *_cache_cells(row))
+        for row in (*CACHES, ANY_CACHE)
+    ]
+    return table(("agent", "warm until", "cold after", "source"), rows)
+
+
+def _cache_cells(row: CacheRow) -> tuple[str, str, str]:
+    return (f"{row.warm_s} s" if row.warm_s else "nobody can tell", f"{row.cold_s} s", row.source)
 
 
 def rules_table() -> str:
@@ -374,6 +388,7 @@ _SHOWN: Final[Mapping[str | None, str]] = {
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
+    "caches": caches_table,
     "rollover": rollover_table,
     "poison": poison_table,
     "turn-diagram": turn_diagram,

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 import platformdirs
 
+from upthread.core.decisions import USUAL_LIMITS, Limits
 from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.names import shown
 from upthread.core.pipeline import Pipeline, check_pipeline
@@ -39,6 +40,10 @@ FILE_BYTES_MAX = 1024 * 1024
 
 DurabilityPolicy: TypeAlias = Literal["default", "strict"]
 PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
+NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Times: TypeAlias = Annotated[float, msgspec.Meta(ge=1)]
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -76,6 +81,18 @@ class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     stderr_days: int | None = None
 
 
+class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[freshness]` table; None means: not said here. See core/decisions.py, Limits."""
+
+    critical: tuple[str, ...] | None = None
+    files_changed_max: NotNegative | None = None
+    window_share_max: Share | None = None
+    window_tokens: Positive | None = None
+    relays_max: NotNegative | None = None
+    resume_tokens_max: Positive | None = None
+    brief_if_times_cheaper: Times | None = None
+
+
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One configuration file. None means: not said here."""
 
@@ -90,6 +107,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     permissions: dict[str, PermissionWord] = {}
     redaction: Redaction = Redaction()
     keep: Keep = Keep()
+    freshness: FreshnessTable = FreshnessTable()
     effects: EffectSettings = EffectSettings()
     pipeline: Pipeline | None = None
 
@@ -98,6 +116,8 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class Settings:
     """All settings of one project, resolved.
 
+    `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
+    models whose agent does not tell it.
     `role_faults` are role files that could not be read, by the name they would have.
     """
 
@@ -110,6 +130,9 @@ class Settings:
     start_timeout_s: float
     prompt_timeout_s: float
     pipeline: Pipeline
+    limits: Limits = USUAL_LIMITS
+    critical: tuple[str, ...] = ()
+    window_tokens: int | None = None
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
     agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
@@ -151,6 +174,7 @@ def load_settings(
         for name, overlay in config.roles.items():
             roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
     pipeline = _last(config.pipeline for _, config in files)
+    tables = [config.freshness for _, config in files]
     durability: DurabilityPolicy = "default"
     for _, config in files:
         durability = config.durability or durability
@@ -166,6 +190,9 @@ def load_settings(
         start_timeout_s=_last(config.start_timeout_s for _, config in files) or 60.0,
         prompt_timeout_s=_last(config.prompt_timeout_s for _, config in files) or 3600.0,
         pipeline=pipeline,
+        limits=_limits(tables),
+        critical=_last(table.critical for table in tables) or (),
+        window_tokens=_last(table.window_tokens for table in tables),
         roles=roles,
         role_faults=faults,
         agents={name: a for _, config in files for name, a in config.agents.items()},
@@ -301,6 +328,16 @@ def _strictest(said: Sequence[RecordMode]) -> RecordMode:
 
 def _least(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
+
+
+def _limits(tables: Sequence[FreshnessTable]) -> Limits:
+    """Return the limits with what each table says over the one before; what none says is usual."""
+    said = {
+        each.name: value
+        for each in fields(Limits)
+        if (value := _last(getattr(table, each.name) for table in tables)) is not None
+    }
+    return replace(USUAL_LIMITS, **said)
 
 
 def _last(values: Iterable[Value | None]) -> Value | None:

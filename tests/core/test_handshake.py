@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 import upthread.core.handshake as handshake_module
 from upthread.core.codec import encode_json
+from upthread.core.decision_rules import RELAYED
+from upthread.core.freshness import ChangedFile, Freshness, Shift
 from upthread.core.handshake import (
     DECISIONS,
     FIRST,
@@ -16,9 +18,11 @@ from upthread.core.handshake import (
     RULES,
     START_FRESH,
     HandshakeInputs,
+    Limits,
     decide,
     in_words,
 )
+from upthread.core.price import Price, Tokens
 from upthread.core.rollover import LOST, ROLLOVER
 from upthread.core.types import ConversationId, Outcome
 
@@ -27,6 +31,36 @@ OTHER = ConversationId("con_other")
 IDS = st.sampled_from([OWN, OTHER, ConversationId("con_third")])
 DIGESTS = st.none() | st.sampled_from(["d1", "d2"])
 
+SHIFTS = st.none() | st.just(Shift(was="a", now="b"))
+COUNTS = st.integers(0, 8)
+TOKENS = st.none() | st.builds(Tokens, count=st.integers(0, 200_000), is_estimate=st.booleans())
+FRESHNESS = st.builds(
+    Freshness,
+    examined_count=COUNTS,
+    changed_count=COUNTS,
+    critical_count=st.integers(0, 2),
+    branch=SHIFTS,
+    commit=SHIFTS,
+    directory=SHIFTS,
+    agent_version=SHIFTS,
+    model=SHIFTS,
+    is_directory_missing=st.booleans(),
+    is_configuration_changed=st.booleans(),
+    git_fault=st.sampled_from(["", "", "fatal: bad object HEAD"]),
+)
+PRICES = st.builds(
+    Price,
+    resume=TOKENS,
+    briefing=TOKENS,
+    cache=st.sampled_from(["warm", "cold", "unknown"]),
+    window_tokens=st.none() | st.sampled_from([0, 100_000, 200_000]),
+)
+LIMITS = st.builds(
+    Limits,
+    files_changed_max=st.integers(0, 6),
+    resume_tokens_max=st.none() | st.just(100_000),
+    brief_if_times_cheaper=st.none() | st.just(10.0),
+)
 INPUTS = st.builds(
     HandshakeInputs,
     conversation_id=IDS,
@@ -42,7 +76,40 @@ INPUTS = st.builds(
     session_lost=st.none() | st.sampled_from(list(Outcome)),
     condition_before=DIGESTS,
     condition_now=DIGESTS,
+    relays=st.integers(0, 4),
+    freshness=FRESHNESS,
+    price=PRICES,
+    limits=LIMITS,
 )
+
+
+def changed(count: int, *, critical: int = 0) -> dict[str, object]:
+    files = tuple(ChangedFile(path=f"{n}.py", how="changed") for n in range(count))
+    return {
+        "freshness": Freshness(
+            examined_count=9, changed=files, changed_count=count, critical_count=critical
+        )
+    }
+
+
+def priced(
+    resume: int | None, *, briefing: int | None = None, cache: str = "cold", **limits: object
+) -> dict[str, object]:
+    def tokens(count: int | None) -> Tokens | None:
+        return None if count is None else Tokens(count=count, is_estimate=True)
+
+    price = Price(
+        resume=tokens(resume),
+        briefing=tokens(briefing),
+        cache=cache,  # type: ignore[arg-type]
+        window_tokens=100_000,
+    )
+    return {"price": price, "limits": Limits(**limits)}  # type: ignore[arg-type]
+
+
+REFUSALS = ("own_or_ancestor", "depth", "busy")
+MOVED = Shift(was="main", now="feature/x")
+FULL = priced(70_000)
 
 
 def inputs(**changes: object) -> HandshakeInputs:
@@ -80,6 +147,66 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"callers": (OTHER,) * 3}, REFUSE, "depth"),
         ({"callers": (OTHER,) * 2}, RESUME, "unchanged"),
         ({"callers": (OTHER,), "depth_max": 1}, REFUSE, "depth"),
+        # The base rule: 0; 1 to 5; more than 5; any critical one.
+        (changed(0), RESUME, "unchanged"),
+        (changed(1), RESUME_WITH_UPDATE, "files_changed"),
+        (changed(5), RESUME_WITH_UPDATE, "files_changed"),
+        (changed(6), START_FRESH, "many_changed"),
+        (changed(1, critical=1), START_FRESH, "critical_changed"),
+        (changed(6, critical=1), START_FRESH, "critical_changed"),
+        (
+            {**changed(6), "limits": Limits(files_changed_max=6)},
+            RESUME_WITH_UPDATE,
+            "files_changed",
+        ),
+        ({**changed(1), "limits": Limits(files_changed_max=0)}, START_FRESH, "many_changed"),
+        ({**changed(6), "was_interrupted": True}, START_FRESH, "many_changed"),
+        ({**changed(2), "was_interrupted": True}, RESUME_WITH_UPDATE, "files_changed"),
+        ({**changed(6), "current_agent": None}, RESUME_WITH_REPLAY, "no_session"),
+        ({**changed(6), "continuity": "fresh"}, START_FRESH, "policy"),
+        ({"freshness": Freshness(branch=MOVED)}, RESUME_WITH_UPDATE, "branch_changed"),
+        ({"freshness": Freshness(directory=MOVED)}, RESUME_WITH_UPDATE, "directory_changed"),
+        (
+            {"freshness": Freshness(directory=MOVED, is_directory_missing=True)},
+            START_FRESH,
+            "directory_missing",
+        ),
+        (
+            {"freshness": Freshness(is_configuration_changed=True)},
+            RESUME_WITH_UPDATE,
+            "configuration_changed",
+        ),
+        ({"freshness": Freshness(commit=MOVED)}, RESUME, "commit_changed"),
+        ({"freshness": Freshness(agent_version=MOVED)}, RESUME, "agent_changed"),
+        ({"freshness": Freshness(model=MOVED)}, RESUME, "agent_changed"),
+        ({"freshness": Freshness(git_fault="fatal: …")}, RESUME, "git_unknown"),
+        (priced(69_999), RESUME, "unchanged"),
+        (FULL, START_FRESH, "nearly_full"),
+        ({**FULL, "relays": 2}, START_FRESH, "nearly_full"),
+        ({**FULL, "relays": 3}, REFUSE, "relays_used_up"),
+        ({**FULL, "relays": 3, "is_fresh_asked": True}, START_FRESH, "asked"),
+        ({**FULL, "relays": 3, **changed(6)}, START_FRESH, "many_changed"),
+        (priced(None, resume_tokens_max=1), RESUME, "unchanged"),
+        (priced(40_000, resume_tokens_max=40_000), RESUME, "unchanged"),
+        (priced(40_001, resume_tokens_max=40_000), START_FRESH, "too_big"),
+        (
+            priced(40_000, briefing=2_000, brief_if_times_cheaper=20),
+            START_FRESH,
+            "briefing_cheaper",
+        ),
+        (priced(39_999, briefing=2_000, brief_if_times_cheaper=20), RESUME, "unchanged"),
+        (priced(40_000, briefing=2_000), RESUME, "unchanged"),
+        (priced(40_000, brief_if_times_cheaper=1), RESUME, "unchanged"),
+        (
+            priced(40_000, briefing=2_000, cache="warm", brief_if_times_cheaper=1),
+            RESUME,
+            "unchanged",
+        ),
+        (
+            priced(40_000, briefing=2_000, cache="unknown", brief_if_times_cheaper=1),
+            RESUME,
+            "unchanged",
+        ),
     ],
 )
 def test_each_situation_has_its_decision_and_its_first_reason(
@@ -123,8 +250,37 @@ def test_a_refusal_comes_before_anything_else_and_tells_the_cure(given_inputs: H
         or given_inputs.holder is not None
     )
     made = decide(given_inputs)
-    assert (made.decision == REFUSE) == is_refused
-    assert bool(made.hint) == is_refused
+    assert (made.reasons[0] in REFUSALS) == is_refused
+    assert (made.decision == REFUSE) == (is_refused or made.reasons[0] == "relays_used_up")
+    assert bool(made.hint) == (made.decision == REFUSE)
+
+
+@given(INPUTS)
+def test_nothing_is_resumed_when_a_critical_file_or_too_many_changed(given_inputs: HandshakeInputs):
+    found = given_inputs.freshness
+    if found.critical_count or found.changed_count > given_inputs.limits.files_changed_max:
+        assert decide(given_inputs).decision not in {RESUME, RESUME_WITH_UPDATE}
+
+
+@given(INPUTS)
+def test_no_changed_file_is_resumed_without_telling(given_inputs: HandshakeInputs):
+    if given_inputs.freshness.changed_count:
+        assert decide(given_inputs).decision != RESUME
+
+
+@given(INPUTS)
+def test_a_nearly_full_session_is_never_resumed(given_inputs: HandshakeInputs):
+    share = given_inputs.price.window_share
+    if share is not None and share >= given_inputs.limits.window_share_max:
+        assert decide(given_inputs).decision not in {RESUME, RESUME_WITH_UPDATE}
+
+
+@given(INPUTS)
+def test_a_fresh_start_always_has_a_reason_of_its_own(given_inputs: HandshakeInputs):
+    made = decide(given_inputs)
+    if made.decision in {START_FRESH, RESUME_WITH_REPLAY}:
+        assert "unchanged" not in made.reasons
+        assert all(in_words(reason) for reason in made.reasons)
 
 
 @given(INPUTS)
@@ -174,11 +330,13 @@ def test_every_reason_has_words_for_a_person():
     assert in_words("from_the_future") == "from the future"
 
 
-def test_refusals_stand_first_in_the_table():
-    decisions = [rule.decision for rule in RULES]
-    count = decisions.count(REFUSE)
-    assert decisions[:count] == [REFUSE] * count
-    assert decisions[-1] == RESUME
+def test_refusals_of_a_call_stand_first_in_the_table():
+    assert tuple(rule.reason for rule in RULES[:3]) == REFUSALS
+    assert RULES[-1].decision == RESUME
+
+
+def test_a_link_opened_for_a_relay_is_known_by_its_reason():
+    assert decide(inputs(**FULL)).reasons == (RELAYED,)
 
 
 def test_the_whole_protocol_fits_in_two_hundred_lines():

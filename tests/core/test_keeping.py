@@ -21,6 +21,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnParked,
 )
+from upthread.core.examined import ExaminedFile
 from upthread.core.keeping import forgotten, kept, strictest, without_text
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
@@ -42,6 +43,7 @@ from upthread.core.types import (
     ToolResultPart,
     TurnId,
     UnknownPart,
+    UpstreamSessionId,
 )
 
 REDACTOR = Redactor(b"k" * 32)
@@ -207,7 +209,20 @@ def test_what_belongs_to_no_message_is_kept_likewise():
         recorded_at_ms=1,
         receipt={"id": 7, "token": SECRET},
     )
-    for write in (quarantined, refused, once):
+    examined = commands.RecordExamined(
+        conversation_id=OWN,
+        turn_id=TURN,
+        first_ordinal=0,
+        upstream_session_id=UpstreamSessionId("ses"),
+        files=(ExaminedFile(path=SECRET, how="read", state="missing"),),
+        recorded_at_ms=1,
+    )
+    edited = commands.RecordBriefingEdit(
+        conversation_id=OWN, seq=1, edit={"note": SECRET}, recorded_at_ms=1
+    )
+    assert kept(examined, "index", REDACTOR) == replace(examined, files=())
+    assert kept(edited, "index", REDACTOR) == replace(edited, edit={})
+    for write in (quarantined, refused, once, examined, edited):
         assert SECRET not in repr(kept(write, "redacted", REDACTOR))
     assert kept(once, "index", REDACTOR).receipt["id"] == 7
 

@@ -31,6 +31,7 @@ from upthread.core.pipeline import (
     Wait,
     apply,
     as_data,
+    check_pipeline,
     fold,
     next_command,
 )
@@ -490,3 +491,23 @@ def test_a_run_always_knows_what_is_next_and_every_event_can_be_followed(
         events += step(command.step.role, kept, outcome=outcome, asked_again=command.asked_again)
         assert fold(events) == apply(fold(events[:-1]), events[-1])
     assert fold(events).events == len(events)
+
+
+def test_a_step_needs_only_reports_that_can_be_there():
+    later = Pipeline(
+        steps=(
+            Step(role="planner", task="Plan.", needs=("explorer",)),
+            Step(role="explorer", task=""),
+        )
+    )
+    assert check_pipeline(later) == "planner needs explorer, which never comes before it"
+    own = Pipeline(steps=(Step(role="planner", task="Plan.", needs=("planner",)),))
+    assert check_pipeline(own) == "planner needs planner, which never comes before it"
+
+
+def test_a_step_is_told_how_long_its_report_may_be():
+    explorer = Step(role="explorer", task="Look around.", report_lines_max=50)
+    begun = RunStarted(specification="s", pipeline=as_data(Pipeline(steps=(explorer,))))
+    command = next_command(fold([begun]))
+    assert isinstance(command, RunStep)
+    assert "at most 50 lines" in command.task.text

@@ -1,3 +1,4 @@
+import json
 import re
 
 import msgspec
@@ -6,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.reports import (
-    INSTRUCTIONS,
     REPORT_BYTES_MAX,
     REPORT_LINES_MAX,
     MalformedReportError,
@@ -15,6 +15,7 @@ from upthread.core.reports import (
     Verdict,
     decode_report,
     ends_with_report,
+    instructions,
     read_report,
     render,
     without_report,
@@ -162,7 +163,7 @@ def test_prose_is_told_without_the_blocks():
 
 
 def test_the_instructions_show_a_block_that_can_be_read():
-    assert read_report(INSTRUCTIONS).status == "done"
+    assert read_report(instructions()).status == "done"
 
 
 @given(REPORTS, REPORTS)
@@ -211,3 +212,19 @@ def test_nothing_a_report_says_forges_another_section(report: Report):
         "## Verdict: rejected",
     ]
     assert "\n====" not in rendered
+
+
+@pytest.mark.parametrize(("lines", "is_passed_on"), [(7, True), (8, False)])
+def test_a_step_may_pass_on_so_many_lines_and_no_more(lines, is_passed_on):
+    summary = "\n".join(["x"] * lines)
+    reply = f"```upthread\n{json.dumps({'status': 'done', 'summary': summary})}\n```"
+    if is_passed_on:
+        assert read_report(reply, lines_max=7).summary == summary
+    else:
+        with pytest.raises(MalformedReportError, match="8 lines, at most 7 are passed on: shorten"):
+            read_report(reply, lines_max=7)
+
+
+def test_a_role_is_told_how_much_it_may_report():
+    assert "at most 200 lines" in instructions()
+    assert "at most 7 lines" in instructions(7)

@@ -1,5 +1,6 @@
 import contextlib
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -217,3 +218,9 @@ def test_an_overlay_sets_what_it_says_and_leaves_the_rest():
     assert (after.continuity, after.resume_if, after.agent) == ("resume", "planner", "codex")
     assert (after.instructions, after.source) == (role.instructions, role.source)
     assert overlaid(role, RoleOverlay()) == role
+
+
+def test_a_roles_configuration_is_a_digest_of_its_instructions_alone():
+    planner = Role(name="planner", instructions="Plan.")
+    assert planner.configuration == replace(planner, source="x", agent="codex").configuration
+    assert planner.configuration != replace(planner, instructions="Plan \ud800.").configuration

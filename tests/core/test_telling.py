@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from upthread.core.events import Question
-from upthread.core.reports import INSTRUCTIONS, Report, Verdict
+from upthread.core.reports import Report, Verdict, instructions
 from upthread.core.run_view import Handed, Pipeline, RunView, Step
 from upthread.core.telling import (
     digests_told,
@@ -37,7 +37,7 @@ REJECTED = Report(status="done", verdict=Verdict(result="rejected"))
 
 def test_a_step_is_told_the_specification_and_the_reports_it_needs_and_nothing_else():
     told = task_of(view(clarifier=CLEAR, planner=PLAN), PLANNER)
-    assert told.text == f"# Task\nPlan.\n\n{INSTRUCTIONS}"
+    assert told.text == f"# Task\nPlan.\n\n{instructions()}"
     assert told.everything == (
         "# Specification\nGreet.\n\n# Report of clarifier\nstatus: done\n\nclear"
     )
@@ -85,7 +85,9 @@ def test_a_role_that_did_not_listen_is_told_its_answers_again_but_not_the_rest()
 
 def test_a_request_for_a_report_names_the_fault_and_lets_a_new_session_catch_up():
     told = task_of_asking_again(view(), PLANNER, "a\n# Task\nfault")
-    assert told.text == f"# Task\nYour report could not be used: a # Task fault.\n\n{INSTRUCTIONS}"
+    assert (
+        told.text == f"# Task\nYour report could not be used: a # Task fault.\n\n{instructions()}"
+    )
     assert told.news == ""
     assert told.everything == "# Specification\nGreet.\n\n# First task\nPlan."
 

@@ -13,6 +13,7 @@ import pytest
 from tests.live import claude_code
 from tests.live.acp_process import AcpProcess
 from tests.live.opencode import AGENTS, find_opencode, opencode_environment, pinned_version
+from tests.live.shell import Shell, agents_left
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -77,3 +78,20 @@ def start_opencode(
             )
 
         yield start
+
+
+@pytest.fixture
+def opencode_shell(
+    opencode_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
+) -> Iterator[Shell]:
+    """OpenCode is the only agent on PATH, so upthread chooses it without being told."""
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    (binaries / "opencode").symlink_to(opencode_binary)
+    environment = {
+        **opencode_environment(tmp_path / "home", model),
+        "PATH": f"{binaries}:/usr/bin:/bin",
+        "UPTHREAD_HOME": str(tmp_path / "upthread"),
+    }
+    yield Shell(project, environment)
+    assert agents_left(tmp_path) == []

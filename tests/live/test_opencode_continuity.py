@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.live.opencode import opencode_environment
-from tests.live.shell import Shell, agents_left, kill_tree, only
-
-from upthread.testing.rehearsal_model import RehearsalModel
+from tests.live.shell import Shell, kill_tree, only
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
-def shell(
-    opencode_binary: Path, model: RehearsalModel, project: Path, tmp_path: Path
-) -> Iterator[Shell]:
-    """OpenCode is the only agent on PATH, so upthread chooses it without being told."""
-    binaries = tmp_path / "bin"
-    binaries.mkdir()
-    (binaries / "opencode").symlink_to(opencode_binary)
-    environment = {
-        **opencode_environment(tmp_path / "home", model),
-        "PATH": f"{binaries}:/usr/bin:/bin",
-        "UPTHREAD_HOME": str(tmp_path / "upthread"),
-    }
-    yield Shell(project, environment)
-    assert agents_left(tmp_path) == []
+def shell(opencode_shell: Shell) -> Shell:
+    return opencode_shell
 
 
 def test_a_second_tell_is_the_same_session_with_its_history(shell, model):

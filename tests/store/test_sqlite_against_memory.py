@@ -19,7 +19,9 @@ from upthread.core.commands import (
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordBriefingEdit,
     RecordDecision,
+    RecordExamined,
     RecordOnce,
     RecordParts,
     RecordProject,
@@ -28,6 +30,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
 )
 from upthread.core.events import PromptSent, QuestionAnswered, TurnEnded
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -153,6 +156,33 @@ plain_writes = st.one_of(
         attempt_id=st.sampled_from(["att_0", "att_1"]),
         state=st.sampled_from(["intent", "intent", "done", "failed"]),
         receipt=values,
+        recorded_at_ms=times,
+    ),
+    st.builds(
+        RecordExamined,
+        conversation_id=conversations,
+        turn_id=turns,
+        first_ordinal=times,
+        upstream_session_id=sessions,
+        files=st.lists(
+            st.builds(
+                ExaminedFile,
+                path=texts,
+                how=st.sampled_from(["read", "wrote", "ran"]),
+                state=st.sampled_from(["hashed", "missing"]),
+                size_bytes=st.none() | times,
+                mtime_ns=st.none() | times,
+                digest=st.none() | texts,
+            ),
+            max_size=2,
+        ).map(tuple),
+        recorded_at_ms=times,
+    ),
+    st.builds(
+        RecordBriefingEdit,
+        conversation_id=conversations,
+        seq=st.integers(0, 3),
+        edit=values,
         recorded_at_ms=times,
     ),
     st.builds(
@@ -405,6 +435,10 @@ def everything(store):
         [store.run_events(each) for each in RUNS],
         [store.pending_transitions(due_before_ms=each) for each in range(3)],
         [store.lease(each) for each in LEASES],
+        [store.examined_count(each) for each in TURNS],
+        [store.examined(each) for each in CONVERSATIONS],
+        [store.examined(each, upstream_session_id=SESSIONS[0]) for each in CONVERSATIONS],
+        [store.briefing_edit(each) for each in CONVERSATIONS],
         [store.once(project, key) for project in PROJECTS for key in ACTIONS],
         [
             store.prior_messages(each, upstream_session_ids=SESSIONS, newest=99)

@@ -110,28 +110,33 @@ AGENTS: Final = {entry.agent: entry for entry in _ENTRIES}
 def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
     """Return the adapter of an agent: a name of AGENTS, or `acp:COMMAND LINE` for any other.
 
-    `environment` is added to what an agent spoken to through ACP inherits. The command line is
-    split as a shell would, and no shell ever sees it. Raises UsageError for an unknown name.
-    Nothing is started, and the command need not exist yet.
+    An agent of AGENTS is driven in the first of its ways that this machine has. A command line is
+    split as a shell would, and no shell ever sees it. `environment` is added to what the agent
+    gets. Raises UsageError for an unknown name. Nothing is started, and the command need not exist
+    yet.
     """
+    way = _way_of(agent)
+    if way.kind == NATIVE:
+        return _NATIVE_ADAPTERS[agent](way.command, environment or {})
+    return configured_adapter(agent, way.command, environment or {})
+
+
+def _way_of(agent: str) -> Way:
     if agent.startswith(ACP_PREFIX):
-        return configured_adapter(agent, _words(agent), environment or {})
+        return _acp(*_words(agent))
     entry = AGENTS.get(agent)
     if entry is None:
         raise UsageError(
             f"there is no agent {agent!r}",
             hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
         )
-    way = way_here(entry) or entry.ways[0]
-    if way.kind == NATIVE:
-        return _NATIVE_ADAPTERS[agent](way.command)
-    return configured_adapter(agent, way.command, environment or {})
+    return way_here(entry) or entry.ways[0]
 
 
-def _claude_code(command: tuple[str, ...]) -> AgentAdapter:
+def _claude_code(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
     from upthread.agents.claude_code import ClaudeCodeAdapter  # noqa: PLC0415  # as below
 
-    return ClaudeCodeAdapter(command=command)
+    return ClaudeCodeAdapter(command=command, environment=environment)
 
 
 _NATIVE_ADAPTERS: Final = {"claude-code": _claude_code}

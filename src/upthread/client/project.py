@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from upthread.agents.base import ListedSession
+from upthread.client.briefing import Briefings
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
 from upthread.config import Settings
@@ -115,6 +116,7 @@ class Project:
             conversations=self._conversations,
             turns=self._turns,
         )
+        self.brief = Briefings(store=store, system=system, runs=self._runs, role=self.role)
         self._overview = Overview(store, system.is_dead)
         self.now_ms = system.now_ms
         self.forgetting = Forgetting(

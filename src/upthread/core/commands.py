@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -175,6 +176,36 @@ class RecordDecision:
     durability: Durability = Durability.PROCESS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordExamined:
+    """Keep files as an upstream session knows them from now on.
+
+    `first_ordinal` counts the files of the turn from 0; each place is written once.
+    """
+
+    conversation_id: ConversationId
+    turn_id: TurnId
+    first_ordinal: int
+    upstream_session_id: UpstreamSessionId
+    files: tuple[ExaminedFile, ...]
+    recorded_at_ms: int
+    durability: Durability = Durability.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordBriefingEdit:
+    """Keep what a person made of a conversation's briefing. `seq` counts from 1; the newest stands.
+
+    `edit` is a core/briefing_edit.py BriefingEdit as plain data.
+    """
+
+    conversation_id: ConversationId
+    seq: int
+    edit: JsonValue
+    recorded_at_ms: int
+    durability: Durability = Durability.SYNCED
+
+
 OnceState: TypeAlias = Literal["intent", "done", "failed"]
 
 
@@ -231,6 +262,8 @@ Write: TypeAlias = (
     | EnqueueTransition
     | RecordQuarantine
     | RecordDecision
+    | RecordExamined
+    | RecordBriefingEdit
     | RecordOnce
     | EraseConversation
     | EraseRun

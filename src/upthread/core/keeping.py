@@ -18,7 +18,9 @@ from typing import Any, Final, TypeVar, cast, get_args
 from upthread.core.codec import encode_part
 from upthread.core.commands import (
     OpenConversation,
+    RecordBriefingEdit,
     RecordDecision,
+    RecordExamined,
     RecordOnce,
     RecordParts,
     RecordQuarantine,
@@ -58,6 +60,9 @@ from upthread.core.types import (
     ToolResultPart,
     UnknownPart,
 )
+
+NO_EDIT: Final[dict[str, JsonValue]] = {}
+"""What is left of a person's edit of a briefing."""
 
 Event = TypeVar("Event", bound=TurnEvent | RunEvent)
 
@@ -248,6 +253,20 @@ def _keep_once(write: RecordOnce, _mode: RecordMode, redactor: Redactor) -> Reco
     return replace(write, receipt=redactor.redact_json(write.receipt))
 
 
+def _keep_examined(write: RecordExamined, mode: RecordMode, redactor: Redactor) -> RecordExamined:
+    """A path is a tool's argument: `index` does not keep which files were read."""
+    if mode == "index":
+        return replace(write, files=())
+    files = tuple(replace(file, path=redactor.redact(file.path)) for file in write.files)
+    return replace(write, files=files)
+
+
+def _keep_edit(
+    write: RecordBriefingEdit, mode: RecordMode, redactor: Redactor
+) -> RecordBriefingEdit:
+    return replace(write, edit=NO_EDIT if mode == "index" else redactor.redact_json(write.edit))
+
+
 def _keep_conversation(
     write: OpenConversation, _mode: RecordMode, redactor: Redactor
 ) -> OpenConversation:
@@ -266,6 +285,8 @@ _KEEPERS: Final[Mapping[type[Any], Callable[[Any, RecordMode, Redactor], Write]]
             RecordRunEvent: _keep_event,
             RecordQuarantine: _keep_quarantine,
             RecordDecision: _keep_decision,
+            RecordExamined: _keep_examined,
+            RecordBriefingEdit: _keep_edit,
             RecordOnce: _keep_once,
             OpenConversation: _keep_conversation,
         }

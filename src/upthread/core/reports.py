@@ -27,15 +27,20 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 
-INSTRUCTIONS = """\
+_INSTRUCTIONS = """\
 End your reply with your report, a fenced block like this one, valid JSON, nothing after it:
 ```upthread
 {"status": "done", "summary": "what the next role needs to know", "questions": [],
  "decisions": [], "findings": [], "verdict": null}
 ```
 `status` is "done", "needs_input" (then `questions` is [{"id": "q1", "text": "…"}]) or "blocked".
-`summary` is Markdown; `decisions` and `findings` are lists of sentences; at most 200 lines in all.
+`summary` is Markdown; `decisions` and `findings` are lists of sentences; at most LINES_MAX lines.
 `verdict` is null unless you judge: {"result": "approved" or "rejected", "evidence": ["…"]}."""
+
+
+def instructions(lines_max: int = REPORT_LINES_MAX) -> str:
+    """Return how a role is told to hand its report back."""
+    return _INSTRUCTIONS.replace("LINES_MAX", str(lines_max))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +80,15 @@ class MalformedReportError(ValueError):
     """A report is missing or cannot be read; the text is fit to be sent back to the role."""
 
 
-def read_report(reply: str) -> Report:
+def read_report(reply: str, *, lines_max: int = REPORT_LINES_MAX) -> Report:
     """Return the report in the reply's last `upthread` block; raises MalformedReportError."""
     blocks = _BLOCK.findall(reply)
     if not blocks:
         raise MalformedReportError("the reply has no ```upthread block")
-    return decode_report(blocks[-1].encode("utf-8", "surrogatepass"))
+    return decode_report(blocks[-1].encode("utf-8", "surrogatepass"), lines_max=lines_max)
 
 
-def decode_report(raw: bytes) -> Report:
+def decode_report(raw: bytes, *, lines_max: int = REPORT_LINES_MAX) -> Report:
     """Return a report from its JSON; raises MalformedReportError with the place of the fault."""
     if len(raw) > REPORT_BYTES_MAX:
         raise MalformedReportError(f"the report has {len(raw)} bytes, {REPORT_BYTES_MAX} allowed")
@@ -93,12 +98,17 @@ def decode_report(raw: bytes) -> Report:
         raise MalformedReportError(f"the report cannot be read: {error}") from error
     if report.status == "needs_input" and not report.questions:
         raise MalformedReportError('status is "needs_input" but `questions` is empty')
-    lines = _lines_of(report)
-    if lines > REPORT_LINES_MAX:
-        raise MalformedReportError(
-            f"the report has {lines} lines, at most {REPORT_LINES_MAX} are passed on: shorten it"
-        )
+    check_length(report, lines_max=lines_max)
     return report
+
+
+def check_length(report: Report, *, lines_max: int) -> None:
+    """Raise MalformedReportError for a report with more lines than are passed on."""
+    lines = _lines_of(report)
+    if lines > lines_max:
+        raise MalformedReportError(
+            f"the report has {lines} lines, at most {lines_max} are passed on: shorten it"
+        )
 
 
 def _lines_of(report: Report) -> int:

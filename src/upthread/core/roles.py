@@ -7,6 +7,7 @@ files themselves are never rewritten. Text in, values out: reading files is conf
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -48,6 +49,11 @@ class Role:
     is_writing: bool = False
     record: RecordMode | None = None
     source: str = ""
+
+    @property
+    def configuration(self) -> str:
+        """The digest of what the role is told to be; a session that heard another one is told."""
+        return hashlib.sha256(self.instructions.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class RoleOverlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from upthread.core.events import Question, RunEnded, RunParked, StepEnded, StepStarted
-from upthread.core.reports import Report
+from upthread.core.reports import REPORT_LINES_MAX, Report
 from upthread.core.types import JsonValue
 
 REJECTIONS_MAX: Final = 2
@@ -21,8 +21,10 @@ REJECTIONS_MAX: Final = 2
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One step of a pipeline, as written in TOML.
 
+    `needs` are the roles whose reports it is told; of their transcripts nothing.
     `on_rejected` is the role a rejecting verdict sends the run back to; a step with one must hand
-    back a verdict.
+    back a verdict. `report_lines_max` is how much of it reaches others: over that, the step is
+    asked once to shorten it, then the run parks.
     """
 
     role: str
@@ -30,6 +32,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     needs: tuple[str, ...] = ()
     on_rejected: str | None = None
     rejections_max: int = REJECTIONS_MAX
+    report_lines_max: Annotated[int, msgspec.Meta(gt=0)] = REPORT_LINES_MAX
 
 
 class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -53,9 +56,19 @@ def check_pipeline(pipeline: Pipeline) -> str:
         for needed in step.needs:
             if needed not in roles:
                 return f"{step.role} needs {needed}, which has no step"
+            if not _can_have_reported(pipeline, needed, before=index):
+                return f"{step.role} needs {needed}, which never comes before it"
         if step.on_rejected and step.on_rejected not in roles[:index]:
             return f"{step.role} sends back to {step.on_rejected}, which is no earlier step"
     return ""
+
+
+def _can_have_reported(pipeline: Pipeline, needed: str, *, before: int) -> bool:
+    """Whether a role's report can be there: it comes earlier, or its rejection leads back here."""
+    found = pipeline.index_of(needed)
+    back = pipeline.steps[found].on_rejected
+    leads_back = back in {step.role for step in pipeline.steps[: before + 1]}
+    return found < before or (found > before and leads_back)
 
 
 def as_data(pipeline: Pipeline) -> JsonValue:

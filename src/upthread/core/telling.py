@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from upthread.core.markdown import item, one_line
 from upthread.core.prompt import Task
-from upthread.core.reports import INSTRUCTIONS, Report, render
+from upthread.core.reports import Report, instructions, render
 from upthread.core.run_view import RunView, Step
 
 
@@ -25,7 +25,7 @@ def task_of(view: RunView, step: Step) -> Task:
     sections = _sections(view, step)
     news = [one for one in sections if one.digest not in told or (is_deaf and one.heading)]
     return Task(
-        text=f"# Task\n{step.task.strip()}\n\n{INSTRUCTIONS}",
+        text=f"# Task\n{step.task.strip()}\n\n{instructions(step.report_lines_max)}",
         news=_told(news),
         everything=_told(sections),
     )
@@ -37,7 +37,8 @@ def task_of_asking_again(view: RunView, step: Step, fault: str) -> Task:
     It is meant for the session that gave the faulty one; a new session must hear everything.
     """
     everything = f"{task_of(view, step).everything}\n\n# First task\n{step.task.strip()}"
-    text = f"# Task\nYour report could not be used: {one_line(fault)}.\n\n{INSTRUCTIONS}"
+    asked = f"Your report could not be used: {one_line(fault)}."
+    text = f"# Task\n{asked}\n\n{instructions(step.report_lines_max)}"
     return Task(text=text, everything=everything)
 
 

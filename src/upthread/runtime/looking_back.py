@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from upthread.core import turn as turns
-from upthread.core.briefing import BriefingInputs, build_briefing
+from upthread.core.briefing import BriefingInputs, Reported, build_briefing
 from upthread.core.catching_up import open_calls
 from upthread.core.chain import readable
 from upthread.core.effects import Effect, effects_of
@@ -180,7 +180,7 @@ async def _briefing_of_past(live: LiveTurn) -> str:
     return build_briefing(
         BriefingInputs(
             goal=goal,
-            reports=live.request.reports,
+            reports=[Reported(role, report) for role, report in live.request.reports],
             last_reply="" if independent else await _last_reply(live),
         )
     )

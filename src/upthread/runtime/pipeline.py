@@ -315,7 +315,7 @@ class Runs:
         turn_id = TurnId(command.turn_id)
         elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
         if elsewhere is not None:
-            ended = step_of(command.role, turn_id, elsewhere, again.input_digest)
+            ended = step_of(step, turn_id, elsewhere, again.input_digest)
             await self._commit(live, request, ended)
             return
         result = await self._turns.go_on(tell, turn_id)
@@ -359,7 +359,7 @@ class Runs:
             return self._records(live.run_id, view, (started,))
 
         def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
-            event = step_ended(role, turn_id, ended, reply, command.input_digest)
+            event = step_ended(command.step, turn_id, ended, reply, command.input_digest)
             started = StepStarted(role=role, turn_id=turn_id)
             after = view if view.started is not None else pipelines.apply(view, started)
             records = self._records(live.run_id, after, (event,))

@@ -14,7 +14,9 @@ from typing import Final, TypeVar
 from upthread.core.commands import (
     OpenConversation,
     OpenTurn,
+    RecordBriefingEdit,
     RecordDecision,
+    RecordExamined,
     RecordParts,
     RecordQuarantine,
     RecordRunEvent,
@@ -82,6 +84,9 @@ class PrivateStore:
         self.pending_transitions = store.pending_transitions
         self.refusals = store.refusals
         self.quarantined = store.quarantined
+        self.examined = store.examined
+        self.examined_count = store.examined_count
+        self.briefing_edit = store.briefing_edit
         self.held = store.held
         self.once = store.once
         self.verify = store.verify
@@ -124,7 +129,12 @@ class PrivateStore:
             case OpenTurn(turn_id=turn_id, conversation_id=owner):
                 _remember(self._owners, turn_id, owner)
                 return owner
-            case RecordParts(conversation_id=owner) | RecordDecision(conversation_id=owner):
+            case (
+                RecordParts(conversation_id=owner)
+                | RecordDecision(conversation_id=owner)
+                | RecordExamined(conversation_id=owner)
+                | RecordBriefingEdit(conversation_id=owner)
+            ):
                 return owner
             case RecordTurnEvent(turn_id=turn_id) | RecordQuarantine(turn_id=turn_id):
                 return self._owners.get(turn_id)

@@ -49,6 +49,63 @@ def find_repository(directory: Path) -> Repository:
     return Repository(identity=identity, root=root)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitFacts:
+    """What is checked out. All None outside of a repository; `branch` also on a detached HEAD.
+
+    `fault` is git's own word where it could not tell.
+    """
+
+    repository: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    fault: str = ""
+
+
+def git_facts(directory: Path) -> GitFacts:
+    """Return branch and commit of a directory's working tree. Blocking; neither reads the index.
+
+    Never raises: what git refuses or cannot read is a fault, and the decision is made without it.
+    """
+    try:
+        return _git_facts(directory)
+    except (UsageError, OSError) as error:
+        return GitFacts(fault=str(error))
+
+
+def _git_facts(directory: Path) -> GitFacts:
+    # Two questions in one process: HEAD as a commit, then HEAD as the reference it names.
+    told = _git(directory, "rev-parse", "--git-common-dir", "HEAD", "--symbolic-full-name", "HEAD")
+    if told is not None:
+        common, commit, reference = told.splitlines()
+        repository = _repository_of(directory, common)
+        return GitFacts(repository=repository, branch=_branch_of(reference), commit=commit)
+    return _facts_without_commit(directory)
+
+
+def _facts_without_commit(directory: Path) -> GitFacts:
+    """Tell a repository before its first commit from a damaged one, and that from none."""
+    common = _git(directory, "rev-parse", "--git-common-dir")
+    if common is None:
+        is_damaged = any((place / ".git").exists() for place in (directory, *directory.parents))
+        fault = f"git sees no repository in {directory}, though there is a .git"
+        return GitFacts(fault=fault if is_damaged else "")
+    repository = _repository_of(directory, common)
+    named = _git(directory, "symbolic-ref", "--quiet", "HEAD")
+    if named is None or _git(directory, "rev-parse", "--verify", "--quiet", named) is not None:
+        return GitFacts(repository=repository, fault=f"git cannot read HEAD of {repository}")
+    return GitFacts(repository=repository, branch=_branch_of(named))
+
+
+def _repository_of(directory: Path, common: str) -> str:
+    return str((directory / common).resolve().parent)
+
+
+def _branch_of(reference: str) -> str | None:
+    prefix = "refs/heads/"
+    return reference.removeprefix(prefix) if reference.startswith(prefix) else None
+
+
 def _git(directory: Path, *arguments: str) -> str | None:
     """Return what git prints, None when it says no; raises UsageError when it refuses."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}

@@ -5,24 +5,25 @@ from __future__ import annotations
 import msgspec
 
 from upthread.core.events import StepEnded, TurnEnded
-from upthread.core.pipeline import RunView
-from upthread.core.reports import MalformedReportError, read_report
+from upthread.core.pipeline import RunView, Step
+from upthread.core.reports import MalformedReportError, Report, check_length, read_report
 from upthread.core.types import JsonValue, Outcome, TurnId
 
 
 def step_ended(
-    role: str, turn_id: TurnId, ended: TurnEnded, reply: str, input_digest: str
+    step: Step, turn_id: TurnId, ended: TurnEnded, reply: str, input_digest: str
 ) -> StepEnded:
     """Return the end of a step from the reply of its turn, with what is wrong with its report."""
     report: JsonValue = None
     fault = ended.detail
     if ended.outcome is Outcome.OK:
         try:
-            report, fault = msgspec.to_builtins(read_report(reply)), ""
+            read = read_report(reply, lines_max=step.report_lines_max)
+            report, fault = msgspec.to_builtins(read), ""
         except MalformedReportError as error:
             fault = str(error)
     return StepEnded(
-        role=role,
+        role=step.role,
         turn_id=turn_id,
         outcome=ended.outcome,
         report=report,
@@ -31,17 +32,28 @@ def step_ended(
     )
 
 
-def step_of(role: str, turn_id: TurnId, ended: TurnEnded, input_digest: str) -> StepEnded:
+def step_of(step: Step, turn_id: TurnId, ended: TurnEnded, input_digest: str) -> StepEnded:
     """Return the end of a step from the end of its turn, where the report is kept as data."""
-    is_reported = ended.outcome is Outcome.OK and ended.report is not None
+    fault = _fault_of(step, ended)
     return StepEnded(
-        role=role,
+        role=step.role,
         turn_id=turn_id,
         outcome=ended.outcome,
-        report=ended.report if is_reported else None,
-        report_error="" if is_reported else ended.detail or "the reply has no report",
+        report=None if fault else ended.report,
+        report_error=fault,
         input_digest=input_digest,
     )
+
+
+def _fault_of(step: Step, ended: TurnEnded) -> str:
+    if ended.outcome is not Outcome.OK or ended.report is None:
+        return ended.detail or "the reply has no report"
+    try:
+        report = msgspec.convert(ended.report, Report)
+        check_length(report, lines_max=step.report_lines_max)
+    except MalformedReportError as error:
+        return str(error)
+    return ""
 
 
 def digest_of(view: RunView, role: str) -> str | None:

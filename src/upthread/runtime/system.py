@@ -41,6 +41,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def now_ns() -> int:
+    """Return the wall clock in epoch nanoseconds, as the kernel stamps files with it."""
+    return time.time_ns()
+
+
 def this_process(doing: str = "") -> Holder:
     """Return this process as a lease holder."""
     pid = os.getpid()

@@ -108,7 +108,7 @@ def digest_of(content: bytes | None) -> bytes:
 
 
 def is_before(recorded_at_ms: int, before_ms: int | None) -> bool:
-    """Return whether something was recorded before a time; None: whenever it was (S24)."""
+    """Return whether something was recorded before a time; None: whenever it was (S26)."""
     return before_ms is None or recorded_at_ms < before_ms
 
 

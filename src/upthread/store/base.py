@@ -46,12 +46,16 @@ S22  `prior_messages` returns what was said over the given sessions, the newest 
 S23  Of many callers that write an intent under one key of a project, each as an attempt of its own,
      exactly one gets in; the others get ConflictError, until that attempt has failed. An attempt
      ends once, done or failed; an end without its intent raises NotFoundError.
-S24  What is erased is gone from every read, and what is left is what it was: numbers, order,
+S24  `examined` returns the last word on each path, in the order those words were committed; of one
+     upstream session or of all. Sizes and times come back to the byte and the nanosecond.
+S25  `briefing_edit` returns the newest edit. Edits of a conversation are numbered from 1 without a
+     gap, so that of two persons who edit at once the second is told.
+S26  What is erased is gone from every read, and what is left is what it was: numbers, order,
      owners, times, kinds, and digests, so that the conversation verifies as before. Nothing of any
      other conversation or run changes. Erasing again changes nothing.
-S25  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
+S27  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
      index. What was not erased is as it was. StoreError when it cannot be promised.
-S26  `held` counts the content that is there and nothing that was erased.
+S28  `held` counts the content that is there and nothing that was erased.
 """
 
 from __future__ import annotations
@@ -62,6 +66,7 @@ from typing import Final, Protocol
 
 from upthread.core.commands import OnceState, RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -156,6 +161,15 @@ class Held:
     parts: int
     content_bytes: int
     oldest_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEdit:
+    """What a person made of a briefing, and its number."""
+
+    seq: int
+    edit: JsonValue
+    recorded_at_ms: int
 
 
 class Store(Protocol):
@@ -275,7 +289,24 @@ class Store(Protocol):
         ...
 
     def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
-        """Return how much content of parts a conversation has, recorded before a time (S26)."""
+        """Return how much content of parts a conversation has, recorded before a time (S28)."""
+        ...
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        """Return each file an upstream session knows, as it knows it; None: any session (S24)."""
+        ...
+
+    def examined_count(self, turn_id: TurnId) -> int:
+        """Return the place after the last one a turn has written an examined file to, 0 for none.
+
+        Counted over all conversations of the turn.
+        """
+        ...
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        """Return the newest edit of a conversation's briefing, None without one (S25)."""
         ...
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:
@@ -287,7 +318,7 @@ class Store(Protocol):
         ...
 
     def scrub(self) -> None:
-        """Leave no trace of what was erased (S25). Takes as long as writing the store anew."""
+        """Leave no trace of what was erased (S27). Takes as long as writing the store anew."""
         ...
 
     def acquire_lease(

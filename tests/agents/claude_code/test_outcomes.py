@@ -60,7 +60,8 @@ def test_a_reset_time_belongs_to_a_rate_limit_alone():
 def test_all_tokens_are_counted_cached_ones_too():
     usage = {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 4, "speed": "x"}
     assert tokens_of({**usage, "cache_creation_input_tokens": 8}) == 15
-    assert result_of({"usage": usage}).tokens_used == 7
+    told = result_of({"usage": usage})
+    assert (told.tokens_used, told.tokens_in, told.tokens_out) == (7, 5, 2)
     assert tokens_of({"input_tokens": 0}) is None
     assert tokens_of(None) is None
 

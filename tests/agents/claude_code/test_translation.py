@@ -23,6 +23,7 @@ from upthread.agents._json import Unreadable
 from upthread.agents.claude_code.translation import Translator, session_of
 from upthread.core.events import (
     ChildStarted,
+    ContextCompacted,
     PlanChanged,
     ReasoningReceived,
     TextReceived,
@@ -137,6 +138,11 @@ def test_frames_about_the_interface_are_no_events(subtype):
     assert events_of(system(subtype), frame("rate_limit_event"), frame("keep_alive")) == []
 
 
+def test_a_compaction_is_told():
+    events = events_of(system("compact_boundary", compact_metadata={"trigger": "auto"}))
+    assert events == [ContextCompacted(upstream_session_id=SESSION)]
+
+
 def test_a_title_is_told():
     events = events_of(
         system("session_title_changed", title="spec-42/planner"),
@@ -148,7 +154,7 @@ def test_a_title_is_told():
 @pytest.mark.parametrize(
     ("odd", "kind"),
     [
-        (system("compact_boundary"), "system/compact_boundary"),
+        (system("news"), "system/news"),
         (frame("news"), "news"),
         ({"type": "assistant"}, "assistant"),
         ({"no": "type"}, "frame"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -14,11 +15,13 @@ from upthread.core.types import Durability
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import check_engine
+from upthread.store.sqlite.queries import read_migrations
 from upthread.testing.shipped_stores import disk_full
 from upthread.testing.sqlite_faults import faulty_file_system
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
+KNOWN = len(read_migrations())
 BIG = samples.TextPart(text="x" * 20_000)
 
 
@@ -101,7 +104,7 @@ def test_a_newer_schema_is_refused_by_both_numbers(tmp_path):
     connection = raw(path)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(StoreError, match="schema 7, this version knows 2") as caught:
+    with pytest.raises(StoreError, match=f"schema 7, this version knows {KNOWN}") as caught:
         SqliteStore(path)
     assert "upgrade" in caught.value.hint
 
@@ -114,6 +117,54 @@ def test_a_schema_made_by_other_migrations_is_refused(tmp_path):
     connection.close()
     with pytest.raises(StoreError, match="other migrations"):
         SqliteStore(path)
+
+
+def as_of(path, version):
+    """A database as the version with so many migrations left it, with a conversation in it."""
+    SqliteStore(path).close()
+    connection = raw(path)
+    tables = "examined", "briefing_edit"
+    for table in tables:
+        connection.execute(f"DROP TABLE {table}")
+    connection.execute("ALTER TABLE part DROP COLUMN erased_bytes")
+    connection.execute("DELETE FROM schema_migration WHERE version > ?", (version,))
+    connection.execute(f"PRAGMA user_version={version}")
+    made = "".join(step.script for step in read_migrations()[:version])
+    expected = set(re.findall(r"^CREATE TABLE (\w+)", made, re.MULTILINE))
+    names = {
+        row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type='table'")
+    }
+    assert names == expected
+    connection.execute("INSERT INTO workstream VALUES (1, 'prj_old', 'spec-1', 'Lyra', 5)")
+    connection.close()
+
+
+def test_a_database_of_the_first_schema_is_moved_on_with_all_it_holds(tmp_path):
+    path = tmp_path / "store.db"
+    as_of(path, 1)
+    store = SqliteStore(path)
+    assert [each.base_name for each in store.workstreams("prj_old")] == ["Lyra"]
+    store.commit(samples.home())
+    assert store.examined(CONVERSATION) == ()
+    assert store.briefing_edit(CONVERSATION) is None
+    assert store.database.connection.pragma("user_version") == KNOWN
+    store.close()
+    SqliteStore(path).close()  # its checksums are those of this version
+
+
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path):
+    path = tmp_path / "store.db"
+    as_of(path, 1)
+    connection = raw(path)
+    connection.execute("CREATE TABLE examined (in_the_way)")
+    connection.close()
+    with pytest.raises(StoreError, match="already exists"):
+        SqliteStore(path)
+    connection = raw(path)
+    assert connection.pragma("user_version") == 1
+    connection.execute("DROP TABLE examined")
+    connection.close()
+    SqliteStore(path).close()
 
 
 def test_a_full_disk_is_an_error_that_says_so(tmp_path):

@@ -97,6 +97,7 @@ def live(tmp_path_factory, make_upthread):
     one("open", "open", "w/planner")
     one("id", "id", "w/planner")
     one("why", "why", "w/planner")
+    one("brief", "brief", "w/planner")
     one("reset", "reset", "w/planner", "--dry-run")
     one("reset", "reset", "w/planner", "--yes")
     one("error", "show", "nowhere")

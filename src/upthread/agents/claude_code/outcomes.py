@@ -41,10 +41,8 @@ _OF_REASON: Final[Mapping[str, Outcome]] = {
     "aborted_tools": Outcome.CANCELLED,
 }
 _ORDINARY_STOPS: Final = frozenset({"", "end_turn", "stop_sequence", "tool_use"})
-_USAGE: Final = (
-    *("input_tokens", "output_tokens"),
-    *("cache_creation_input_tokens", "cache_read_input_tokens"),
-)
+_READ: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_WRITTEN: Final = ("output_tokens",)
 
 
 def result_of(
@@ -55,12 +53,14 @@ def result_of(
     `error_kind` is the kind of the last error among the answers, `reset_at_ms` what was said of a
     limit of the subscription.
     """
-    outcome = _outcome(frame, error_kind)
+    outcome, usage = _outcome(frame, error_kind), frame.get("usage")
     return PromptResult(
         outcome=outcome,
         detail=_detail(frame, outcome, error_kind),
         reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
-        tokens_used=tokens_of(frame.get("usage")),
+        tokens_used=tokens_of(usage),
+        tokens_in=tokens_of(usage, _READ),
+        tokens_out=tokens_of(usage, _WRITTEN),
     )
 
 
@@ -91,9 +91,9 @@ def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
     return ": ".join(part for part in said if part)[:DETAIL_CHARACTERS_MAX]
 
 
-def tokens_of(usage: object) -> int | None:
+def tokens_of(usage: object, names: tuple[str, ...] = (*_READ, *_WRITTEN)) -> int | None:
     """Return all tokens of a usage, cached ones too; None when it names none."""
-    figures = [member(usage, name) for name in _USAGE]
+    figures = [member(usage, name) for name in names]
     total = sum(figure for figure in figures if isinstance(figure, int))
     return total or None
 

@@ -16,6 +16,7 @@ from upthread.agents.claude_code.outcomes import tokens_of
 from upthread.agents.claude_code.tools import kind_of, locations_of, plan_of, title_of
 from upthread.core.events import (
     AgentEvent,
+    ContextCompacted,
     PlanChanged,
     ReasoningReceived,
     TextReceived,
@@ -176,6 +177,8 @@ class Translator:
                 return self._children.started(frame, session)
             case "task_notification":
                 return self._children.ended(frame, session)
+            case "compact_boundary":
+                return (ContextCompacted(upstream_session_id=session),)
             case "session_title_changed":
                 title = text_at(frame, "title")
                 return (TitleChanged(upstream_session_id=session, title=title),) if title else ()

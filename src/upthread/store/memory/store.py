@@ -17,10 +17,13 @@ from upthread.core.codec import (
     decode_turn_event,
 )
 from upthread.core.commands import (
+    EraseConversation,
+    EraseRun,
     RecordDecision,
     Write,
 )
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -57,9 +60,11 @@ from upthread.store.base import (
     Quarantined,
     Resolved,
     Run,
+    StoredEdit,
     Turn,
     Workstream,
 )
+from upthread.store.memory.erasing import erase_conversation, erase_run
 from upthread.store.memory.tables import Tables, apply
 
 Found = TypeVar("Found")
@@ -84,7 +89,12 @@ class MemoryStore:
             if lease is None or lease.holder is None or lease.token != fence.token:
                 raise lost_lease(fence.name, fence.token)
         for write in writes:
-            apply(draft, write)
+            if isinstance(write, EraseConversation):
+                erase_conversation(draft, write)
+            elif isinstance(write, EraseRun):
+                erase_run(draft, write)
+            else:
+                apply(draft, write)
         self._state = draft
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
@@ -256,6 +266,27 @@ class MemoryStore:
             content_bytes=sum(size for _, size in there),
             oldest_at_ms=min((at_ms for at_ms, _ in there), default=None),
         )
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        last: dict[str, ExaminedFile] = {}
+        for stored in self._tables.examined.values():
+            is_of_session = upstream_session_id in {None, stored.upstream_session_id}
+            if stored.conversation_id == conversation_id and is_of_session:
+                last.pop(stored.file.path, None)
+                last[stored.file.path] = stored.file
+        return tuple(last.values())
+
+    def examined_count(self, turn_id: TurnId) -> int:
+        return max((o + 1 for turn, o in self._tables.examined if turn == turn_id), default=0)
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        edits = self._tables.briefing_edits.get(conversation_id)
+        if not edits:
+            return None
+        edit, at_ms = edits[-1]
+        return StoredEdit(seq=len(edits), edit=decode_json(edit), recorded_at_ms=at_ms)
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         steps = self._tables.once.get((project_id, key))

@@ -6,14 +6,12 @@ change what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from upthread.core.codec import (
-    decode_run_event,
-    decode_turn_event,
     encode_event,
     encode_json,
     encode_part,
@@ -21,15 +19,15 @@ from upthread.core.codec import (
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
-    EraseConversation,
-    EraseRun,
     OnceState,
     OpenConversation,
     OpenLink,
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordBriefingEdit,
     RecordDecision,
+    RecordExamined,
     RecordOnce,
     RecordParts,
     RecordProject,
@@ -38,8 +36,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.keeping import forgotten, without_text
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
@@ -57,7 +54,6 @@ from upthread.store._rules import (
     chained,
     check_attempt,
     digest_of,
-    is_before,
     is_next,
     must_equal,
     must_exist,
@@ -89,6 +85,22 @@ class StoredRefusal(NamedTuple):
     reasons: tuple[str, ...]
     inputs: bytes
     decided_at_ms: int
+
+
+class StoredExamined(NamedTuple):
+    """A file as an upstream session knew it from then on."""
+
+    conversation_id: ConversationId
+    upstream_session_id: str
+    file: ExaminedFile
+    recorded_at_ms: int
+
+
+class KeptEdit(NamedTuple):
+    """What a person made of a briefing."""
+
+    edit: bytes
+    recorded_at_ms: int
 
 
 class StoredOnce(NamedTuple):
@@ -126,6 +138,12 @@ class Tables:
         default_factory=dict[tuple[str, int], StoredQuarantine]
     )
     refusals: dict[StoredRefusal, None] = field(default_factory=dict[StoredRefusal, None])
+    examined: dict[tuple[str, int], StoredExamined] = field(
+        default_factory=dict[tuple[str, int], StoredExamined]
+    )
+    briefing_edits: dict[str, tuple[KeptEdit, ...]] = field(
+        default_factory=dict[str, tuple[KeptEdit, ...]]
+    )
     once: dict[tuple[str, str], tuple[StoredOnce, ...]] = field(
         default_factory=dict[tuple[str, str], tuple[StoredOnce, ...]]
     )
@@ -313,6 +331,27 @@ def _record_decision(tables: Tables, write: RecordDecision) -> None:
     tables.refusals.setdefault(new)
 
 
+def _record_examined(tables: Tables, write: RecordExamined) -> None:
+    _conversation(tables, write.conversation_id)
+    _turn(tables, write.turn_id)
+    for ordinal, file in enumerate(write.files, write.first_ordinal):
+        new = StoredExamined(
+            write.conversation_id, write.upstream_session_id, file, write.recorded_at_ms
+        )
+        stored = tables.examined.setdefault((write.turn_id, ordinal), new)
+        must_equal(stored, new, what=f"examined file {ordinal} of turn {write.turn_id}")
+
+
+def _record_briefing_edit(tables: Tables, write: RecordBriefingEdit) -> None:
+    owner = write.conversation_id
+    _conversation(tables, owner)
+    stored = tables.briefing_edits.get(owner, ())
+    new = KeptEdit(encode_json(write.edit), write.recorded_at_ms)
+    if is_next(write.seq, last=len(stored), what="edit of the briefing", owner=owner):
+        tables.briefing_edits[owner] = stored = (*stored, new)
+    must_equal(stored[write.seq - 1], new, what=f"edit {write.seq} of the briefing of {owner}")
+
+
 def _record_once(tables: Tables, write: RecordOnce) -> None:
     new = StoredOnce(
         write.attempt_id, write.state, encode_json(write.receipt), write.recorded_at_ms
@@ -351,7 +390,7 @@ def _place(tables: Tables, header: PartHeader, content: bytes | None, digest: by
     what = f"part {header.ordinal} of message {header.seq} of {header.conversation_id}"
     for part in stored:
         if part.header[1:3] == header[1:3]:
-            return must_equal((part.header, _digest(part)), (header, digest), what=what)
+            return must_equal((part.header, digest_in(part)), (header, digest), what=what)
     last = stored[-1].header if stored else None
     last_seq, last_ordinal = (last.seq, last.ordinal) if last else (0, -1)
     owner = header.conversation_id
@@ -369,50 +408,9 @@ def _place(tables: Tables, header: PartHeader, content: bytes | None, digest: by
     return None
 
 
-def _digest(part: ChainedPart) -> object:
+def digest_in(part: ChainedPart) -> object:
+    """Return the digest of a stored part, whether its content is there or was erased."""
     return part.digest if part.content is None else digest_of(cast("bytes", part.content))
-
-
-def _erase_conversation(tables: Tables, write: EraseConversation) -> None:
-    conversation_id, before_ms = write.conversation_id, write.before_ms
-    _conversation(tables, conversation_id)
-    tables.parts[conversation_id] = tuple(
-        part._replace(content=None, digest=_digest(part))
-        if is_before(part.header.recorded_at_ms, before_ms)
-        else part
-        for part in tables.parts.get(conversation_id, ())
-    )
-    own = [
-        each.turn_id for each in tables.turns.values() if each.conversation_id == conversation_id
-    ]
-    for turn_id in own:
-        stored = tables.turn_events.get(turn_id, ())
-        told = tuple(without_text(decode_turn_event(each.kind, each.payload)) for each in stored)
-        tables.turn_events[turn_id] = _retold(stored, told, before_ms)
-    for place, event in tables.quarantine.items():
-        if place[0] in own and is_before(event.recorded_at_ms, before_ms):
-            tables.quarantine[place] = event._replace(raw=encode_json(None))
-
-
-def _erase_run(tables: Tables, write: EraseRun) -> None:
-    _run(tables, write.run_id)
-    stored = tables.run_events.get(write.run_id, ())
-    events = [decode_run_event(each.kind, each.payload) for each in stored]
-    told = forgotten(events, write.role)
-    tables.run_events[write.run_id] = _retold(stored, told, write.before_ms)
-
-
-def _retold(
-    stored: tuple[StoredEvent, ...],
-    told: Sequence[TurnEvent | RunEvent],
-    before_ms: int | None,
-) -> tuple[StoredEvent, ...]:
-    return tuple(
-        old._replace(payload=encode_event(new)[1])
-        if is_before(old.recorded_at_ms, before_ms)
-        else old
-        for old, new in zip(stored, told, strict=True)
-    )
 
 
 _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyType(
@@ -430,8 +428,8 @@ _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyT
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordExamined: _record_examined,
+        RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,
-        EraseConversation: _erase_conversation,
-        EraseRun: _erase_run,
     }
 )

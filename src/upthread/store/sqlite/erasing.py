@@ -13,13 +13,14 @@ from typing import Final
 from upthread.core.codec import decode_run_event, decode_turn_event, encode_event, encode_json
 from upthread.core.commands import EraseConversation, EraseRun
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.keeping import forgotten, without_text
+from upthread.core.keeping import NO_EDIT, forgotten, without_text
 from upthread.errors import StoreError
 from upthread.store._rules import is_before
 from upthread.store.sqlite.batch import Batch
 from upthread.store.sqlite.database import Database, Row
 
 _NOTHING: Final = encode_json(None)
+_NO_EDIT: Final = encode_json(NO_EDIT)
 _TEMPORARY_FILE: Final = 1
 _TEMPORARY_MEMORY: Final = 2
 
@@ -32,6 +33,8 @@ def prepare_erase_conversation(write: EraseConversation) -> Callable[[Batch], No
         conversation = batch.row_of("conversation", write.conversation_id)
         batch.execute("erase_parts", (conversation, before_ms))
         batch.execute("erase_quarantined", (conversation, before_ms, _NOTHING))
+        batch.execute("erase_examined", (conversation, before_ms))
+        batch.execute("erase_briefing_edits", (conversation, before_ms, _NO_EDIT))
         stored = batch.rows("turn_events_to_erase", (conversation,))
         told = [without_text(decode_turn_event(kind, payload)) for _, kind, payload, _ in stored]
         _retell(batch, "change_turn_event", zip(stored, told, strict=True), before_ms)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from upthread.core.codec import SAID, decode_json, decode_part, decode_text
+from upthread.core.examined import ExaminedFile
 from upthread.core.making import maker
 from upthread.core.types import (
     Conversation,
@@ -29,6 +30,7 @@ NAMES_MAX: Final = 4096
 """How many turn ids and upstream ids a store remembers the names of."""
 
 _make_conversation: Final = maker(Conversation)
+_make_examined: Final = maker(ExaminedFile)
 _make_link: Final = maker(Link)
 _make_message: Final = maker(Message)
 _make_text: Final = maker(TextPart)
@@ -198,6 +200,11 @@ def said_of(
     if texts and says_something(texts):
         said.append(_make_message(*head, tuple(texts[::-1])))
     return tuple(said[::-1])
+
+
+def examined_of(row: Row) -> ExaminedFile:
+    """Return a file from the columns of `-- examined`."""
+    return _make_examined(*from_columns(row[:6]))
 
 
 def once_of(key: str, row: Row) -> Once:

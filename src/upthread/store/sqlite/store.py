@@ -11,6 +11,7 @@ import apsw
 from upthread.core.codec import decode_json, decode_run_event, decode_turn_event
 from upthread.core.commands import RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -35,6 +36,7 @@ from upthread.store.base import (
     Quarantined,
     Resolved,
     Run,
+    StoredEdit,
     Turn,
     Workstream,
 )
@@ -54,6 +56,7 @@ from upthread.store.sqlite.reading import (
     Names,
     chained_parts,
     conversation_of,
+    examined_of,
     link_of,
     messages_of,
     once_of,
@@ -245,6 +248,23 @@ class SqliteStore:
         row = self._row("held", to_column(conversation_id), before_ms)
         parts, content_bytes, oldest_at_ms = row or (0, 0, None)
         return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        bindings = (to_column(conversation_id), to_optional_column(upstream_session_id))
+        return tuple(map(examined_of, self._read("examined", *bindings)))
+
+    def examined_count(self, turn_id: TurnId) -> int:
+        row = self._row("examined_count", to_column(turn_id))
+        return int(row[0] or 0) if row else 0
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        row = self._row("briefing_edit", to_column(conversation_id))
+        if row is None:
+            return None
+        seq, edit, at_ms = row
+        return StoredEdit(seq=seq, edit=decode_json(edit), recorded_at_ms=at_ms)
 
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         row = self._row("once", to_column(project_id), to_column(key))

@@ -21,7 +21,9 @@ from upthread.core.commands import (
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordBriefingEdit,
     RecordDecision,
+    RecordExamined,
     RecordOnce,
     RecordParts,
     RecordProject,
@@ -275,6 +277,45 @@ def _record_decision(write: RecordDecision) -> Apply:
     return apply
 
 
+def _record_examined(write: RecordExamined) -> Apply:
+    rows = [
+        (
+            *map(to_column, (file.path, file.how, file.state)),
+            *(file.size_bytes, file.mtime_ns, to_optional_column(file.digest)),
+            write.recorded_at_ms,
+        )
+        for file in write.files
+    ]
+
+    def apply(batch: Batch) -> None:
+        conversation = batch.row_of("conversation", write.conversation_id)
+        turn = batch.row_of("turn", write.turn_id)
+        upstream = batch.upstream_row_of(write.upstream_session_id)
+        for ordinal, row in enumerate(rows, write.first_ordinal):
+            given = (conversation, upstream, *row)
+            if not batch.is_changed("record_examined", (turn, ordinal, *given)):
+                stored = batch.content_row("examined_file", (turn, ordinal))
+                what = f"examined file {ordinal} of turn {write.turn_id}"
+                must_equal(stored, given, what=what)
+
+    return apply
+
+
+def _record_briefing_edit(write: RecordBriefingEdit) -> Apply:
+    given = (encode_json(write.edit), write.recorded_at_ms)
+
+    def apply(batch: Batch) -> None:
+        owner = write.conversation_id
+        conversation = batch.row_of("conversation", owner)
+        last = batch.number("last_briefing_edit", (conversation,))
+        if is_next(write.seq, last=last, what="edit of the briefing", owner=owner):
+            return batch.execute("record_briefing_edit", (conversation, write.seq, *given))
+        stored = batch.content_row("briefing_edit_of_seq", (conversation, write.seq))
+        return must_equal(stored, given, what=f"edit {write.seq} of the briefing of {owner}")
+
+    return apply
+
+
 def _record_once(write: RecordOnce) -> Apply:
     given = (encode_json(write.receipt), write.recorded_at_ms)
     action = (to_column(write.project_id), to_column(write.key))
@@ -397,6 +438,8 @@ _PREPARE: Final[Mapping[type[Any], Callable[[Any], Apply]]] = MappingProxyType(
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordExamined: _record_examined,
+        RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,
         EraseConversation: prepare_erase_conversation,
         EraseRun: prepare_erase_run,

@@ -315,6 +315,20 @@ def open_session(call: Call, *, address: Address, dry_run: DryRun = False) -> in
 # --- more --------------------------------------------------------------------------------------
 
 
+def brief(
+    call: Call,
+    *,
+    address: Address,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Edit it; what you change is kept and marked.")
+    ] = False,
+) -> int:
+    """Show what a fresh session of a role would be told of the past."""
+    from upthread.surfaces.cli import briefing
+
+    return briefing.brief(call, address, is_edit=edit)
+
+
 def adopt(
     call: Call,
     *,
@@ -443,6 +457,7 @@ _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("open", open_session),
 )
 _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("brief", brief),
     ("adopt", adopt),
     ("reset", reset),
     ("audit", audit),

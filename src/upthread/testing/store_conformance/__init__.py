@@ -22,6 +22,7 @@ from upthread.testing.store_conformance.backend import (
 )
 from upthread.testing.store_conformance.continuity import CONTINUITY_PROMISES
 from upthread.testing.store_conformance.erasing import ERASING_PROMISES
+from upthread.testing.store_conformance.freshness import FRESHNESS_PROMISES
 from upthread.testing.store_conformance.leases import LEASE_PROMISES
 from upthread.testing.store_conformance.processes import PROCESS_PROMISES
 from upthread.testing.store_conformance.reading import READING_PROMISES
@@ -32,6 +33,7 @@ PROMISES: tuple[Promise, ...] = (
     *READING_PROMISES,
     *CONTINUITY_PROMISES,
     *ERASING_PROMISES,
+    *FRESHNESS_PROMISES,
     *LEASE_PROMISES,
     *PROCESS_PROMISES,
 )

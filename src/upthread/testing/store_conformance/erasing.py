@@ -1,4 +1,4 @@
-"""What is promised of forgetting: S24, S25 and S26."""
+"""What is promised of forgetting: S26, S27 and S28."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from upthread.core.commands import (
     EraseConversation,
     EraseRun,
     OpenConversation,
+    RecordBriefingEdit,
+    RecordExamined,
     RecordQuarantine,
     Write,
 )
@@ -21,6 +23,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnIntended,
 )
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     ConversationId,
     ErasedPart,
@@ -32,6 +35,7 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     TurnId,
+    UpstreamSessionId,
 )
 from upthread.errors import NotFoundError
 from upthread.store.base import Held
@@ -57,12 +61,26 @@ def _told() -> Sequence[Write]:
     quarantined = RecordQuarantine(
         turn_id=TURN, ordinal=0, reason="no session id", raw={"text": MARK}, recorded_at_ms=5_000
     )
+    known = ExaminedFile(path=MARK, how="read", state="missing")
+    examined = RecordExamined(
+        conversation_id=CONVERSATION,
+        turn_id=TURN,
+        first_ordinal=0,
+        upstream_session_id=UpstreamSessionId("ses_a"),
+        files=(known,),
+        recorded_at_ms=5_000,
+    )
+    edited = RecordBriefingEdit(
+        conversation_id=CONVERSATION, seq=1, edit={"note": MARK}, recorded_at_ms=5_000
+    )
     return [
         *samples.home(),
         samples.said(1, TextPart(text=MARK)),
         samples.said(2, TextPart(text=MARK), call, speaker=Speaker.ASSISTANT),
         samples.said(3, result, speaker=Speaker.TOOL),
         quarantined,
+        examined,
+        edited,
         samples.happened(1, TurnIntended(decision="first", reasons=("first",), prompt_seq=1)),
         samples.happened(2, TurnEnded(outcome=Outcome.OK, report=REPORT, detail=MARK)),
         samples.run(),
@@ -101,6 +119,10 @@ def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
     assert trial.store.verify(CONVERSATION) is None
     assert trial.store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=9) == ()
     assert trial.store.quarantined(TURN)[0].raw is None
+    assert trial.store.examined(CONVERSATION) == ()
+    edit = trial.store.briefing_edit(CONVERSATION)
+    assert edit is not None
+    assert (edit.seq, edit.edit) == (1, {})
     intended, ended = trial.store.turn_events(TURN)
     assert intended == TurnIntended(decision="first", reasons=("first",), prompt_seq=1)
     assert ended == TurnEnded(outcome=Outcome.OK, report=OUTLINE)
@@ -191,7 +213,7 @@ def what_is_held_is_counted(trial: Trial) -> None:
 ERASING_PROMISES = (
     *promises(
         {
-            "S24": (
+            "S26": (
                 what_is_erased_is_gone_and_its_outline_stays,
                 a_run_is_erased_whole_or_for_one_role,
                 only_what_was_recorded_before_is_erased,
@@ -199,8 +221,8 @@ ERASING_PROMISES = (
                 a_conversation_goes_on_after_it_was_erased,
                 what_was_never_opened_cannot_be_erased,
             ),
-            "S26": (what_is_held_is_counted,),
+            "S28": (what_is_held_is_counted,),
         }
     ),
-    *promises({"S25": (no_file_holds_what_was_erased,)}, needs="is_durable"),
+    *promises({"S27": (no_file_holds_what_was_erased,)}, needs="is_durable"),
 )

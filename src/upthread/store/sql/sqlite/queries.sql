@@ -168,6 +168,13 @@ WHERE
     turn IN (SELECT id FROM turn WHERE conversation = ?1)
     AND (?2 IS NULL OR recorded_at_ms < ?2);
 
+-- erase_examined: forget which files were read, of a conversation
+DELETE FROM examined WHERE conversation = ?1 AND (?2 IS NULL OR recorded_at_ms < ?2);
+
+-- erase_briefing_edits: forget what persons made of a conversation's briefing
+UPDATE briefing_edit SET edit = ?3
+WHERE conversation = ?1 AND (?2 IS NULL OR recorded_at_ms < ?2);
+
 -- turn_events_to_erase: all of a conversation's turns, with what they are changed by
 SELECT e.id, e.kind, e.payload, e.recorded_at_ms
 FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
@@ -313,6 +320,42 @@ SELECT reason, raw, recorded_at_ms FROM quarantine WHERE turn = ? AND ordinal = 
 
 -- record_quarantine: keep an event whose owner is unknown
 INSERT INTO quarantine (turn, ordinal, reason, raw, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+
+-- examined: the last word on each path, of one upstream session or of all
+SELECT e.path, e.how, e.state, e.size_bytes, e.mtime_ns, e.digest, max(e.id) AS newest
+FROM conversation AS c
+JOIN examined AS e ON e.conversation = c.id
+LEFT JOIN upstream AS u ON u.id = e.upstream
+WHERE c.conversation_id = ?1 AND (?2 IS NULL OR u.upstream_session_id = ?2)
+GROUP BY e.path ORDER BY newest;
+
+-- examined_count: the place after a turn's last one, NULL without one
+SELECT max(e.ordinal) + 1 FROM turn AS t JOIN examined AS e ON e.turn = t.id WHERE t.turn_id = ?;
+
+-- examined_file: one, to compare with
+SELECT
+    conversation, upstream, path, how, state, size_bytes, mtime_ns, digest, recorded_at_ms
+FROM examined WHERE turn = ? AND ordinal = ?;
+
+-- record_examined: keep a file as a session knows it; no change when its place is taken
+INSERT OR IGNORE INTO examined (
+    turn, ordinal, conversation, upstream, path, how, state, size_bytes, mtime_ns, digest,
+    recorded_at_ms
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- briefing_edit: the newest of a conversation
+SELECT b.seq, b.edit, b.recorded_at_ms
+FROM conversation AS c JOIN briefing_edit AS b ON b.conversation = c.id
+WHERE c.conversation_id = ? ORDER BY b.seq DESC LIMIT 1;
+
+-- last_briefing_edit: the last edit's seq, NULL without one
+SELECT max(seq) FROM briefing_edit WHERE conversation = ?;
+
+-- briefing_edit_of_seq: one, to compare with
+SELECT edit, recorded_at_ms FROM briefing_edit WHERE conversation = ? AND seq = ?;
+
+-- record_briefing_edit: append one
+INSERT INTO briefing_edit (conversation, seq, edit, recorded_at_ms) VALUES (?, ?, ?, ?);
 
 -- once: the last step of the attempts at an action
 SELECT attempt_id, state, receipt, recorded_at_ms FROM once_event

@@ -1,4 +1,4 @@
-"""W8: what redaction costs a recorded turn: the turn of W2, with and without it.
+"""W9: what redaction costs a recorded turn: the turn of W2, with and without it.
 
 Raw: the turn's writes committed as they are. Ours: the same writes through `PrivateStore`, which
 looks for every family of secrets in each text before it commits. Both go the way the runtime goes:
@@ -54,8 +54,8 @@ def measure(*, is_quick: bool) -> list[Row]:
     }
     look = interleaved(looks, repetitions=40, budget_s=2)
     return [
-        compared("W8", "turn, redacted", timings["raw"], timings["ours"], LIMIT),
-        compared("W8", "look through 1 MB", look["raw"], look["ours"], None, "raw: encode it"),
+        compared("W9", "turn, redacted", timings["raw"], timings["ours"], LIMIT),
+        compared("W9", "look through 1 MB", look["raw"], look["ours"], None, "raw: encode it"),
     ]
 
 

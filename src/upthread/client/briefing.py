@@ -1,0 +1,97 @@
+"""Briefings: what a fresh session of a role would be told, shown and edited by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from upthread.core.briefing import BriefingInputs, build_briefing, sections_of
+from upthread.core.briefing_edit import BriefingEdit, Section, read_edit
+from upthread.core.commands import RecordBriefingEdit
+from upthread.core.types import Conversation
+from upthread.runtime.briefing import (
+    BriefingRequest,
+    briefing_edit,
+    briefing_inputs,
+    sections_as_data,
+)
+from upthread.runtime.overview import RoleView
+from upthread.runtime.pipeline import Runs
+from upthread.runtime.system import System
+from upthread.store.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Briefing:
+    """A briefing as it would be told. `edits` counts how often persons have edited it."""
+
+    conversation: Conversation
+    text: str
+    sections: tuple[Section, ...]
+    edits: int
+
+
+class Briefings:
+    """`await up.brief(address)` shows, `await up.brief.edit(…)` keeps a person's text."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        runs: Runs,
+        role: Callable[[str], Awaitable[RoleView]],
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._runs = runs
+        self._role = role
+
+    async def __call__(self, address: str) -> Briefing:
+        """Return the briefing of a role's conversation. Raises NotFoundError."""
+        view = await self._role(address)
+        return await self._system.in_thread(lambda: self._read(view.conversation))
+
+    async def edit(self, shown: Briefing, text: str) -> tuple[Briefing, tuple[str, ...]]:
+        """Keep what a person made of a briefing; returns it as it is now, and what went amiss.
+
+        Text that changes nothing, and an empty one, change nothing. Raises ConflictError when
+        somebody else has edited it since it was shown.
+        """
+
+        def keep() -> tuple[Briefing, tuple[str, ...]]:
+            conversation = shown.conversation
+            _, before = briefing_edit(self._store, conversation.conversation_id)
+            made = sections_of(replace(self._inputs(conversation), edit=None))
+            read = read_edit(text, shown=shown.sections, made=made, before=before)
+            if read.edit != before:
+                self._keep(conversation, shown.edits + 1, read.edit)
+            return self._read(conversation), read.faults
+
+        return await self._system.in_thread(keep)
+
+    def _keep(self, conversation: Conversation, seq: int, edit: BriefingEdit) -> None:
+        write = RecordBriefingEdit(
+            conversation_id=conversation.conversation_id,
+            seq=seq,
+            edit=sections_as_data(edit),
+            recorded_at_ms=self._system.now_ms(),
+        )
+        self._store.commit((write,))
+
+    def _read(self, conversation: Conversation) -> Briefing:
+        inputs = self._inputs(conversation)
+        edits, _ = briefing_edit(self._store, conversation.conversation_id)
+        return Briefing(
+            conversation=conversation,
+            text=build_briefing(inputs),
+            sections=sections_of(inputs),
+            edits=edits,
+        )
+
+    def _inputs(self, conversation: Conversation) -> BriefingInputs:
+        run = self._runs.view(conversation.key.project_id, conversation.key.workstream)
+        goal = run.specification if run else ""
+        return briefing_inputs(
+            self._store, BriefingRequest(conversation=conversation, run=run, goal=goal)
+        )

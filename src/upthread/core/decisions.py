@@ -1,0 +1,100 @@
+"""The decisions there are, and all that one rests on. Values only.
+
+How they follow from each other is core/decision_rules.py, in order of priority; the handshake
+(core/handshake.py) applies the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from upthread.core.freshness import NOTHING_KNOWN, Freshness
+from upthread.core.price import NOTHING_PRICED, Price
+from upthread.core.types import ConversationId, Outcome
+
+Continuity: TypeAlias = Literal["resume", "fresh", "auto"]
+
+FIRST: Final = "first"
+RESUME: Final = "resume"
+RESUME_WITH_UPDATE: Final = "resume_with_update"
+RESUME_WITH_REPLAY: Final = "resume_with_replay"
+START_FRESH: Final = "start_fresh_with_briefing"
+REFUSE: Final = "refuse"
+
+DECISIONS: Final[dict[str, tuple[str, str]]] = {
+    FIRST: ("new", "role, task"),
+    RESUME: ("the current one", "none"),
+    RESUME_WITH_UPDATE: ("the current one", "which files changed, new instructions"),
+    RESUME_WITH_REPLAY: ("new (rollover)", "prior context, effects"),
+    START_FRESH: ("new", "briefing only"),
+    REFUSE: ("none", "reason and cure"),
+}
+"""Each decision with the upstream session it uses and the one context it gives."""
+
+CALLER_DEPTH_MAX: Final = 3
+FILES_CHANGED_MAX: Final = 5
+WINDOW_SHARE_MAX: Final = 0.7
+RELAYS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Thresholds of the rules, as configured; None where a rule is off.
+
+    More examined files changed than `files_changed_max`, and the session is too far from what is
+    there. At `window_share_max` of its window a session is relayed to a fresh one, at most
+    `relays_max` times in a row. `brief_if_times_cheaper` counts only while the cache is cold.
+    """
+
+    files_changed_max: int = FILES_CHANGED_MAX
+    window_share_max: float = WINDOW_SHARE_MAX
+    relays_max: int = RELAYS_MAX
+    resume_tokens_max: int | None = None
+    brief_if_times_cheaper: float | None = None
+
+
+USUAL_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeInputs:
+    """All that a decision rests on; stored with it.
+
+    `callers` are the conversations inside which this call is made, outermost first.
+    `current_agent` is None when no upstream session is open. `session_lost` is the outcome for
+    which this turn gave its session up, None while it has not. `condition_before` and
+    `condition_now` are digests for `resume_if`, None where the role has no such condition or has
+    not run yet. `relays` counts the links at the chain's end that were opened because the one
+    before was nearly full.
+    """
+
+    conversation_id: ConversationId
+    agent: str
+    continuity: Continuity
+    turns: int = 0
+    current_agent: str | None = None
+    holder: str | None = None
+    was_interrupted: bool = False
+    is_fresh_asked: bool = False
+    callers: tuple[ConversationId, ...] = ()
+    depth_max: int = CALLER_DEPTH_MAX
+    session_lost: Outcome | None = None
+    condition_before: str | None = None
+    condition_now: str | None = None
+    relays: int = 0
+    freshness: Freshness = NOTHING_KNOWN
+    price: Price = NOTHING_PRICED
+    limits: Limits = USUAL_LIMITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row: when it applies, the decision it leads to, and the words for a person."""
+
+    reason: str
+    decision: str
+    applies: Callable[[HandshakeInputs], bool]
+    says: str
+    hint: str = ""

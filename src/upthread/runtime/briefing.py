@@ -1,0 +1,166 @@
+"""What a conversation's briefing is made of, read from the store. Blocking reads, nothing written.
+
+Every look back has its limit: a briefing of a long conversation costs what one of a short one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import msgspec
+
+from upthread.core import turn as turns
+from upthread.core.briefing import BriefingInputs, Reported
+from upthread.core.briefing_edit import BriefingEdit
+from upthread.core.effects import EffectState, effects_of
+from upthread.core.examined import ExaminedFile
+from upthread.core.pipeline import RunView
+from upthread.core.reports import Report
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    JsonValue,
+    Message,
+    Outcome,
+    Speaker,
+    TurnId,
+    UnknownPart,
+)
+from upthread.store.base import Store
+
+MESSAGES_MAX: Final = 256
+"""How far back replies, plans and actions are looked for, tool results counted."""
+
+TURNS_MAX: Final = 32
+"""How far back reports are looked for."""
+
+FILES_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BriefingRequest:
+    """Whose briefing, and what is known of the moment.
+
+    `changes` are sentences on what has changed; `before_seq` leaves out the message at hand and all
+    after it, None nothing. An independent role is not told what it said itself.
+    """
+
+    conversation: Conversation
+    run: RunView | None = None
+    goal: str = ""
+    changes: tuple[str, ...] = ()
+    focus: str = ""
+    before_seq: int | None = None
+    is_independent: bool = False
+
+
+def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
+    """Return what a briefing of this conversation is made of."""
+    conversation_id = request.conversation.conversation_id
+    messages = _messages(store, request)
+    files = store.examined(conversation_id)[-FILES_MAX:]
+    role = request.conversation.key.role
+    run = request.run
+    return BriefingInputs(
+        goal=request.goal or _first_words(store, conversation_id),
+        reports=_reports(store, conversation_id, role, messages),
+        changes=request.changes,
+        effects=_effects(messages),
+        answers=_answers(run, role),
+        open_questions=[q.text for q in run.open_questions if q.role == role] if run else (),
+        plan=_plan(messages),
+        files_read=_paths(files, {"read"}),
+        files_edited=_paths(files, {"wrote", "ran"}),
+        last_reply="" if request.is_independent else _last_reply(messages),
+        focus=request.focus,
+        edit=briefing_edit(store, conversation_id)[1],
+    )
+
+
+def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
+    """Return what persons have made of a briefing, and its number; 0 and nothing before any."""
+    kept = store.briefing_edit(conversation_id)
+    if kept is None:
+        return 0, BriefingEdit()
+    return kept.seq, msgspec.convert(kept.edit, BriefingEdit)
+
+
+def _messages(store: Store, request: BriefingRequest) -> tuple[Message, ...]:
+    found = store.messages(request.conversation.conversation_id, newest=MESSAGES_MAX)
+    last = request.before_seq
+    return tuple(message for message in found if last is None or message.seq < last)
+
+
+def _first_words(store: Store, conversation_id: ConversationId) -> str:
+    first = store.message(conversation_id, 1)
+    return first.text if first else ""
+
+
+def _reports(
+    store: Store, conversation_id: ConversationId, role: str, messages: Iterable[Message]
+) -> list[Reported]:
+    ends: dict[TurnId, int] = {}
+    for message in messages:
+        if message.speaker is Speaker.ASSISTANT:
+            ends[message.turn_id] = message.seq
+    reported: list[Reported] = []
+    for turn in store.turns(conversation_id, newest=TURNS_MAX):
+        ended = turns.fold(store.turn_events(turn.turn_id)).ended
+        if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
+            continue
+        seq = ends.get(turn.turn_id)
+        place = f"message {seq}" if seq else ""
+        reported.append(Reported(role, msgspec.convert(ended.report, Report), place))
+    return reported
+
+
+def _effects(messages: Sequence[Message]) -> list[str]:
+    """Return what reaches beyond this machine, and what nobody knows the end of."""
+    return [
+        effect.in_words
+        for effect in effects_of(messages)
+        if effect.is_outward or effect.state in {EffectState.INTENT, EffectState.UNKNOWN}
+    ]
+
+
+def _answers(run: RunView | None, role: str) -> list[tuple[str, str]]:
+    if run is None:
+        return []
+    return [
+        (question.text, run.answers[question.question_id])
+        for question in run.questions
+        if question.role == role and question.question_id in run.answers
+    ]
+
+
+def _plan(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    plans = [
+        part.raw
+        for message in messages
+        for part in message.parts
+        if isinstance(part, UnknownPart) and part.kind == "plan"
+    ]
+    return _entries(plans[-1]) if plans else []
+
+
+def _entries(raw: JsonValue) -> list[tuple[str, str]]:
+    """Return a plan's (text, status) pairs, as the recorder keeps them."""
+    entries = cast("Sequence[Sequence[str]]", raw)
+    return [(text, status) for text, status in entries]
+
+
+def _paths(files: Iterable[ExaminedFile], how: set[str]) -> list[str]:
+    return [each.path for each in files if each.how in how and each.state != "missing"]
+
+
+def _last_reply(messages: Sequence[Message]) -> str:
+    replies = [m.text for m in messages if m.speaker is Speaker.ASSISTANT and m.text.strip()]
+    return replies[-1] if replies else ""
+
+
+def sections_as_data(edit: BriefingEdit) -> Mapping[str, JsonValue]:
+    """Return an edit as plain data for the store."""
+    data: Mapping[str, JsonValue] = msgspec.to_builtins(edit)
+    return data

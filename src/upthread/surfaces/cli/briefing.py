@@ -1,0 +1,107 @@
+"""`brief`: what a fresh session would be told, and a person's hand in it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from upthread.client import Project
+from upthread.client.briefing import Briefing
+from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.words import conversation_name
+
+EDITED_BYTES_MAX = 1024 * 1024
+
+
+def brief(call: Call, address: str, *, is_edit: bool) -> int:
+    """Show a briefing, after letting a person edit it where that is asked for."""
+
+    async def use(project: Project) -> tuple[Briefing, tuple[str, ...]]:
+        shown = await project.brief(address)
+        if not is_edit:
+            return shown, ()
+        return await project.brief.edit(shown, _edited(shown.text))
+
+    told, faults = call.with_project(use)
+    output = call.output
+    if output.is_json:
+        output.json(_shape(told, faults))
+        return 0
+    for fault in faults:
+        output.note(fault)
+    _show(output, told)
+    return 0
+
+
+def _show(output: Output, told: Briefing) -> None:
+    if told.text:
+        output.document(told.text + "\n")
+        return
+    name = conversation_name(told.conversation)
+    output.note(f"{name}: nothing is known yet, so a fresh session would be told nothing")
+
+
+def _shape(told: Briefing, faults: tuple[str, ...]) -> dict[str, object]:
+    return {
+        "address": told.conversation.key.address,
+        "instance_name": told.conversation.instance_name,
+        "conversation_id": told.conversation.conversation_id,
+        "text": told.text,
+        "sections": [
+            {"heading": each.heading, "is_edited": each.is_edited, "items": each.items}
+            for each in told.sections
+        ],
+        "edits": told.edits,
+        "faults": faults,
+    }
+
+
+def _edited(text: str) -> str:
+    """Return the text after a person's editor has had it. Raises UsageError when that fails."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        raise UsageError("no editor is named", hint="set EDITOR, such as EDITOR=nano")
+    with tempfile.TemporaryDirectory(prefix="upthread-") as folder:  # 0700: the text is private
+        path = Path(folder, "briefing.md")
+        path.write_text(text + "\n", encoding="utf-8", errors="replace")
+        _run([*_words(editor), str(path)], editor)
+        return _read(path)
+
+
+def _words(editor: str) -> list[str]:
+    try:
+        return shlex.split(editor)
+    except ValueError as error:
+        raise UsageError(f"EDITOR={editor!r} cannot be read: {error}") from error
+
+
+def _run(command: list[str], editor: str) -> None:
+    try:
+        done = subprocess.run(command, check=False)
+    except OSError as error:
+        raise UsageError(
+            f"the editor {editor!r} cannot be started: {error.strerror}",
+            hint="set EDITOR to one that is installed",
+        ) from error
+    if done.returncode != 0:
+        raise UsageError(
+            f"the editor ended with exit code {done.returncode}: nothing was changed",
+            hint="edit it again",
+        )
+
+
+def _read(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"the edited text cannot be read: {error.strerror}", hint="edit it again"
+        ) from error
+    if len(raw) > EDITED_BYTES_MAX:
+        raise UsageError(f"the edited text is longer than {EDITED_BYTES_MAX} bytes: shorten it")
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,213 @@
+"""What a session reads and writes is kept as it was at that moment, once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.world import git, make_repository
+
+from upthread.core.commands import RecordExamined, RecordParts
+from upthread.core.examined import ExaminedFile
+from upthread.core.freshness import changed_files
+from upthread.core.types import (
+    ConversationId,
+    Part,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.runtime.examiner import Examiner
+from upthread.runtime.examining import look_again
+from upthread.store.memory import MemoryStore
+from upthread.testing.store_conformance import samples
+
+OWN, CHILD = samples.CONVERSATION, ConversationId("con_child")
+
+
+class Session:
+    """One turn of a session in a directory, its examiner, and the store that keeps it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = MemoryStore()
+        self.store.commit(samples.home())
+        self.calls = 0
+        self.examiner = self.take_up(TurnId("trn_one"))
+
+    def take_up(self, turn_id: TurnId) -> Examiner:
+        self.examiner = Examiner(
+            root=str(self.root),
+            conversation_id=OWN,
+            turn_id=turn_id,
+            upstream_session_id=UpstreamSessionId("ses_a"),
+            known=self.store.examined(OWN, upstream_session_id="ses_a"),
+            first_ordinal=self.store.examined_count(turn_id),
+        )
+        return self.examiner
+
+    def begin(self, kind: str, *paths: str, owner: ConversationId = OWN) -> str:
+        self.calls += 1
+        call_id = f"call_{self.calls}"
+        part = ToolCallPart(call_id=call_id, title="", tool_kind=kind, locations=paths)
+        self.say(part, owner=owner)
+        return call_id
+
+    def end(self, call_id: str, status: str = "completed", owner: ConversationId = OWN) -> None:
+        self.say(ToolResultPart(call_id=call_id, status=status, text=""), owner=owner)
+
+    def do(self, kind: str, *paths: str, status: str = "completed") -> None:
+        self.end(self.begin(kind, *paths), status)
+
+    def say(self, part: Part, *, owner: ConversationId = OWN) -> None:
+        write = RecordParts(
+            conversation_id=owner,
+            seq=1,
+            first_ordinal=0,
+            speaker=Speaker.ASSISTANT,
+            turn_id=TurnId("trn_one"),
+            upstream_session_id=UpstreamSessionId("ses_a"),
+            recorded_at_ms=0,
+            parts=(part,),
+        )
+        self.examiner.notice((write,))
+
+    def keep(self) -> tuple[ExaminedFile, ...]:
+        writes = self.examiner.look(at_ms=5)
+        self.store.commit(writes)
+        return tuple(f for w in writes if isinstance(w, RecordExamined) for f in w.files)
+
+    @property
+    def stale(self) -> set[str]:
+        known = self.store.examined(OWN, upstream_session_id="ses_a")
+        return {each.path for each in changed_files(known, look_again(str(self.root), known))}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(make_repository(tmp_path / "project"))
+
+
+def put(session: Session, path: str, text: str) -> None:
+    place = session.root / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+
+
+def test_a_read_is_kept_and_a_later_change_is_told(session: Session) -> None:
+    put(session, "a.py", "1")
+    session.do("read", str(session.root / "a.py"))
+    assert session.examiner.is_due
+    assert [(each.path, each.how) for each in session.keep()] == [("a.py", "read")]
+    assert not session.examiner.is_due
+    assert session.stale == set()
+    put(session, "a.py", "2")
+    assert session.stale == {"a.py"}
+
+
+def test_what_the_session_wrote_itself_is_no_change(session: Session) -> None:
+    put(session, "a.py", "1")
+    session.do("read", "a.py")
+    session.keep()
+    put(session, "a.py", "2")
+    session.do("edit", "a.py")
+    assert [each.how for each in session.keep()] == ["wrote"]
+    assert session.stale == set()
+    put(session, "a.py", "3")
+    assert session.stale == {"a.py"}
+
+
+def test_reading_the_same_again_keeps_nothing_more(session: Session) -> None:
+    put(session, "a.py", "1")
+    os.utime(session.root / "a.py", (1, 1))
+    session.do("read", "a.py")
+    assert len(session.keep()) == 1
+    session.do("read", "a.py")
+    assert session.keep() == ()
+
+
+def test_a_call_that_failed_examined_nothing_and_one_cut_off_may_have(session: Session) -> None:
+    put(session, "a.py", "1")
+    put(session, "b.py", "1")
+    session.do("read", "a.py", status="failed")
+    session.do("read", "b.py", status="unknown")
+    assert [each.path for each in session.keep()] == ["b.py"]
+
+
+def test_a_child_and_a_directory_are_not_examined_for_the_parent(session: Session) -> None:
+    put(session, "a.py", "1")
+    session.end(session.begin("read", "a.py", owner=CHILD), owner=CHILD)
+    session.say(TextPart(text="read a.py"))
+    session.end("call_nobody_made")
+    assert not session.examiner.is_due
+    (session.root / "src").mkdir()
+    session.do("read", "src")
+    assert session.keep() == ()
+
+
+def test_what_a_command_of_the_session_did_is_its_own_doing(session: Session) -> None:
+    paths = [f"{number}.py" for number in range(8)]
+    for path in (*paths, "moved.py", "gone.py", "dir/gone.py"):
+        put(session, path, "1")
+        session.do("read", path)
+    session.keep()
+    put(session, "0.py", "by a person, before the command")
+    time.sleep(0.1)
+    session.say(TextPart(text="now I format"))
+    call = session.begin("execute")
+    script = (
+        "for n in 1 2 3 4 5 6 7; do echo formatted > $n.py; done;"
+        "echo older > x; touch -d 2001-01-01 x; mv x moved.py; rm -r gone.py dir"
+    )
+    subprocess.run(["sh", "-c", script], cwd=session.root, check=True)
+    session.end(call)
+    kept = session.keep()
+    assert {each.path for each in kept} == {*paths[1:], "moved.py", "gone.py", "dir/gone.py"}
+    assert {each.how for each in kept} == {"ran"}
+    assert session.stale == {"0.py"}
+    put(session, "1.py", "by a person, after it")
+    assert session.stale == {"0.py", "1.py"}
+
+
+def test_a_branch_the_session_switched_itself_is_its_own_doing(session: Session) -> None:
+    put(session, "a.py", "1")
+    git(session.root, "add", "-A")
+    git(session.root, "commit", "-qm", "a")
+    session.do("read", "a.py")
+    session.keep()
+    put(session, "a.py", "2")
+    git(session.root, "checkout", "-qb", "other")
+    git(session.root, "commit", "-qam", "b")
+    session.do("read", "a.py")
+    session.keep()
+    call = session.begin("execute")
+    git(session.root, "checkout", "-q", "main")
+    session.end(call)
+    session.keep()
+    assert session.stale == set()
+
+
+def test_a_turn_that_is_gone_on_with_goes_on_counting(session: Session) -> None:
+    put(session, "a.py", "1")
+    put(session, "b.py", "1")
+    session.do("read", "a.py")
+    session.keep()
+    session.take_up(TurnId("trn_one"))
+    session.do("read", "b.py")
+    session.keep()
+    known = session.store.examined(OWN)
+    assert [each.path for each in known] == ["a.py", "b.py"]
+
+
+def test_a_file_that_vanished_before_it_was_looked_at_is_kept_as_missing(session: Session) -> None:
+    session.do("read", "never.py")
+    assert [each.state for each in session.keep()] == ["missing"]
+    assert session.stale == set()
+    put(session, "never.py", "1")
+    assert session.stale == {"never.py"}

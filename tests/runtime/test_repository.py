@@ -1,0 +1,108 @@
+"""What git says is checked out, in every state a repository can be in; never an exception."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.support.world import git, make_repository
+
+from upthread.runtime.repository import GitFacts, find_repository, git_facts
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "project")
+
+
+def head(root: Path) -> str:
+    return git(root, "rev-parse", "HEAD")
+
+
+def test_branch_and_commit_are_told(root: Path) -> None:
+    facts = git_facts(root)
+    assert facts == GitFacts(repository=str(root), branch="main", commit=head(root))
+    git(root, "checkout", "-qb", "feature/x")
+    assert git_facts(root).branch == "feature/x"
+
+
+def test_below_the_root_it_is_the_same_repository(root: Path) -> None:
+    (root / "deep" / "er").mkdir(parents=True)
+    assert git_facts(root / "deep" / "er") == git_facts(root)
+
+
+def test_a_detached_head_has_a_commit_and_no_branch(root: Path) -> None:
+    git(root, "checkout", "-q", "--detach")
+    assert git_facts(root) == GitFacts(repository=str(root), commit=head(root))
+
+
+def test_before_the_first_commit_there_is_a_branch_alone(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    git(tmp_path / "new", "init", "-q", "-b", "trunk")
+    assert git_facts(tmp_path / "new") == GitFacts(repository=str(tmp_path / "new"), branch="trunk")
+
+
+def test_outside_of_a_repository_nothing_is_known_and_nothing_is_wrong(tmp_path: Path) -> None:
+    assert git_facts(tmp_path) == GitFacts()
+
+
+def test_a_worktree_is_of_the_repository_it_was_made_from(root: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    git(root, "worktree", "add", "-q", str(tree), "-b", "topic")
+    assert git_facts(tree) == GitFacts(repository=str(root), branch="topic", commit=head(root))
+
+
+def test_a_corrupt_index_does_not_matter(root: Path) -> None:
+    (root / ".git" / "index").write_bytes(b"garbage")
+    assert git_facts(root) == GitFacts(repository=str(root), branch="main", commit=head(root))
+
+
+@pytest.mark.parametrize("name", ["HEAD", "refs/heads/main"])
+def test_a_damaged_head_is_a_fault_and_not_another_branch(root: Path, name: str) -> None:
+    before = find_repository(root).identity
+    (root / ".git" / name).write_text("garbage")
+    facts = git_facts(root)
+    assert (facts.branch, facts.commit) == (None, None)
+    assert str(root) in facts.fault
+    assert find_repository(root).identity.path == before.path
+
+
+def test_without_git_on_the_path_it_is_a_fault_where_there_is_a_repository(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "git sees no repository" in git_facts(root).fault
+
+
+def test_a_directory_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    assert git_facts(tmp_path / "gone") == GitFacts()
+
+
+def test_a_git_that_does_not_answer_is_a_fault(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr("upthread.runtime.repository.GIT_TIMEOUT_S", 0.2)
+    assert "did not answer" in git_facts(root).fault
+
+
+def test_the_facts_do_not_cost_by_the_size_of_the_repository(root: Path) -> None:
+    """Neither HEAD nor its reference is in the index: a hundred thousand entries change nothing."""
+    blob = git(root, "hash-object", "-w", "README")
+    entries = "".join(f"100644 {blob}\tdir{n % 100}/{n}\n" for n in range(100_000))
+    (root.parent / "entries").write_text(entries)
+    with (root.parent / "entries").open() as file:
+        subprocess.run(["git", "update-index", "--index-info"], cwd=root, stdin=file, check=True)
+    index = root / ".git" / "index"
+    assert index.stat().st_size > 5_000_000
+    before = os.times()
+    for _ in range(10):
+        assert git_facts(root).branch == "main"
+    spent_s = sum(os.times()[:4]) - sum(before[:4])
+    assert spent_s < 1, f"{spent_s:.2f} s of processor time for ten looks"

@@ -1,0 +1,75 @@
+"""`brief`: what a fresh session would be told, readable, and a person's to edit."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+PLAN = "[[rehearse: plan look around|write it]]"
+REPORT = (
+    '[[rehearse: say ```upthread\n{"status": "done", "decisions": ["CSV first"],'
+    ' "findings": ["no tests yet"]}\n```]]'
+)
+
+
+def editing(shared, script: str):
+    """The program with an editor that is a line of Python on the file's `text`."""
+    whole = (
+        "import sys, pathlib; path = pathlib.Path(sys.argv[1]); text = path.read_text(); "
+        f"{script}; path.write_text(text)"
+    )
+    return shared.beside(EDITOR=shlex.join([sys.executable, "-c", whole]))
+
+
+def test_a_briefing_tells_what_was_done_without_any_model(shared):
+    (shared.directory / "notes.md").write_text("notes")
+    prompt = f"Plan the export. [[rehearse: read notes.md]] {PLAN} {REPORT}"
+    shared("tell", "b1/planner", prompt, "--agent", "rehearsal")
+    told = shared("brief", "b1/planner").out
+    assert told.startswith("# Briefing\n\n## Goal\nPlan the export.")
+    assert "## Decisions already made\n- CSV first (planner, message " in told
+    assert "## Findings already confirmed\n- no tests yet (planner, message " in told
+    assert "## Plan\n- look around (pending)\n- write it (pending)" in told
+    assert told.endswith("Build on this briefing.\n")
+
+
+def test_a_persons_text_is_kept_and_marked(shared):
+    shared("tell", "b2/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
+    edit = editing(shared, "text = text.replace('- CSV first', '- JSON first')")
+    edited = edit("brief", "b2/planner", "--edit").out
+    assert "## Decisions already made\n*Edited by a person.*\n- JSON first" in edited
+    assert shared("brief", "b2/planner").out == edited
+    as_json = shared("brief", "b2/planner", "--json").json
+    assert as_json["edits"] == 1
+    assert [each["heading"] for each in as_json["sections"] if each["is_edited"]] == [
+        "Decisions already made"
+    ]
+
+
+def test_broken_structure_is_kept_as_a_note_and_said(shared):
+    shared("tell", "b3/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
+    done = editing(shared, "text = 'mind the cat'")("brief", "b3/planner", "--edit")
+    assert "no heading of the briefing is left" in done.err
+    assert "## A person's note\n*Edited by a person.*\nmind the cat" in done.out
+    assert "CSV first" in done.out
+
+
+def test_an_editor_that_fails_changes_nothing(shared):
+    shared("tell", "b4/planner", f"Plan the export. {REPORT}", "--agent", "rehearsal")
+    before = shared("brief", "b4/planner").out
+    for editor, said in (
+        ("", "no editor is named"),
+        ("'", "cannot be read"),
+        ("no-such-editor", "cannot be started"),
+        ("false", "exit code 1: nothing was changed"),
+        ("true", ""),
+    ):
+        done = shared.beside(EDITOR=editor, VISUAL="")("brief", "b4/planner", "--edit", code=None)
+        assert said in done.err
+        assert (done.code == 0) == (editor == "true")
+    assert shared("brief", "b4/planner").out == before
+    assert shared("brief", "b4/planner", "--json").json["edits"] == 0
+
+
+def test_an_unknown_conversation_has_no_briefing(shared):
+    assert "upthread" in shared("brief", "b5/planner", code=3).err
