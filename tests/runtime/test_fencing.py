@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from upthread.core import commands
 from upthread.core.events import RunResumed, TurnIntended
+from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -119,6 +120,17 @@ NEXT: dict[type[Any], Callable[[int], commands.Write]] = {
     ),
     commands.RecordDecision: lambda n: commands.RecordDecision(
         conversation_id=OWN, decision="refuse", reasons=("busy",), inputs=n, decided_at_ms=n
+    ),
+    commands.RecordExamined: lambda n: commands.RecordExamined(
+        conversation_id=OWN,
+        turn_id=TURN,
+        first_ordinal=n - 1,
+        upstream_session_id=UpstreamSessionId("ses_1"),
+        files=(ExaminedFile(path=f"file-{n}.py", how="read", state="missing"),),
+        recorded_at_ms=1,
+    ),
+    commands.RecordBriefingEdit: lambda n: commands.RecordBriefingEdit(
+        conversation_id=OWN, seq=n, edit={}, recorded_at_ms=1
     ),
     commands.RecordOnce: lambda n: commands.RecordOnce(
         project_id=PROJECT, key=f"key {n}", attempt_id="att_1", state="intent", recorded_at_ms=1

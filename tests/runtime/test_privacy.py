@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,13 +12,14 @@ import anyio
 import pytest
 from tests.core.redaction.secrets_of import planted
 from tests.support.upthread_process import AtCommit
-from tests.support.world import World
+from tests.support.world import SAY_REPORT, World
 
 import upthread
 from upthread.client.at_rest import logs
-from upthread.core.types import ErasedPart
+from upthread.core.types import ErasedPart, Speaker
 from upthread.errors import ConfigError, LeaseHeldError
 from upthread.runtime.forgetting import Selection
+from upthread.runtime.live_turn import Listener, TurnStarted
 from upthread.surfaces.cli.audit import markdown, shape
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +32,7 @@ PLACES = (
     *("unknown", "stderr", "error"),
 )
 SECRETS_PLANTED = 209
+SECRET = planted(7)[6][1]
 
 
 def configure(world: World, more: str = "") -> None:
@@ -92,37 +95,62 @@ async def _receipt(secret: str) -> dict[str, str]:
 
 
 async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None:
-    secret = planted(30)[6][1]
     async with world.open() as project:
-        await project.tell(ADDRESS, f"use {secret} for it", REHEARSAL)
-    assert f"use {secret} for it" in world.prompts()[0]
-    assert holding(world, secret) == []
+        await project.tell(ADDRESS, f"use {SECRET} for it", REHEARSAL)
+    assert f"use {SECRET} for it" in world.prompts()[0]
+    assert holding(world, SECRET) == []
     assert "[redacted:" in world.messages(ADDRESS)[0].text
 
 
 @pytest.mark.parametrize("record", ["redacted", "full"])
-async def test_a_turn_with_a_secret_is_recognised_after_a_crash(world: World, record: str) -> None:
+@pytest.mark.parametrize(
+    ("more", "at", "becomes"),
+    [
+        (SAY_REPORT, AtCommit(when="before", event="TurnEnded"), ["complete"]),
+        (
+            "[[rehearse: once crash]]",
+            AtCommit(when="before", event="RecoveryStarted"),
+            ["incomplete"],
+        ),
+    ],
+    ids=["answered", "cut off"],
+)
+async def test_a_turn_with_a_secret_is_recognised_after_a_crash(
+    world: World, record: str, more: str, at: AtCommit, becomes: list[str]
+) -> None:
     world.configure(f'record = "{record}"\n')
-    secret = planted(30)[6][1]
-    prompt = f"[[rehearse: say the key is {secret}, done]] [[rehearse: once crash]]"
-    report = '[[rehearse: say ```upthread\n{"status": "done", "summary": "x"}\n```]]'
+    text = SAY_REPORT.replace("did it", f"the key is {SECRET}") + more
+    assert world.start("tell", ADDRESS, text, at_commit=at).exit_code == -signal.SIGKILL
+    prompts = len(world.prompts())
+    told: list[TurnStarted] = []
+    listener = Listener(started=told.append)
     async with world.open() as project:
-        first = await project.tell(ADDRESS, prompt, REHEARSAL)
-        assert first.parked is not None
-        second = await project.go_on(ADDRESS, REHEARSAL)
-    assert second.outcome == "ok", report
-    # Recognised as cut off: one continuation was sent, and nothing was sent twice.
-    assert len(world.prompts()) == 2
-    assert (holding(world, secret) == []) is (record == "redacted")
-    said = "".join(message.text for message in world.messages(ADDRESS))
-    assert said.count("the key is") <= 3
+        options = upthread.TellOptions(agent="rehearsal", listener=listener)
+        result = await project.go_on(ADDRESS, options)
+    assert [each.recognition for each in told] == becomes
+    assert result.outcome == "ok"
+    assert len(world.prompts()) == prompts + (becomes == ["incomplete"])
+    assert (holding(world, SECRET) == []) is (record == "redacted")
+    replies = [m.text for m in world.messages(ADDRESS) if m.speaker is Speaker.ASSISTANT]
+    assert "".join(replies).count("the key is") == 1
     world.check_histories()
 
 
+async def test_a_prompt_that_never_arrived_and_was_not_kept_whole_waits_for_a_person(
+    world: World,
+) -> None:
+    at = AtCommit(when="after", event="PromptSent")
+    assert world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at).exit_code < 0
+    async with world.open() as project:
+        result = await project.go_on(ADDRESS, REHEARSAL)
+    assert result.parked is not None
+    assert result.parked.reason == "undecidable"
+    assert world.prompts() == []
+
+
 async def test_a_prompt_that_was_not_kept_whole_is_not_sent_altered(world: World) -> None:
-    secret = planted(30)[6][1]
     at = AtCommit(when="before", event="SessionAttached")
-    died = world.start("tell", ADDRESS, f"use {secret}", at_commit=at)
+    died = world.start("tell", ADDRESS, f"use {SECRET}", at_commit=at)
     assert died.exit_code != 0
     async with world.open() as project:
         result = await project.go_on(ADDRESS, REHEARSAL)
@@ -167,10 +195,9 @@ async def test_what_is_recorded_is_a_roles_own_choice_and_a_childs_parents(world
 
 async def test_full_keeps_all(world: World) -> None:
     world.configure('record = "full"\n')
-    secret = planted(30)[6][1]
     async with world.open() as project:
-        await project.tell(ADDRESS, f"use {secret}", REHEARSAL)
-    assert holding(world, secret) == ["upthread.db"]
+        await project.tell(ADDRESS, f"use {SECRET}", REHEARSAL)
+    assert holding(world, SECRET) == ["upthread.db"]
 
 
 async def test_rules_of_the_users_own_and_what_they_allow(world: World) -> None:
