@@ -106,9 +106,9 @@ async def test_the_agent_gets_the_prompt_as_it_was_written(world: World) -> None
 @pytest.mark.parametrize(
     ("more", "at", "becomes"),
     [
-        (SAY_REPORT, AtCommit(when="before", event="TurnEnded"), ["complete"]),
+        ("", AtCommit(when="before", event="TurnEnded"), ["complete"]),
         (
-            "[[rehearse: once crash]]",
+            "[[rehearse: say and more]] [[rehearse: once crash]]",
             AtCommit(when="before", event="RecoveryStarted"),
             ["incomplete"],
         ),
