@@ -1,10 +1,17 @@
-"""What all tests share: when soak tests run, and the matrix of store promises at the end."""
+"""What all tests share: when soak tests run, and what is told at the end of all."""
 
 from __future__ import annotations
 
 import os
 
+from hypothesis import settings
+from tests.support.laboratory import summary
+
 from upthread.testing.store_conformance import matrix
+
+# A shared machine's pauses are no property of the code; the tests' own time-out still holds.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -18,13 +25,23 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    verdicts = {}
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.stats.get(outcome, ()):
-            for name, value in getattr(report, "user_properties", ()):
-                if name == "store promise":
-                    promise, backend, verdict = value
-                    verdicts[promise, backend] = verdict
-    if verdicts:
+    promises = properties(terminalreporter, "store promise")
+    if promises:
+        verdicts = {(promise, backend): verdict for promise, backend, verdict in promises}
         terminalreporter.section("promises of the stores")
         terminalreporter.write_line(matrix(verdicts))
+    passages = properties(terminalreporter, summary.PROPERTY)
+    if passages:
+        terminalreporter.section(summary.PROPERTY)
+        for line in summary.lines(passages):
+            terminalreporter.write_line(line)
+
+
+def properties(terminalreporter, wanted):
+    return [
+        value
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, ())
+        for name, value in getattr(report, "user_properties", ())
+        if name == wanted and report.when == "call"
+    ]

@@ -10,6 +10,7 @@ PACKAGES = ("core", "agents", "store", "vendors")
 
 _CONFORMANCE = "the port's conformance suite runs whole on it"
 _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the conformance suite"
+_SERVER = "a part of one adapter: test_server.py drives it, and tests/live the real one"
 
 NOT_NAMED = {
     "agents/_files.py": _ADAPTER,
@@ -20,6 +21,8 @@ NOT_NAMED = {
     "agents/acp/transport.py": _ADAPTER,
     "agents/claude_code/connection.py": _ADAPTER,
     "agents/claude_code/permissions.py": _ADAPTER,
+    "agents/opencode/connection.py": _SERVER,
+    "agents/opencode/permissions.py": _SERVER,
     "store/base.py": "the port; upthread.testing.store_conformance is its test",
     "store/memory/store.py": _CONFORMANCE,
     "store/memory/tables.py": _CONFORMANCE,

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.anyio
 
 def python(code, tmp_path, **more):
     command = (sys.executable, "-I", "-c", code)
-    return ChildStart(command=command, working_directory=str(tmp_path), stderr_path=None, **more)
+    return ChildStart(
+        command=command, working_directory=str(tmp_path), stderr_path=None, redactor=None, **more
+    )
 
 
 async def lines_of(child):
@@ -147,7 +149,7 @@ async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
         "from upthread.agents._process import ChildStart, started_child\n"
         "async def main():\n"
         "    idle = ('sleep', '600')\n"
-        "    start = ChildStart(command=idle, working_directory='/', stderr_path=None)\n"
+        "    start = ChildStart(command=idle, working_directory='/', stderr_path=None, redactor=None)\n"
         "    async with started_child(start) as child:\n"
         "        print(child.pid, child.started_at_ticks, flush=True)\n"
         "        await anyio.sleep_forever()\n"
@@ -204,7 +206,9 @@ async def test_an_unsafe_place_for_stderr_starts_nothing(tmp_path, trap):
         log.chmod(0o777)
     else:
         path.mkdir()
-    start = ChildStart(command=("cat",), working_directory="/", stderr_path=str(path))
+    start = ChildStart(
+        command=("cat",), working_directory="/", stderr_path=str(path), redactor=None
+    )
     with pytest.raises(ConfigError, match=r"stderr|log|link"):
         async with started_child(start):
             pass

@@ -13,6 +13,7 @@ from upthread.core.effects import (
     effects_of,
     is_outward,
     must_hold_back,
+    without_released,
 )
 from upthread.core.types import (
     PERMISSION,
@@ -175,3 +176,21 @@ def test_the_command_is_found_where_there_is_one(arguments, command):
 def test_patterns_look_at_the_title_too():
     assert is_outward("deploy to production", None, ("*deploy*",))
     assert not is_outward("", None, ("*",))
+
+
+def test_a_release_frees_one_action_by_its_words_and_leaves_the_others():
+    def calls(*titles: str) -> list[Message]:
+        parts = [
+            ToolCallPart(call_id=f"c{i}", title=t, tool_kind="execute")
+            for i, t in enumerate(titles)
+        ]
+        return [message(1, *parts)]
+
+    effects = effects_of(calls("git push", "gh pr create", "git push"))
+    words = effects[0].in_words
+    assert [each.title for each in without_released(effects, [words])] == [
+        "gh pr create",
+        "git push",
+    ]
+    assert [each.title for each in without_released(effects, [words] * 3)] == ["gh pr create"]
+    assert without_released(effects, []) == effects

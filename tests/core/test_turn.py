@@ -117,10 +117,11 @@ def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
 
 def test_an_action_that_was_held_back_is_released_by_the_person_who_goes_on_and_no_other():
     held = TurnParked(reason=HELD_BACK, detail="git push: done")
-    assert fold([INTENDED, ATTACHED, SENT, held, RECOVERY]).is_released is True
-    assert fold([INTENDED, ATTACHED, SENT, held, RECOVERY, ATTACHED, ABSENT, SENT]).is_released
-    assert fold([INTENDED, ATTACHED, SENT, PARKED, RECOVERY]).is_released is False
-    assert fold([INTENDED, ATTACHED, SENT, RECOVERY]).is_released is False
+    again = [held, RECOVERY, ATTACHED, ABSENT, SENT]
+    assert fold([INTENDED, ATTACHED, SENT, *again]).released == ("git push: done",)
+    assert fold([INTENDED, ATTACHED, SENT, *again, held, RECOVERY]).released == (held.detail,) * 2
+    assert fold([INTENDED, ATTACHED, SENT, PARKED, RECOVERY]).released == ()
+    assert fold([INTENDED, ATTACHED, SENT, RECOVERY]).released == ()
 
 
 def test_another_agent_may_go_on_with_a_prompt_that_left():

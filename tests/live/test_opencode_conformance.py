@@ -1,4 +1,4 @@
-"""The promises of the agent port on the real OpenCode.
+"""The promises of the agent port on the real OpenCode, driven natively and over ACP.
 
 A few of them in every run, the whole suite in the soak: each starts an OpenCode of its own. What it
 cannot be brought to (garbage, late words, an event without a session) is `absent` in the matrix.
@@ -12,6 +12,7 @@ import pytest
 from tests.live.opencode import opencode_environment
 
 from upthread.agents.acp import AcpAdapter
+from upthread.agents.opencode import OpenCodeAdapter
 from upthread.core.types import Outcome
 from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
 
@@ -24,6 +25,8 @@ ALWAYS = frozenset(
         "A13_a_permission_given_is_an_event",
     }
 )
+ADAPTERS = {"opencode": OpenCodeAdapter, "opencode-acp": AcpAdapter}
+WORDS = {"opencode": "serve", "opencode-acp": "acp"}
 PARAMETERS = [
     pytest.param(promise, id=promise.name, marks=() if promise.name in ALWAYS else pytest.mark.soak)
     for promise in PROMISES
@@ -34,14 +37,14 @@ def call(tool, **arguments):
     return f"[[CALL {tool} {json.dumps(arguments)}]]"
 
 
-def agent_under_test(binary, model):
+def agent_under_test(name, binary, model):
     def environment(place):
         permission = {"edit": "ask", "bash": "allow", "external_directory": "allow"}
         return opencode_environment(place / "home", model, permission=permission)
 
     return AgentUnderTest(
-        name="opencode",
-        adapter=AcpAdapter(agent="opencode", command=[str(binary), "acp"]),
+        name=name,
+        adapter=ADAPTERS[name](agent="opencode", command=[str(binary), WORDS[name]]),
         environment=environment,
         plain="The word is KIWI. [[SAY noted]]",
         unknown_session="ses_0000000000000000000000abcd",
@@ -66,12 +69,15 @@ def anyio_backend():
     return "asyncio"
 
 
+@pytest.mark.parametrize("name", ADAPTERS)
 @pytest.mark.parametrize("promise", PARAMETERS)
-async def test_opencode_keeps_promise(promise, opencode_binary, model, tmp_path, record_property):
+async def test_opencode_keeps_promise(
+    promise, name, opencode_binary, model, tmp_path, record_property
+):
     verdict = "BROKEN"
     try:
-        verdict = await promise.run(agent_under_test(opencode_binary, model), tmp_path)
+        verdict = await promise.run(agent_under_test(name, opencode_binary, model), tmp_path)
     finally:
-        record_property("agent promise", (promise.name, "opencode", str(verdict)))
+        record_property("agent promise", (promise.name, name, str(verdict)))
     if verdict is Verdict.ABSENT:
-        pytest.skip(f"OpenCode cannot be brought to show it: no {promise.needs}")
+        pytest.skip(f"{name} cannot be brought to show it: no {promise.needs}")

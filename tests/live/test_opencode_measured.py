@@ -13,6 +13,7 @@ import pytest
 from tests.live.opencode import isolated_environment, opencode_environment
 
 from upthread.agents.acp import AcpAdapter
+from upthread.agents.opencode import OpenCodeAdapter
 from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
 pytestmark = [
@@ -63,11 +64,15 @@ def measured_agent(name, *, driven_by, adapter, binary):
     )
 
 
-@pytest.fixture(params=["opencode-acp"])
+@pytest.fixture(params=[("opencode", "serve"), ("opencode-acp", "acp")], ids=lambda way: way[0])
 def agent(request, opencode_binary):
-    adapter = AcpAdapter(agent="opencode", command=[str(opencode_binary), "acp"])
+    name, word = request.param
+    make = OpenCodeAdapter if word == "serve" else AcpAdapter
     return measured_agent(
-        request.param, driven_by="`opencode acp`", adapter=adapter, binary=opencode_binary
+        name,
+        driven_by=f"`opencode {word}`",
+        adapter=make(agent="opencode", command=[str(opencode_binary), word]),
+        binary=opencode_binary,
     )
 
 

@@ -14,6 +14,7 @@ from upthread.core.effects import effects_of
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/constructor"
 ALWAYS = "UPTHREAD_REHEARSAL_ALWAYS"
+CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
 DEPLOY = "[[rehearse: execute sh deploy.sh]]"
 TEST = "[[rehearse: execute sh check.sh]]"
 CRASH = "[[rehearse: crash]]"
@@ -32,8 +33,11 @@ def done(world: World) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-async def call(world: World, name: str, *arguments: str, always: str = "") -> Any:
-    async with world.open(environment={ALWAYS: always}) as project:
+async def call(
+    world: World, name: str, *arguments: str, always: str = "", capabilities: str = ""
+) -> Any:
+    environment = {ALWAYS: always, CAPABILITIES: capabilities}
+    async with world.open(environment=environment) as project:
         options = upthread.TellOptions(agent="rehearsal")
         return await getattr(project, name)(ADDRESS, *arguments, options)
 
@@ -49,6 +53,18 @@ async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_
     again = await call(world, "go_on", always=DEPLOY)
     assert (again.outcome, done(world)) == ("ok", ["deploy", "deploy"])
     world.check_histories()
+
+
+async def test_what_a_person_lets_go_on_is_the_action_that_was_shown_and_no_other(
+    world: World,
+) -> None:
+    (world.project / "mail.sh").write_text("echo mail >> done.log\n")
+    mail = "[[rehearse: execute sh mail.sh --deploy]]"
+    first = await call(world, "tell", f"{DEPLOY} {mail} {CRASH}", always=f"{DEPLOY} {mail}")
+    assert "deploy.sh" in first.parked.detail
+    second = await call(world, "go_on", always=f"{DEPLOY} {mail}")
+    assert (second.parked.reason, done(world)) == ("held_back", ["deploy", "mail", "deploy"])
+    assert "mail.sh" in second.parked.detail
 
 
 async def test_a_local_action_is_simply_done_again(world: World) -> None:
@@ -92,6 +108,17 @@ async def test_a_new_session_is_told_what_was_done_and_must_not_be_repeated(worl
     assert "do not repeat them:" in told
     assert "deploy.sh: done" in told
     assert "check.sh" not in told.partition("do not repeat them:")[2].partition("\n\n")[0]
+
+
+async def test_an_agent_that_shows_no_history_is_told_what_is_on_record_when_a_person_goes_on(
+    world: World,
+) -> None:
+    first = await call(world, "tell", f"{TEST} {DEPLOY} {CRASH}", capabilities="no_load")
+    assert (first.outcome, first.parked.reason) == ("unknown", "undecidable")
+    again = await call(world, "go_on", capabilities="no_load")
+    assert (again.outcome, done(world)) == ("ok", ["check", "deploy"])
+    assert "- Run sh check.sh: done" in world.prompts()[-1]
+    assert "- Run sh deploy.sh: done" in world.prompts()[-1]
 
 
 async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: World) -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
@@ -75,6 +76,17 @@ async def test_one_step_a_process_with_questions_in_between_ends_approved(world:
         starts[each["role"]].append(each["pid"])
     assert sum(len(set(pids)) for pids in starts.values()) == len(world.prompts())
     world.check_histories()
+
+
+async def test_a_run_remembers_its_agent_though_its_first_step_never_had_a_session(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE + ALLOW)
+    begun = AtCommit(event="TurnIntended", when="before")
+    victim = world.start("run", "spec-42", SMALL_SPECIFICATION, at_commit=begun)
+    assert victim.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        assert (await project.run("spec-42")).status == "approved"
 
 
 async def test_a_run_is_running_only_while_its_holder_lives(world: World) -> None:

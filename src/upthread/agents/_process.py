@@ -79,14 +79,16 @@ class ChildStart:
     """What to start. `environment` wins over inherited.
 
     `stderr_path` None keeps stderr nowhere but its end; what `redactor` takes for a secret is
-    nowhere at all.
+    nowhere at all (no default: whoever starts an agent must say). `ends_at_eof` False is a command that does not read its stdin, and so would not
+    notice its end.
     """
 
     command: Sequence[str]
     working_directory: str
     stderr_path: str | None
-    redactor: Redactor | None = None
+    redactor: Redactor | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    ends_at_eof: bool = True
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -107,8 +109,16 @@ def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
 class ChildProcess:
     """A running child. Made by `started_child` only; reading is for one task at a time."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], *, mark: str, stderr: StderrLog) -> None:
+    def __init__(
+        self,
+        popen: subprocess.Popen[bytes],
+        *,
+        mark: str,
+        stderr: StderrLog,
+        ends_at_eof: bool = True,
+    ) -> None:
         self._popen = popen
+        self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
         self._mark = mark
         self._stderr = stderr
         self._buffer = bytearray()
@@ -221,7 +231,7 @@ class ChildProcess:
             async with self._stopping:
                 self._close_stdin()
                 for signal_number, patience_s in (
-                    (None, EOF_PATIENCE_S),
+                    (None, self._eof_patience_s),
                     (signal.SIGTERM, TERM_PATIENCE_S),
                     (signal.SIGKILL, KILL_PATIENCE_S),
                 ):
@@ -337,7 +347,7 @@ def _spawn(start: ChildStart) -> ChildProcess:
     for pipe in (popen.stdin, popen.stdout, popen.stderr):
         assert pipe is not None
         os.set_blocking(pipe.fileno(), False)
-    return ChildProcess(popen, mark=mark, stderr=stderr)
+    return ChildProcess(popen, mark=mark, stderr=stderr, ends_at_eof=start.ends_at_eof)
 
 
 def _resolved(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:

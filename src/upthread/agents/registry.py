@@ -83,7 +83,7 @@ _ENTRIES: Final = (
     ),
     AgentEntry(
         agent="opencode",
-        ways=(_acp("opencode", "acp"),),
+        ways=(Way(kind=NATIVE, command=("opencode", "serve")), _acp("opencode", "acp")),
         how_to_install="see opencode.ai",
     ),
     AgentEntry(
@@ -139,7 +139,13 @@ def _claude_code(command: tuple[str, ...], environment: Mapping[str, str]) -> Ag
     return ClaudeCodeAdapter(command=command, environment=environment)
 
 
-_NATIVE_ADAPTERS: Final = {"claude-code": _claude_code}
+def _opencode(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
+    from upthread.agents.opencode import OpenCodeAdapter  # noqa: PLC0415  # as below
+
+    return OpenCodeAdapter(command=command, environment=environment)
+
+
+_NATIVE_ADAPTERS: Final = {"claude-code": _claude_code, "opencode": _opencode}
 
 
 def configured_adapter(
@@ -227,6 +233,7 @@ async def _version_of(path: str) -> str:
         command=(path, "--version"),
         working_directory=tempfile.gettempdir(),
         stderr_path=None,
+        redactor=None,
     )
     line: bytes | None = None
     try:

@@ -182,6 +182,7 @@ class Project:
                 continuity=chosen.continuity,
             ),
             specification=specification,
+            agents=agents,
             steps_max=chosen.steps_max,
             wait_s=None if chosen.is_waiting else 0.0,
             is_elsewhere=chosen.agent is not None or bool(chosen.agents),
@@ -379,12 +380,14 @@ class Project:
             if role not in roles:
                 listed = ", ".join(sorted(roles))
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
-        before = self._agent_before(workstream) if run and run.ended is None else None
+        is_under_way = run is not None and run.ended is None
+        before = self._agent_before(workstream) if is_under_way else None
+        began_with = run.agents if run and is_under_way else {}
         return {
             role: self._preparing.agent_for(
                 Address(workstream=workstream, role=role),
                 named=options.agents.get(role, options.agent),
-                otherwise=before,
+                otherwise=began_with.get(role, before),
             )
             for role in sorted(roles)
         }

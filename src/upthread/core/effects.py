@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -128,6 +129,18 @@ def must_hold_back(
         if effect.digest == digest and effect.state in doubtful:
             return effect
     return None
+
+
+def without_released(effects: Iterable[Effect], released: Iterable[str]) -> tuple[Effect, ...]:
+    """Return the effects, one fewer for each time that one was released, by its words."""
+    left = Counter(released)
+    held: list[Effect] = []
+    for effect in effects:
+        if left[effect.in_words]:
+            left[effect.in_words] -= 1
+        else:
+            held.append(effect)
+    return tuple(held)
 
 
 def is_outward(title: str, arguments: JsonValue, patterns: Sequence[str]) -> bool:

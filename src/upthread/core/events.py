@@ -264,13 +264,15 @@ class Question:
 class RunStarted:
     """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits.
 
-    `told` are the digests of the sections each role has already been told in earlier runs.
+    `told` are the digests of the sections each role has already been told in earlier runs;
+    `agents` what each role was to be done by, when the run began.
     """
 
     specification: str
     pipeline: JsonValue
     iteration: int = 1
     told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    agents: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,6 +151,7 @@ def _started(view: RunView, event: RunStarted) -> RunView:
         pipeline=msgspec.convert(event.pipeline, Pipeline),
         iteration=event.iteration,
         told=event.told,
+        agents=event.agents,
     )
 
 

@@ -107,6 +107,7 @@ class RunView:
     is_resumed: bool = False
     handed: Mapping[str, Handed] = field(default_factory=dict[str, Handed])
     told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    agents: Mapping[str, str] = field(default_factory=dict[str, str])
     questions: tuple[Question, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
     rejections: Mapping[str, int] = field(default_factory=dict[str, int])

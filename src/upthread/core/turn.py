@@ -126,8 +126,9 @@ class TurnView:
 
     `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
     `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
-    whether a person told the parked turn to go on and no prompt has left since. `is_released` is
-    whether a person told a turn to go on that was parked because it was to do an action again.
+    whether a person told the parked turn to go on and no prompt has left since. `released` are the
+    actions that were held back until a person told the turn to go on, in the words they were shown
+    in, each as often as that was said.
     """
 
     state: TurnState = TurnState.NEW
@@ -135,7 +136,7 @@ class TurnView:
     sends: int = 0
     is_prompted: bool = False
     is_person_asked: bool = False
-    is_released: bool = False
+    released: tuple[str, ...] = ()
     intended: TurnIntended | None = None
     attached: SessionAttached | None = None
     sent: PromptSent | None = None
@@ -179,12 +180,13 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             same = view.attached and view.attached.upstream_session_id == event.upstream_session_id
             return replace(view, attached=event, is_prompted=view.is_prompted and bool(same))
         case RecoveryStarted() if parked is not None:
+            released = (parked.detail,) if parked.reason == HELD_BACK else ()
             return replace(
                 view,
                 parked=None,
                 sends=min(view.sends, SENDS_MAX - 1),
                 is_person_asked=True,
-                is_released=view.is_released or parked.reason == HELD_BACK,
+                released=(*view.released, *released),
             )
         case _:
             kept = _KEPT.get(type(event))

@@ -6,7 +6,7 @@ that finds one goes on where the last one stopped.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -90,6 +90,7 @@ PrepareStep = Callable[[StepRequest], TellRequest]
 class RunRequest:
     """A passage over a workstream. `specification` is None to go on with the newest run.
 
+    `agents` by role are kept with a new run, so that whoever goes on need not name them again.
     `steps_max` stops after so many steps; the next call goes on. None runs to the end. With
     `wait_s` None it also waits for a rate limit to pass; `is_elsewhere` when an agent was named,
     which need not be the one that is limited.
@@ -100,6 +101,7 @@ class RunRequest:
     pipeline: Pipeline
     prepare_step: PrepareStep
     specification: str | None = None
+    agents: Mapping[str, str] = field(default_factory=dict[str, str])
     steps_max: int | None = None
     wait_s: float | None = 0.0
     is_elsewhere: bool = False
@@ -228,6 +230,7 @@ class Runs:
             pipeline=pipelines.as_data(request.pipeline),
             iteration=last.iteration + 1 if last else 1,
             told=last.told if last else {},
+            agents=request.agents,
         )
         opened = OpenRun(
             run_id=run_id,

@@ -20,6 +20,7 @@ from upthread.runtime.attach import Attached, attach_with_history
 from upthread.runtime.live_turn import LiveTurn
 from upthread.runtime.looking_back import (
     earlier_texts,
+    effects_of_turn,
     know_children,
     prior_of,
     recorder_of_rest,
@@ -64,7 +65,8 @@ class Recoverer:
         """Return what the history says of our prompt.
 
         What cannot be told counts as cut off once a person said to go on: a continuation is right
-        for a prompt that arrived and for one that did not.
+        for a prompt that arrived and for one that did not. It tells the actions on record, since
+        the history tells none.
         """
         found = Recognised(recognition=Recognition.UNDECIDABLE)
         if attached.history is not None:
@@ -75,7 +77,8 @@ class Recoverer:
                 earlier_texts=await earlier_texts(live),
             )
         if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
-            return replace(found, recognition=Recognition.INCOMPLETE)
+            recorded = tuple(effect.in_words for effect in await effects_of_turn(live))
+            return replace(found, recognition=Recognition.INCOMPLETE, effects=recorded)
         return found
 
     async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:

@@ -12,6 +12,7 @@ import anyio
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
+from upthread.core.effects import without_released
 from upthread.core.prompt import context_for
 from upthread.core.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
@@ -69,8 +70,8 @@ class Sender:
     async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
         """Let a prompt leave that is committed, and record the reply while it comes."""
         live.recording = recording = await self._recording(live)
-        is_recovery = live.view.sends > 1 and not live.view.is_released
-        known = await effects_of_turn(live) if is_recovery else ()
+        done = await effects_of_turn(live) if live.view.sends > 1 else ()
+        known = without_released(done, live.view.released)
         live.gate.expect(known=known, keep=recording.intend)
         session = live.require_link().upstream_session_id
         results: list[PromptResult] = []

@@ -80,6 +80,16 @@ def test_children_are_counted_over_the_life_of_the_session(start: Start) -> None
     assert f"{session_id}:subagent:2" in {params["sessionId"] for params in second.updates}
 
 
+def test_a_child_that_hangs_leaves_its_call_open_until_the_turn_is_cancelled(agent: Agent) -> None:
+    session_id = agent.new()
+    agent.send_prompt(session_id, "[[rehearse: child_hang tester look]] [[rehearse: say never]]")
+    agent.wait_for(lambda update: "I was asked" in str(update))
+    (call,) = agent.of_kind("tool_call")
+    assert call["rawInput"]["childSessionId"] == f"{session_id}:subagent:1"
+    assert {each["status"] for each in agent.of_kind("tool_call_update")} == {"in_progress"}
+    assert "never" not in agent.reply
+
+
 def test_an_unstamped_update_has_no_session_id(agent: Agent) -> None:
     _reply(agent, "unstamped whose?")
     (params,) = agent.updates
@@ -219,7 +229,8 @@ def test_a_misspelt_directive_does_nothing_and_names_the_right_ones(
 
 
 @pytest.mark.parametrize(
-    "directive", ["slow 3", "big many", "usage 1", "read", "write", "stop", "execute 'a", "child"]
+    "directive",
+    ["slow 3", "big many", "usage 1", "read", "write", "stop", "execute 'a", "child", "child_hang"],
 )
 def test_bad_arguments_are_told_with_the_right_form(agent: Agent, directive: str) -> None:
     error = _failure(agent, directive)

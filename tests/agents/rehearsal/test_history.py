@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from upthread.agents.rehearsal.history import History, replay
+from upthread.core.prompt import continuation
 
 
 def _prompt(text: str) -> dict[str, object]:
@@ -50,3 +51,13 @@ def test_a_replay_tells_prompts_and_updates_in_order_and_nothing_else() -> None:
     assert [update["sessionUpdate"] for update in replay(entries)] == [
         "user_message_chunk", "agent_message_chunk",
     ]  # fmt: skip
+
+
+def test_the_prompt_that_a_continuation_quotes_is_told_to_a_session_that_never_had_it() -> None:
+    lost = '<role name="planner">\n</role>\n\n# Specification\n> quoted\n- R1 `a`: x'
+    again = continuation(lost, ())
+    history = History([_prompt(continuation(again, ("Run x: done",)))])
+    assert history.role == "planner"
+    assert history.told[0].endswith(f"\n\n{lost}")
+    assert history.prompts[0].startswith("Your last turn was interrupted")
+    assert History([_prompt(f"I read:\n> {lost}")]).told == [f"I read:\n> {lost}"]

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 SOURCE = str(Path(__file__).parents[3] / "src")
 COMMAND = [sys.executable, "-P", "-m", "upthread.agents.rehearsal"]
@@ -63,3 +65,15 @@ def test_it_imports_nothing_else_of_upthread_and_nothing_heavy(tmp_path: Path) -
     assert others == {"upthread", "upthread.agents"}
     assert "upthread.agents.rehearsal.roles" in ours
     assert not {"asyncio", "subprocess", "msgspec", "acp", "apsw", "dataclasses"} & set(modules)
+
+
+def test_one_that_outlives_its_client_ends_its_turn_first_and_does_not_hear_sigterm(
+    start: Any,
+) -> None:
+    agent = start(UPTHREAD_REHEARSAL_CAPABILITIES="outlives")
+    agent.send_prompt(agent.new(), "[[rehearse: slow 10 30]] [[rehearse: say the end]]")
+    agent.wait_for(lambda update: "chunk 1 of" in str(update))
+    agent.process.send_signal(signal.SIGTERM)
+    agent.process.stdin.close()
+    assert agent.wait_until_gone() == 0
+    assert agent.reply.endswith("chunk 10 of 10\nthe end")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 RehearsalProcess = Any
@@ -62,3 +63,17 @@ def test_the_agent_ends_when_its_client_does_even_in_a_hanging_turn(
     agent.process.stdin.close()
     assert agent.wait_until_gone() == 0
     assert agent.process.stderr.read() == b""
+
+
+def test_a_permission_asked_of_a_client_that_has_gone_is_not_given(
+    home: Path, project: Path, start: Any
+) -> None:
+    agent = start(UPTHREAD_REHEARSAL_CAPABILITIES="outlives")
+    session_id = agent.new()
+    agent.send_prompt(session_id, "[[rehearse: slow 5 20]] [[rehearse: write late.txt x]]")
+    agent.wait_for(lambda update: "chunk 1 of" in str(update))
+    agent.process.stdin.close()
+    assert agent.process.wait(timeout=10) == 0
+    history = (home / "sessions" / f"{session_id}.jsonl").read_text()
+    assert "permission was not given: the client has gone" in history
+    assert not (project / "late.txt").exists()

@@ -217,3 +217,34 @@ def test_a_constructor_without_a_plan_or_an_answer_says_what_it_waits_for(
     assert "opening, stranger" in report.summary
     report = _constructor(agent, "- R1 `a.py`: only words", "1. R1 → a.py: x")
     assert "no block of code" in report.summary
+
+
+RELEASE = """
+## Release
+```sh
+python -I -c "open('released', 'a').write('x')"
+```
+"""
+
+
+def test_the_constructor_releases_once_a_turn_and_not_what_its_prompt_says_was_done(
+    agent: Agent, project: Path
+) -> None:
+    specification = f"{TALLY}{RELEASE}"
+    title = _released(agent, specification)
+    assert (project / "released").read_text() == "x"
+    (session_id,) = {params["sessionId"] for params in agent.updates}
+    for outcome, times in (("outcome unknown", 1), ("completed", 1), ("failed", 2)):
+        agent.prompt(session_id, f"Go on. Known:\n- {title}: {outcome}")
+        assert (project / "released").read_text() == "x" * times
+    agent.prompt(session_id, "# Task\nCarry the plan out again.")
+    assert (project / "released").read_text() == "xxx"
+
+
+def _released(agent: Agent, specification: str) -> str:
+    """Play the constructor and return the title of what it released."""
+    report = _constructor(agent, specification, "1. REQ1 → tally.py: x")
+    assert report.status == "done"
+    (title,) = [call["title"] for call in agent.of_kind("tool_call") if call["kind"] == "execute"]
+    assert f"{title}: exit code 0" in report.summary
+    return str(title)

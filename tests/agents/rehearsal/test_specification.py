@@ -70,5 +70,11 @@ Run `ruby lib/tool.rb --check`.
     assert specification.open_questions == {}
 
 
+def test_commands_of_a_release_are_read_like_those_of_the_check() -> None:
+    release = "## Release\n```sh\n$ make deploy  # at last\n./announce 'to all'\n```\n"
+    assert parse_specification(release).release == (("make", "deploy"), ("./announce", "to all"))
+    assert parse_specification(GREETER).release == ()
+
+
 def test_prose_alone_is_no_specification() -> None:
     assert parse_specification("Please build something nice.").requirements == ()

@@ -78,3 +78,13 @@ def test_news_are_what_stands_outside_of_the_known_sections() -> None:
 def test_a_plan_is_lines_of_requirements_with_an_arrow() -> None:
     text = "Plan:\n1. R1 → a.py: x\n- REQ2 → b: y\nR3 → no item\n2. about R4\n3. R1 → again"
     assert planned_ids(text) == ["R1", "REQ2"]
+
+
+def test_an_action_may_be_done_when_the_newest_prompt_lists_it_quoted_or_not() -> None:
+    def may_be_done(*lines: str) -> bool:
+        return Told(["# Task\n- Run x: completed", "\n".join(lines)]).may_be_done("Run x")
+
+    assert may_be_done("These actions are known:", "- Run x: outcome unknown")
+    assert may_be_done("Its prompt was:", "> > - Run x: completed")
+    assert not may_be_done("- Run x: failed")
+    assert not may_be_done("- Run xy: completed", "go on")

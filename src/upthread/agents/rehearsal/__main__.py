@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from upthread.agents.rehearsal.event_log import EventLog
@@ -14,6 +15,7 @@ from upthread.agents.rehearsal.turn import Agent
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+OUTLIVES_S = 30.0
 
 
 def main() -> None:
@@ -24,7 +26,11 @@ def main() -> None:
     except (SettingsError, UnsafeDirectoryError, OSError) as error:
         sys.stderr.write(f"rehearsal agent: {error}\n")
         sys.exit(EXIT_USAGE)
-    connection = Connection(sys.stdin.buffer, output_descriptor=sys.stdout.fileno())
+    connection = Connection(
+        sys.stdin.buffer,
+        output_descriptor=sys.stdout.fileno(),
+        outlives_client=settings.outlives_client,
+    )
     log = EventLog(settings.log_path)
     agent = Agent(
         store=store,
@@ -34,10 +40,14 @@ def main() -> None:
         always=settings.always,
     )
     methods = Methods(agent, settings=settings)
+    if settings.outlives_client:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         connection.serve(methods.requests(), methods.notifications())
     except KeyboardInterrupt:
         connection.leave(EXIT_INTERRUPTED)
+    if settings.outlives_client:
+        methods.end_turns(within_s=OUTLIVES_S)
     connection.leave()
 
 

@@ -26,7 +26,7 @@ from upthread.agents.rehearsal.protocol import (
 )
 from upthread.agents.rehearsal.sessions import UnknownSessionError
 from upthread.agents.rehearsal.tools import read_file, run_command, write_file
-from upthread.agents.rehearsal.turn import Turn, TurnStopped, text_chunk
+from upthread.agents.rehearsal.turn import ToolCall, Turn, TurnStopped, text_chunk
 
 BIG_BYTES_MAX: Final = 64 * 1024 * 1024
 CHUNKS_MAX: Final = 10_000
@@ -180,6 +180,18 @@ def _tokens(turn: Turn, arguments: str) -> None:
 
 
 def _child(turn: Turn, arguments: str) -> None:
+    call, child, role = _called_child(turn, arguments)
+    output = {"childSessionId": child, "output": f"{role} is done"}
+    call.end("completed", text=f"{role} is done", raw_output=output)
+
+
+def _child_hang(turn: Turn, arguments: str) -> None:
+    _called_child(turn, arguments)
+    turn.wait(None)
+
+
+def _called_child(turn: Turn, arguments: str) -> tuple[ToolCall, str, str]:
+    """Call a sub-agent and let it speak; return the call, which goes on, its session and role."""
     role, text = _split(arguments)
     if not role:
         raise _UsageError("ROLE TEXT")
@@ -189,8 +201,7 @@ def _child(turn: Turn, arguments: str) -> None:
     call = turn.begin_call(f"Ask {role}", kind="other", raw_input=raw_input)
     call.begin()
     turn.send(text_chunk(f"I am {role}. I was asked: {text}"), session_id=child)
-    output = {"childSessionId": child, "output": f"{role} is done"}
-    call.end("completed", text=f"{role} is done", raw_output=output)
+    return call, child, role
 
 
 def _slow(turn: Turn, arguments: str) -> None:
@@ -309,6 +320,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "usage": _usage,
     "tokens": _tokens,
     "child": _child,
+    "child_hang": _child_hang,
     "slow": _slow,
     "big": _big,
     "surrogate": _surrogate,

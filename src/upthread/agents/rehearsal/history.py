@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from upthread.agents.rehearsal.protocol import Json
 
+_GOES_ON_WITH: Final = "Its prompt was:\n"
 _ROLE_BLOCK: Final = re.compile(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
 
 
@@ -26,6 +27,11 @@ class History:
         return [str(entry["text"]) for entry in self._entries if entry["entry"] == "prompt"]
 
     @property
+    def told(self) -> list[str]:
+        """All prompts as a reader takes them: the one a continuation quotes may be news."""
+        return ["\n\n".join([prompt, *_quoted(prompt)]) for prompt in self.prompts]
+
+    @property
     def replies(self) -> list[str]:
         """The agent's own words, one text per prompt; empty where it said nothing."""
         replies: list[str] = []
@@ -39,7 +45,7 @@ class History:
     @property
     def role(self) -> str:
         """The role the newest role block names; empty without one."""
-        found = [name for prompt in self.prompts for name in _ROLE_BLOCK.findall(prompt)]
+        found = [name for prompt in self.told for name in _ROLE_BLOCK.findall(prompt)]
         return found[-1] if found else ""
 
     @property
@@ -91,6 +97,14 @@ def replay(entries: Sequence[Json]) -> list[Json]:
         elif entry["entry"] == "update":
             updates.append(cast("Json", entry["update"]))
     return updates
+
+
+def _quoted(prompt: str) -> list[str]:
+    """Return the prompt that a continuation goes on with, and the one that this goes on with."""
+    lines = prompt.partition(_GOES_ON_WITH)[2].splitlines()
+    quoted = [line.removeprefix(">").removeprefix(" ") for line in lines if line.startswith(">")]
+    inner = "\n".join(quoted)
+    return [inner, *_quoted(inner)] if inner else []
 
 
 def _spoken(entry: Json) -> str:

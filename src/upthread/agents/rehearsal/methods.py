@@ -9,6 +9,7 @@ from `unknown session`.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -31,6 +32,7 @@ from upthread.agents.rehearsal.settings import Settings
 from upthread.agents.rehearsal.turn import Agent, Turn, TurnCancelledError, TurnStopped
 
 VERSION: Final = "0.1.0"
+POLL_S: Final = 0.01
 
 
 class Methods:
@@ -65,6 +67,12 @@ class Methods:
     def notifications(self) -> Mapping[str, Notification]:
         """Return what is heard without an answer."""
         return {"session/cancel": self._cancel}
+
+    def end_turns(self, within_s: float) -> None:
+        """Wait until no turn is running any more, at most that long."""
+        until_s = time.monotonic() + within_s
+        while self._running and time.monotonic() < until_s:
+            time.sleep(POLL_S)
 
     def _initialize(self, _params: Json) -> Json:
         switched_off = self._settings.switched_off

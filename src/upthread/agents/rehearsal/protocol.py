@@ -58,9 +58,13 @@ Notification: TypeAlias = Callable[[Json], None]
 class Connection:
     """One client, over a stream of lines in and a file descriptor out."""
 
-    def __init__(self, frames: BinaryIO, *, output_descriptor: int) -> None:
+    def __init__(
+        self, frames: BinaryIO, *, output_descriptor: int, outlives_client: bool = False
+    ) -> None:
         self._frames = frames
         self._output = output_descriptor
+        self._outlives_client = outlives_client
+        self._client_has_gone = threading.Event()
         self._writing = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._last_id = 0
@@ -76,6 +80,7 @@ class Connection:
                 return
             if line.strip():
                 self._take(line, requests, notifications)
+        self._client_has_gone.set()
 
     def notify(self, method: str, params: Json) -> None:
         """Tell the client something."""
@@ -84,7 +89,7 @@ class Connection:
     def ask(self, method: str, params: Json, *, stop: Callable[[], None]) -> Json:
         """Ask the client and wait; `stop` is called while waiting and may raise.
 
-        Raises RpcError when the client answers with an error.
+        Raises RpcError when the client answers with an error, or has gone.
         """
         waiting = _Waiting()
         with self._writing:
@@ -95,6 +100,8 @@ class Connection:
             self._send({"id": request_id, "method": method, "params": params})
             while not waiting.answered.wait(POLL_S):
                 stop()
+                if self._client_has_gone.is_set():
+                    raise RpcError(INTERNAL_ERROR, "the client has gone")
         finally:
             del self._waiting[request_id]
         return waiting.result()
@@ -107,7 +114,9 @@ class Connection:
                 while rest:
                     rest = rest[os.write(self._output, rest) :]
             except BrokenPipeError:
-                self.leave()
+                self._client_has_gone.set()
+                if not self._outlives_client:
+                    self.leave()
 
     def leave(self, exit_code: int = 0) -> None:
         """End the process at once, without waiting for threads that may hang on request."""

@@ -9,7 +9,7 @@ rejection; a new session makes the first plan again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -20,7 +20,7 @@ from upthread.agents.rehearsal.specification import (
     parse_specification,
 )
 from upthread.agents.rehearsal.told import Told, planned_ids
-from upthread.agents.rehearsal.tools import read_file, run_command, write_file
+from upthread.agents.rehearsal.tools import read_file, run_command, title_of, write_file
 from upthread.agents.rehearsal.turn import Turn
 
 EVIDENCE_LINES_MAX: Final = 5
@@ -31,7 +31,7 @@ class Desk:
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
-        self.told = Told(turn.history.prompts)
+        self.told = Told(turn.history.told)
         self.specification: Specification = parse_specification(self.told.specification)
         self.answers = self.told.answers(self.specification.open_questions)
 
@@ -161,6 +161,7 @@ def _construct(desk: Desk) -> Report:
         if outcome is None:
             return Report(status="blocked", summary=f"{one.id}: {one.path} could not be written.")
         done.append(f"- {one.id}: {one.path} {outcome}")
+    done += [_release(desk, words) for words in desk.specification.release]
     return Report(status="done", summary="\n".join(["The plan is carried out.", "", *done]))
 
 
@@ -184,6 +185,14 @@ def _build(desk: Desk, one: Requirement) -> str | None:
     if not write_file(desk.turn, one.path, f"{before}{block}\n"):
         return None
     return "written"
+
+
+def _release(desk: Desk, words: Sequence[str]) -> str:
+    """Run a command of the release, unless the prompt says that it ran or may have run."""
+    title = title_of(words)
+    if desk.told.may_be_done(title):
+        return f"- {title}: it ran before, or may have, so not again"
+    return f"- {title}: {_exit_words(run_command(desk.turn, words).exit_code)}"
 
 
 # --- validator ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ PACE_MS_MAX: Final = 60_000
 
 SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
 OPAQUE_ERRORS: Final = "opaque_errors"
+OUTLIVES: Final = "outlives"
 VERSION_PREFIX: Final = "protocol_version="
 
 
@@ -27,14 +28,16 @@ class SettingsError(Exception):
 class Settings(NamedTuple):
     """How this process behaves. `log_path` is None when nobody counts.
 
-    `pace_s` is how long it thinks before each tool call, 0 by default. `always` are directives as
-    every prompt would end with them.
+    `outlives_client` is whether it ends its turn first when its client has gone. `pace_s` is how
+    long it thinks before each tool call, 0 by default. `always` are directives as every prompt
+    would end with them.
     """
 
     sessions_directory: Path
     log_path: Path | None
     switched_off: frozenset[str]
     has_opaque_errors: bool
+    outlives_client: bool
     protocol_version: int
     pace_s: float
     always: str
@@ -50,8 +53,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             switched_off.add(word.removeprefix("no_"))
         elif word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
             version = int(word.removeprefix(VERSION_PREFIX))
-        elif word != OPAQUE_ERRORS:
-            known = ", ".join([*sorted(SWITCHES), OPAQUE_ERRORS, f"{VERSION_PREFIX}N"])
+        elif word not in {OPAQUE_ERRORS, OUTLIVES}:
+            known = ", ".join([*sorted(SWITCHES), OPAQUE_ERRORS, OUTLIVES, f"{VERSION_PREFIX}N"])
             raise SettingsError(f"{CAPABILITIES_VARIABLE} has {word!r}; it may have: {known}")
     log = environment.get(LOG_VARIABLE)
     return Settings(
@@ -59,6 +62,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         log_path=Path(log) if log else None,
         switched_off=frozenset(switched_off),
         has_opaque_errors=OPAQUE_ERRORS in words,
+        outlives_client=OUTLIVES in words,
         protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
         always=environment.get(ALWAYS_VARIABLE, ""),

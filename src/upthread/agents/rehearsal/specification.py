@@ -13,6 +13,10 @@
     ```sh
     python -I check.py
     ```
+    ## Release
+    ```sh
+    python -I deploy.py                          the constructor runs it when its files are written
+    ```
 
 A requirement is met when its file holds its block. Several requirements may share a file.
 """
@@ -61,6 +65,7 @@ class Specification(NamedTuple):
     requirements: tuple[Requirement, ...]
     open_questions: Mapping[str, str]
     check: tuple[tuple[str, ...], ...]
+    release: tuple[tuple[str, ...], ...]
     code_words: tuple[str, ...]
 
     def requirement(self, requirement_id: str) -> Requirement | None:
@@ -98,6 +103,7 @@ def parse_specification(text: str) -> Specification:
         requirements=tuple(_requirement(*piece) for piece in _pieces(text)),
         open_questions={one[1]: one[2].strip() for one in found if one},
         check=tuple(_commands(section_of(text, "Check", level=2))),
+        release=tuple(_commands(section_of(text, "Release", level=2))),
         code_words=tuple(code_words(text)),
     )
 

@@ -41,6 +41,7 @@ class Told:
 
     def __init__(self, prompts: Sequence[str]) -> None:
         self._prompts = [sections_of(prompt) for prompt in prompts]
+        self._newest_prompt = prompts[-1]
 
     @property
     def specification(self) -> str:
@@ -55,6 +56,15 @@ class Told:
     def news(self) -> str:
         """What the newest prompt says outside of the sections known."""
         return "\n".join(one.body for one in self._prompts[-1] if not _KNOWN.match(one.title))
+
+    def may_be_done(self, action: str) -> bool:
+        """Return whether the newest prompt lists an action as done, or as perhaps done.
+
+        Quoted lines count: a continuation quotes the prompt it goes on with.
+        """
+        lines = [line.lstrip("> ") for line in self._newest_prompt.splitlines()]
+        known = [line for line in lines if line.startswith(f"- {action}: ")]
+        return any(not line.endswith(": failed") for line in known)
 
     def rejections(self, role: str) -> str:
         """Return the evidence of all rejecting verdicts of a role; empty when it rejected none."""

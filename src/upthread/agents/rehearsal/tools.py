@@ -83,13 +83,18 @@ def write_file(
     return True
 
 
+def title_of(words: Sequence[str]) -> str:
+    """Return the title under which a command is announced."""
+    return f"Run {shlex.join(words)}"
+
+
 def run_command(turn: Turn, words: Sequence[str]) -> CommandResult:
     """Run a program without a shell in the working directory; its output, both streams together.
 
     `python` is the interpreter this agent runs on: many machines have only `python3`.
     """
     line = shlex.join(words)
-    call = turn.begin_call(f"Run {line}", kind="execute", raw_input={"command": line})
+    call = turn.begin_call(title_of(words), kind="execute", raw_input={"command": line})
     if not call.ask_and_begin():
         return CommandResult(None, "permission was not given")
     program = sys.executable if words[0] == "python" else words[0]

@@ -37,7 +37,7 @@ def _before_open_block(text: str, from_here: int) -> int:
     while begin >= 0:
         closed = _END.search(text, begin)
         if closed is None:
-            return begin
+            return _back_to_blank(text, begin, from_here)
         begin = text.find(_BEGIN, closed.end())
     return len(text)
 
@@ -45,7 +45,11 @@ def _before_open_block(text: str, from_here: int) -> int:
 def _before_last_words(text: str, from_here: int) -> int:
     line = max(from_here, text.rfind("\n", from_here) + 1)
     announced = _ANNOUNCING.search(text, line)
-    end = announced.start() if announced else len(text)
-    while end > line and not _BLANK.match(text, end - 1):
+    return _back_to_blank(text, announced.start() if announced else len(text), line)
+
+
+def _back_to_blank(text: str, end: int, from_here: int) -> int:
+    """Return where the word begins that goes on at `end`."""
+    while end > from_here and not _BLANK.match(text, end - 1):
         end -= 1
     return end

@@ -1,0 +1,376 @@
+"""One running OpenCode server: its sessions, and one prompt at a time.
+
+It translates and never decides. One task reads the server's events, in order, and holds the stream
+while an event is taken in; the prompts themselves are short requests beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from upthread.agents._json import Unreadable, as_object, member, text_at
+from upthread.agents._process import FrameTooLongError
+from upthread.agents._prompting import Limits, RunningPrompt
+from upthread.agents.base import (
+    AgentProcess,
+    Capabilities,
+    ListedSession,
+    OnEvent,
+    OpenRequest,
+    PromptResult,
+)
+from upthread.agents.opencode.client import ApiError, ServerGoneError
+from upthread.agents.opencode.outcomes import Failure, failure_of_request
+from upthread.agents.opencode.parts import unknown, window_of
+from upthread.agents.opencode.permissions import PermissionDesk
+from upthread.agents.opencode.server import OpenCodeServer
+from upthread.agents.opencode.sessions import Sessions, path_of
+from upthread.agents.opencode.turn import SPOKEN, Turn
+from upthread.core.events import AgentEvent
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+from upthread.tasks import task_group
+
+MAJOR_VERSION: Final = "1"
+SETTLE_S: Final = 0.25
+"""How long after a prompt that failed its last words may still come; then the next may leave."""
+ABORT_AGAIN_S: Final = 0.5
+"""An abort that comes before the server has begun to work is without effect: it is repeated."""
+ABORT_LEAVES_S: Final = 0.5
+"""How long an abort gets to leave before a server that nobody waits for is ended."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Prompt:
+    running: RunningPrompt
+    turn: Turn
+    preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+class OpenCodeConnection:
+    """A running server. Use `serving` around everything else."""
+
+    def __init__(
+        self, server: OpenCodeServer, request: OpenRequest, *, now_ms: Callable[[], int]
+    ) -> None:
+        self._server = server
+        self._request = request
+        self._now_ms = now_ms
+        self._sessions = Sessions(server)
+        self._desk = PermissionDesk(server.client, request.answer_permission)
+        self._tasks: TaskGroup | None = None
+        self._is_listening = anyio.Event()
+        self._lost = ""
+        self._prompt: _Prompt | None = None
+        self._running: RunningPrompt | None = None
+        self._stale: set[str] = set()
+        self._settled_at = 0.0
+        self._late_events = 0
+        self._providers: object = None
+        self._capabilities = Capabilities(
+            agent=server.agent,
+            version="",
+            can_resume=True,
+            can_load=True,
+            can_list=True,
+            can_fork=True,
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def process(self) -> AgentProcess | None:
+        child = self._server.child
+        return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
+
+    @property
+    def late_events(self) -> int:
+        return self._late_events
+
+    # --- its life ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[Self]:
+        """Shake hands, and read the server's events until the context is left."""
+        await self._shake_hands()
+        async with task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._drain_output)
+            tasks.start_soon(self._read_events)
+            try:
+                await self._listen()
+                yield self
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def _shake_hands(self) -> None:
+        version = text_at(await self._server.get("/global/health"), "version")
+        if version.partition(".")[0] != MAJOR_VERSION:
+            raise UpstreamError(
+                f"{self._server.agent} says its version is {version!r}, "
+                f"and upthread speaks the API of version {MAJOR_VERSION}",
+                outcome=Outcome.UNKNOWN,
+                hint='drive it over ACP: --agent acp:"opencode acp"',
+            )
+        self._capabilities = Capabilities(
+            agent=self._server.agent,
+            version=version,
+            can_resume=True,
+            can_load=True,
+            can_list=True,
+            can_fork=True,
+        )
+
+    async def _listen(self) -> None:
+        """Wait until the stream of events is open: what happens before is not told."""
+        with anyio.move_on_after(self._request.start_timeout_s):
+            await self._is_listening.wait()
+        if not self._is_listening.is_set() or self._lost:
+            raise await self._server.died("GET /global/event")
+
+    async def _drain_output(self) -> None:
+        """Read what the server prints; a full pipe would stop it."""
+        with suppress(FrameTooLongError):
+            while await self._server.child.read_line() is not None:
+                pass
+
+    async def _read_events(self) -> None:
+        lost = "it closed its stream of events"
+        try:
+            async for event in self._server.client.events():
+                self._is_listening.set()
+                await self._take(event)
+        except FrameTooLongError:
+            lost = "it sent an event longer than 64 MiB"
+        except (ServerGoneError, ApiError) as error:
+            lost = str(error)
+        self._lost = lost
+        self._is_listening.set()
+        if self._prompt is not None:
+            self._prompt.is_ended.set()
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    async def new_session(self) -> UpstreamSessionId:
+        return await self._sessions.new()
+
+    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
+        await self._sessions.attach(upstream_session_id)
+
+    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        return await self._sessions.read(upstream_session_id)
+
+    async def list_sessions(self) -> tuple[ListedSession, ...]:
+        return await self._sessions.listed(roots_only=True)
+
+    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
+        return await self._sessions.fork(upstream_session_id)
+
+    # --- prompts -------------------------------------------------------------------------------
+
+    async def prompt(
+        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    ) -> PromptResult:
+        if self._running is not None:
+            raise UpstreamError(
+                f"session {upstream_session_id} cannot be prompted: a prompt is running",
+                outcome=Outcome.BUSY,
+                hint="one prompt at a time on one connection; open another",
+                upstream_session_id=upstream_session_id,
+            )
+        running = self._running = RunningPrompt(upstream_session_id)
+        try:
+            prompt = self._new_prompt(running)
+            await self._run(prompt, text, on_event)
+            return await self._concluded(prompt)
+        finally:
+            self._running = None
+
+    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
+        if self._running is not None and self._running.session == upstream_session_id:
+            self._running.request_cancel()
+
+    def _new_prompt(self, running: RunningPrompt) -> _Prompt:
+        def window(message: Mapping[str, Any]) -> int | None:
+            return window_of(self._providers, message)
+
+        turn = Turn(running.session, stale=self._stale, window_of=window, now_ms=self._now_ms)
+        return _Prompt(running=running, turn=turn)
+
+    async def _run(self, prompt: _Prompt, text: str, on_event: OnEvent) -> None:
+        async def ask() -> None:
+            if await self._prepare(prompt):
+                await self._send(prompt, text)
+                await prompt.is_ended.wait()
+
+        async def send_cancel() -> None:
+            prompt.preparing.cancel()
+            self._stop(prompt)
+
+        limits = Limits(
+            prompt_timeout_s=self._request.prompt_timeout_s,
+            cancel_timeout_s=self._request.cancel_timeout_s,
+        )
+        try:
+            await prompt.running.run(
+                ask=ask,
+                send_cancel=send_cancel,
+                end_agent=self._server.child.stop,
+                on_event=on_event,
+                limits=limits,
+            )
+        except BaseException:
+            await self._abandon(prompt)
+            raise
+        finally:
+            prompt.is_ended.set()
+            self._prompt = None
+            self._stale |= prompt.turn.messages.keys()
+            self._late_events += prompt.turn.late
+
+    async def _prepare(self, prompt: _Prompt) -> bool:
+        """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
+        with prompt.preparing:
+            await anyio.sleep_until(self._settled_at)
+            await self._learn_windows()
+            self._prompt = prompt
+        return self._prompt is prompt
+
+    async def _learn_windows(self) -> None:
+        """Ask once how large the models' windows are. A server that is gone ends the prompt."""
+        if self._providers is None:
+            with suppress(UpstreamError):
+                self._providers = await self._server.get("/config/providers")
+
+    async def _send(self, prompt: _Prompt, text: str) -> None:
+        session = prompt.running.session
+        body = {"parts": [{"type": "text", "text": text}]}
+        try:
+            await self._server.client.post(path_of(session, "prompt_async"), body)
+        except (ApiError, ServerGoneError, TimeoutError) as error:
+            prompt.running.error = error
+            prompt.is_ended.set()
+        if self._lost:
+            prompt.is_ended.set()
+
+    def _stop(self, prompt: _Prompt) -> None:
+        """Have the running work aborted; the server's own events say when it has ended."""
+        assert self._tasks is not None
+        if self._prompt is prompt and not prompt.turn.is_stopping:
+            prompt.turn.is_stopping = True
+            self._tasks.start_soon(self._abort_until_ended, prompt)
+
+    async def _abort_until_ended(self, prompt: _Prompt) -> None:
+        while not prompt.is_ended.is_set():
+            await self._abort(prompt)
+            with anyio.move_on_after(ABORT_AGAIN_S):
+                await prompt.is_ended.wait()
+
+    async def _abort(self, prompt: _Prompt) -> None:
+        # What an abort cannot reach is ended by the deadline for cancelling.
+        with suppress(ApiError, ServerGoneError, TimeoutError):
+            await self._server.client.post(path_of(prompt.running.session, "abort"))
+
+    async def _abandon(self, prompt: _Prompt) -> None:
+        """End the server: words still to come from it would pass for the next reply."""
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(ABORT_LEAVES_S):
+                await self._abort(prompt)
+            await self._server.child.stop()
+
+    # --- how a prompt ended --------------------------------------------------------------------
+
+    async def _concluded(self, prompt: _Prompt) -> PromptResult:
+        tokens_used = prompt.running.seen.tokens_used
+        failure = await self._failure_of(prompt)
+        if failure is None:
+            detail = "" if prompt.turn.finish in {"", "stop"} else f"finish: {prompt.turn.finish}"
+            return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
+        self._settled_at = anyio.current_time() + SETTLE_S
+        return PromptResult(
+            outcome=failure.outcome,
+            detail=failure.detail,
+            reset_at_ms=failure.reset_at_ms,
+            tokens_used=tokens_used,
+        )
+
+    async def _failure_of(self, prompt: _Prompt) -> Failure | None:
+        running = prompt.running
+        if running.is_timed_out or running.is_cancelled:
+            return self._aborted(running)
+        if isinstance(running.error, ApiError):
+            return failure_of_request(running.error)
+        if isinstance(running.error, TimeoutError):
+            waited_s = self._request.start_timeout_s
+            detail = f"the server did not take the prompt within {waited_s:g} s"
+            return Failure(outcome=Outcome.TIMED_OUT, detail=detail)
+        if running.error is not None or not prompt.turn.is_over:
+            died = await self._server.died("the prompt")
+            return Failure(outcome=Outcome.PROCESS_DIED, detail=f"{died} ({self._lost})")
+        return prompt.turn.given_up or prompt.turn.failure
+
+    def _aborted(self, running: RunningPrompt) -> Failure:
+        waited_s = self._request.cancel_timeout_s
+        forced = f"it did not answer the abort within {waited_s:g} s and was ended"
+        if running.is_timed_out:
+            detail = f"no answer within {self._request.prompt_timeout_s:g} s"
+            detail = f"{detail}; {forced}" if running.is_forced else detail
+            return Failure(outcome=Outcome.TIMED_OUT, detail=detail)
+        if running.is_forced:
+            return Failure(outcome=Outcome.PROCESS_DIED, detail=forced)
+        if self._lost:
+            detail = "the server ended when it was asked to abort"
+            return Failure(outcome=Outcome.PROCESS_DIED, detail=detail)
+        return Failure(outcome=Outcome.CANCELLED, detail="")
+
+    # --- what arrives --------------------------------------------------------------------------
+
+    async def _take(self, event: Any) -> None:
+        payload = as_object(event).get("payload")
+        kind, properties = text_at(payload, "type"), as_object(member(payload, "properties"))
+        prompt = self._prompt
+        if prompt is None or prompt.is_ended.is_set():
+            self._take_late(kind, properties)
+            return
+        if isinstance(event, Unreadable) or not kind:
+            raw = event.raw if isinstance(event, Unreadable) else event
+            await self._deliver(prompt, (unknown("unreadable_event", raw, None),))
+            return
+        await self._deliver(prompt, prompt.turn.take(kind, properties))
+        self._answer(prompt, kind, properties, text_at(event, "directory"))
+        if prompt.turn.given_up is not None:
+            self._stop(prompt)
+        if prompt.turn.is_over:
+            prompt.is_ended.set()
+
+    def _take_late(self, kind: str, properties: Mapping[str, Any]) -> None:
+        """Count what was said after a prompt's end, and remember its messages as not the next's."""
+        self._late_events += kind in SPOKEN
+        if kind == "message.updated":
+            self._stale.add(text_at(properties, "info", "id"))
+
+    async def _deliver(self, prompt: _Prompt, events: tuple[AgentEvent, ...]) -> None:
+        for event in events:
+            if not await prompt.running.deliver(event):
+                self._late_events += 1
+
+    def _answer(
+        self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str
+    ) -> None:
+        """Have a question answered in a task of its own: the others are not kept waiting."""
+        assert self._tasks is not None
+        if not prompt.turn.has(UpstreamSessionId(text_at(properties, "sessionID"))):
+            return
+        if kind == "permission.asked":
+            self._tasks.start_soon(self._desk.answer, properties, prompt.running, directory)
+        elif kind == "question.asked":
+            self._tasks.start_soon(self._desk.dismiss, properties, prompt.running, directory)

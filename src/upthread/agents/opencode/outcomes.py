@@ -1,0 +1,121 @@
+"""What OpenCode's failures mean, in the one vocabulary of outcomes. Pure.
+
+The server names its errors and passes the provider's status on; both come before any words. While
+it retries by itself it says neither, only the provider's message and when it will try again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from upthread.agents._json import member, text_at
+from upthread.agents.opencode.client import ApiError
+from upthread.core.types import Outcome
+
+DETAIL_CHARACTERS_MAX: Final = 2000
+RETRIES_MAX: Final = 3
+"""How many retries OpenCode is left to; it would go on for ever."""
+RETRY_WAIT_MAX_S: Final = 15.0
+"""A longer pause before its next try is told as what it is, and not waited for."""
+
+_OF_NAME: Final[Mapping[str, Outcome]] = {
+    "ProviderAuthError": Outcome.AUTH,
+    "ContextOverflowError": Outcome.CONTEXT_FULL,
+    "MessageAbortedError": Outcome.CANCELLED,
+    "MessageOutputLengthError": Outcome.OK,  # cut off by the model's limit; the session is well
+    "ContentFilterError": Outcome.OK,  # the model declined to go on
+    "NotFoundError": Outcome.MISSING,
+}
+_OF_STATUS: Final[Mapping[int, Outcome]] = {
+    401: Outcome.AUTH,
+    402: Outcome.CREDIT_EXHAUSTED,
+    403: Outcome.AUTH,
+    413: Outcome.CONTEXT_FULL,
+    429: Outcome.RATE_LIMITED,
+    529: Outcome.TRANSIENT,
+}
+CREDIT_WORDS: Final = re.compile(
+    r"insufficient.{0,20}(credit|quota|balance|funds)|billing|payment required", re.IGNORECASE
+)
+_OF_WORDS: Final = (
+    (CREDIT_WORDS, Outcome.CREDIT_EXHAUSTED),
+    (
+        re.compile(r"rate.?limit|too many requests|usage limit|quota", re.IGNORECASE),
+        Outcome.RATE_LIMITED,
+    ),
+    (
+        re.compile(
+            r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
+            re.IGNORECASE,
+        ),
+        Outcome.TRANSIENT,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """How a prompt failed. `reset_at_ms` where OpenCode or the provider said when to come back."""
+
+    outcome: Outcome
+    detail: str
+    reset_at_ms: int | None = None
+
+
+def failure_of_message(error: object, *, now_ms: int) -> Failure:
+    """Say what the `error` of a message or of `session.error` means."""
+    name, said = text_at(error, "name"), text_at(error, "data", "message")
+    detail = f"{said or 'no reason given'} ({name or 'an error without a name'})"
+    outcome = _OF_NAME.get(name) or _of_status(member(error, "data", "statusCode"), said)
+    return Failure(
+        outcome=outcome,
+        detail=detail[:DETAIL_CHARACTERS_MAX],
+        reset_at_ms=_reset_at_ms(error, now_ms) if outcome is Outcome.RATE_LIMITED else None,
+    )
+
+
+def failure_of_request(error: ApiError) -> Failure:
+    """Say what the server's refusal of a request means."""
+    outcome = Outcome.MISSING if error.status == 404 else Outcome.UNKNOWN
+    return Failure(outcome=outcome, detail=str(error))
+
+
+def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
+    """Return what a retry amounts to that is not worth waiting for, None while it is.
+
+    Its words decide between a limit and a passing fault; without any that are known it is a limit:
+    the provider makes it wait, and says until when.
+    """
+    attempt, next_ms = member(status, "attempt"), member(status, "next")
+    if not isinstance(next_ms, int) or not isinstance(attempt, int):
+        return None
+    if attempt < RETRIES_MAX and next_ms - now_ms <= RETRY_WAIT_MAX_S * 1000:
+        return None
+    said = text_at(status, "message")
+    outcome = _of_words(said) or Outcome.RATE_LIMITED
+    return Failure(
+        outcome=outcome,
+        detail=f"{said} (retry {attempt})"[:DETAIL_CHARACTERS_MAX],
+        reset_at_ms=next_ms if outcome is Outcome.RATE_LIMITED else None,
+    )
+
+
+def _of_status(status: object, said: str) -> Outcome:
+    if not isinstance(status, int):
+        return _of_words(said) or Outcome.UNKNOWN
+    if status == 429 and CREDIT_WORDS.search(said):  # OpenAI says so of an empty account
+        return Outcome.CREDIT_EXHAUSTED
+    known = Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status)
+    return known or _of_words(said) or Outcome.UNKNOWN
+
+
+def _of_words(said: str) -> Outcome | None:
+    return next((outcome for words, outcome in _OF_WORDS if words.search(said)), None)
+
+
+def _reset_at_ms(error: object, now_ms: int) -> int | None:
+    after = text_at(error, "data", "responseHeaders", "retry-after")
+    return now_ms + int(after) * 1000 if after.isascii() and after.isdigit() else None

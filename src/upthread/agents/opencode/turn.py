@@ -1,0 +1,229 @@
+"""One prompt as the server's events tell it: what belongs to it, and how it ended. Pure.
+
+Theory of operation. The server tells of everything it does in one stream. What belongs to a prompt
+is what its session and the sessions below it say in messages that were not there before it:
+OpenCode may add more than one (it compacts a full session and asks again), so that no message's
+parent tells. The prompt has begun when its own message is there, and is over when the session is
+idle again after something came of it; an earlier prompt's second `idle` (1.18.33 sends two after an
+error) finds nothing and ends nothing. An error counts unless the agent went on after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final, TypeAlias
+
+from upthread.agents._json import as_object, member, text_at
+from upthread.agents.opencode import parts
+from upthread.agents.opencode.children import Family
+from upthread.agents.opencode.outcomes import Failure, failure_of_message, failure_of_retry
+from upthread.core.events import AgentEvent, TitleChanged, UsageReported
+from upthread.core.types import UpstreamSessionId
+
+SILENT_EVENTS: Final = frozenset({"session.idle", "session.diff", "message.removed"})
+"""Events of a session that say nothing of the conversation, or say it again."""
+SILENT_PREFIXES: Final = ("session.next.", "permission.", "question.", "file.", "pty.")
+"""Families of such events; questions and permissions are answered where they are asked."""
+SPOKEN: Final = frozenset({"message.part.updated", "message.part.delta"})
+"""Events that carry what somebody said or did."""
+
+SUMMARY: Final = "summary"
+_Events: TypeAlias = tuple[AgentEvent, ...]
+_Reader: TypeAlias = Callable[[Mapping[str, Any], UpstreamSessionId], _Events]
+
+
+class Turn:
+    """Fed with the server's events while one prompt runs. `stale` are the messages before its.
+
+    `messages` are those of the prompt, by id; `late` counts what was said too late for an earlier
+    prompt. `window_of` returns the window of a message's model in tokens.
+    """
+
+    def __init__(
+        self,
+        session: UpstreamSessionId,
+        *,
+        stale: Set[str],
+        window_of: Callable[[Mapping[str, Any]], int | None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.session = session
+        self.messages: dict[str, str] = {}
+        self.failure: Failure | None = None
+        self.given_up: Failure | None = None
+        self.finish = ""
+        self.is_stopping = False
+        self.is_over = False
+        self.late = 0
+        self._stale = stale
+        self._window_of = window_of
+        self._now_ms = now_ms
+        self._family = Family(session)
+        self._has_begun = False
+        self._has_reply = False
+        self._newest = ""
+        self._title = ""
+        self._usage: UsageReported | None = None
+        self._part_types: dict[str, str] = {}
+        self._characters: dict[str, int] = {}
+        self._announced: set[str] = set()
+
+    def has(self, session: UpstreamSessionId) -> bool:
+        """Whether a session belongs to this prompt."""
+        return self._family.has(session)
+
+    def take(self, kind: str, properties: Mapping[str, Any]) -> _Events:
+        """Return what one event of the server says that belongs to this prompt."""
+        if kind == "session.created":
+            self._family.born(as_object(properties.get("info")))
+            return ()
+        session = UpstreamSessionId(text_at(properties, "sessionID") or self.session)
+        if not self._family.has(session):
+            self.late += kind in SPOKEN
+            return ()
+        reader = self._readers.get(kind)
+        if reader is not None:
+            return reader(properties, session)
+        is_silent = kind in SILENT_EVENTS or kind.startswith(SILENT_PREFIXES)
+        if is_silent or "sessionID" not in properties:
+            return ()
+        return (parts.unknown(kind, dict(properties), session),)
+
+    @property
+    def _readers(self) -> Mapping[str, _Reader]:
+        return {
+            "message.updated": self._message,
+            "message.part.updated": self._part,
+            "message.part.delta": self._delta,
+            "session.status": self._status,
+            "session.error": self._error,
+            "session.updated": self._session,
+            "todo.updated": lambda properties, session: (parts.plan(properties, session),),
+        }
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def _message(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        message = as_object(properties.get("info"))
+        message_id, role = text_at(message, "id"), text_at(message, "role")
+        if message_id in self._stale:
+            return ()
+        is_new = message_id not in self.messages
+        self.messages[message_id] = SUMMARY if message.get("summary") is True else role
+        if session != self.session:
+            return ()
+        if role == "user":
+            self._has_begun = True
+            return ()
+        if is_new:
+            self._newest, self.failure = message_id, None
+        if message_id == self._newest:
+            self._note_end(message)
+        return self._told_usage(message)
+
+    def _note_end(self, message: Mapping[str, Any]) -> None:
+        self.finish = text_at(message, "finish")
+        if member(message, "time", "completed") is not None:
+            self._has_reply = True
+        if message.get("error") is not None:
+            self.failure = failure_of_message(message["error"], now_ms=self._now_ms())
+
+    def _told_usage(self, message: Mapping[str, Any]) -> _Events:
+        told = parts.usage(message, self.session, window=self._window_of(message))
+        if told is None or told == self._usage:
+            return ()
+        self._usage = told
+        return (told,)
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def _part(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        part = as_object(properties.get("part"))
+        message_id = text_at(part, "messageID")
+        if message_id in self._stale:
+            self.late += 1
+            return ()
+        self._part_types[text_at(part, "id")] = text_at(part, "type")
+        started = self._family.speaks(session)
+        return (*started, *self._of_part(part, session, self.messages.get(message_id, "")))
+
+    def _of_part(
+        self, part: Mapping[str, Any], session: UpstreamSessionId, spoken_by: str
+    ) -> _Events:
+        kind = text_at(part, "type")
+        if spoken_by == "user":
+            return () if session == self.session else parts.user_text(part, session)
+        if spoken_by == SUMMARY:
+            return self._of_summary(part, session)
+        if kind in {"text", "reasoning"}:
+            return self._rest_of_text(part, session)
+        if kind == "tool":
+            return self._call(part, session)
+        return () if kind in parts.SILENT_PARTS else (parts.unknown(kind, dict(part), session),)
+
+    def _of_summary(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        """A compaction's summary is no reply; it is kept once, when it is whole."""
+        is_whole = member(part, "time", "end") is not None
+        if part.get("type") != "text" or not is_whole:
+            return ()
+        return (parts.unknown("compaction_summary", dict(part), session),)
+
+    def _delta(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        part_id, message_id = text_at(properties, "partID"), text_at(properties, "messageID")
+        if message_id in self._stale:
+            self.late += 1
+            return ()
+        kind, spoken_by = self._part_types.get(part_id), self.messages.get(message_id)
+        is_text = kind in {"text", "reasoning"} and properties.get("field") == "text"
+        if not is_text or spoken_by in {"user", SUMMARY}:
+            return ()
+        text = text_at(properties, "delta")
+        self._characters[part_id] = self._characters.get(part_id, 0) + len(text)
+        part = {"type": kind}
+        return (parts.said(part, session, text, message_id=message_id),) if text else ()
+
+    def _rest_of_text(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        """Return what no delta has brought; at its end a part is told whole."""
+        part_id, text = text_at(part, "id"), text_at(part, "text")
+        rest = text[self._characters.get(part_id, 0) :]
+        if not rest:
+            return ()
+        self._characters[part_id] = len(text)
+        return (parts.said(part, session, rest, message_id=text_at(part, "messageID")),)
+
+    def _call(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        announced: _Events = ()
+        if text_at(part, "id") not in self._announced:
+            self._announced.add(text_at(part, "id"))
+            announced = (parts.announced(part, session),)
+            if text_at(part, "state", "status") == "pending":
+                return announced
+        started = self._family.called(part, session)
+        changed = parts.updated(part, session, child=parts.child_named(part))
+        return (*announced, *started, changed, *self._family.returned(part, session))
+
+    # --- the session ---------------------------------------------------------------------------
+
+    def _status(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        status = as_object(properties.get("status"))
+        if status.get("type") == "retry":
+            self.given_up = self.given_up or failure_of_retry(status, now_ms=self._now_ms())
+            return (parts.unknown("session.status", dict(status), session),)
+        if status.get("type") == "idle" and session == self.session:
+            has_come_to_something = self._has_reply or self.failure or self.is_stopping
+            self.is_over = self.is_over or bool(self._has_begun and has_come_to_something)
+        return ()
+
+    def _error(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        if session == self.session and self._has_begun:
+            self.failure = failure_of_message(properties.get("error"), now_ms=self._now_ms())
+        return ()
+
+    def _session(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        title = text_at(properties, "info", "title")
+        if session != self.session or not title:
+            return ()
+        before, self._title = self._title, title
+        if before in {"", title}:
+            return ()
+        return (TitleChanged(upstream_session_id=session, title=title),)

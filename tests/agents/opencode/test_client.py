@@ -1,0 +1,32 @@
+"""The stream of events in lines, and what a server's refusal says."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.agents._process import FRAME_BYTES_MAX, FrameTooLongError
+from upthread.agents.opencode.client import ApiError, lines_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def chunked(chunks):
+    for chunk in chunks:
+        yield chunk
+
+
+async def test_lines_are_whole_however_they_were_cut():
+    stream = chunked([b"data: a\n", b"\ndata", b": b\r", b"\n", b"\n", b"rest"])
+    assert [line async for line in lines_of(stream)] == [b"data: a", b"", b"data: b", b""]
+
+
+async def test_a_line_without_an_end_is_not_kept_for_ever():
+    stream = chunked([b"x" * 2**24] * (FRAME_BYTES_MAX // 2**24 + 1))
+    with pytest.raises(FrameTooLongError):
+        async for _ in lines_of(stream):
+            pass
+
+
+def test_a_refusal_says_its_name_its_status_and_its_reason():
+    assert str(ApiError(404, "NotFoundError", "gone")) == "gone (NotFoundError 404)"
+    assert str(ApiError(500, "", "")) == "no reason given (HTTP 500)"

@@ -1,0 +1,96 @@
+"""What single parts say, in the shapes that no recorded turn has."""
+
+from __future__ import annotations
+
+from upthread.agents.opencode.parts import (
+    announced,
+    history,
+    tool_kind,
+    updated,
+    usage,
+    window_of,
+)
+from upthread.core.events import (
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UnknownReceived,
+    UserTextReplayed,
+)
+
+SESSION = "ses_1"
+
+
+def tool(name="read", **state):
+    return {"type": "tool", "tool": name, "callID": "c", "state": {"status": "running", **state}}
+
+
+def test_a_files_tool_says_which_file():
+    part = tool(input={"filePath": "/project/a.txt"}, title="a.txt")
+    call = announced(part, SESSION)
+    assert (call.title, call.tool_kind, call.locations) == ("a.txt", "read", ("/project/a.txt",))
+    assert updated(part, SESSION).locations == ("/project/a.txt",)
+
+
+def test_a_tool_of_a_plugin_is_of_no_known_kind():
+    assert tool_kind("weather") == "other"
+    assert announced(tool("weather"), SESSION).title == "weather"
+
+
+def test_a_failed_call_says_why():
+    failed = updated(tool(status="error", error="no such file"), SESSION)
+    assert (failed.status, failed.text) == ("failed", "no such file")
+
+
+def test_a_state_of_another_shape_is_left_open():
+    odd = updated({"type": "tool", "callID": "c", "state": 7}, SESSION)
+    assert (odd.status, odd.text, odd.arguments) == (None, None, None)
+
+
+def test_usage_is_unknown_until_it_is_told():
+    assert usage({"tokens": {"total": 0}}, SESSION, window=None) is None
+    assert usage({}, SESSION, window=10) is None
+
+
+def test_a_window_is_the_models():
+    models = {"m": {"limit": {"context": 100}}, "free": {"limit": {"context": 0}}}
+    providers = {"providers": [{"id": "p", "models": models}]}
+    assert window_of(providers, {"providerID": "p", "modelID": "m"}) == 100
+    assert window_of(providers, {"providerID": "p", "modelID": "free"}) is None
+    assert window_of(providers, {"providerID": "q", "modelID": "m"}) is None
+    assert window_of(None, {}) is None
+
+
+def test_a_stored_history_reads_as_it_was_said():
+    messages = [
+        {
+            "info": {"role": "user"},
+            "parts": [
+                {"type": "text", "text": "hello", "messageID": "msg_1"},
+                {"type": "text", "text": "written by OpenCode", "synthetic": True},
+            ],
+        },
+        {
+            "info": {"role": "assistant"},
+            "parts": [
+                {"type": "step-start"},
+                {"type": "reasoning", "text": "hm"},
+                tool(status="completed", output="out"),
+                {"type": "text", "text": "", "messageID": "msg_2"},
+                {"type": "text", "text": "done", "messageID": "msg_2"},
+                {"type": "painting", "colour": "blue"},
+            ],
+        },
+    ]
+    events = history(messages, SESSION)
+    assert [type(event) for event in events] == [
+        UserTextReplayed,
+        ReasoningReceived,
+        ToolCallAnnounced,
+        ToolCallUpdated,
+        TextReceived,
+        UnknownReceived,
+    ]
+    assert {event.upstream_session_id for event in events} == {SESSION}
+    assert history({"no": "list"}, SESSION) == ()

@@ -1,0 +1,188 @@
+"""One running server, and one that misbehaves: what comes back and what is left."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from upthread.agents.base import PermissionAnswer
+from upthread.core.events import TextReceived, UnknownReceived, UserTextReplayed
+from upthread.core.types import Outcome
+from upthread.errors import UpstreamError
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_prompt_is_sent_and_answered(scripted_opencode, request_for, recorded, posts):
+    async with scripted_opencode().open(request_for()) as connection:
+        session = await connection.new_session()
+        result = await connection.prompt(session, "reply", on_event=recorded)
+    assert (result.outcome, result.tokens_used) == (Outcome.OK, 8176)
+    assert recorded.text == "hello there"
+    sent = {"parts": [{"type": "text", "text": "reply"}]}
+    assert [f"/session/{session}/prompt_async", sent] in posts()
+
+
+async def test_two_prompts_do_not_mix(scripted_opencode, request_for, recorded):
+    async with scripted_opencode().open(request_for()) as connection:
+        session = await connection.new_session()
+        await connection.prompt(session, "refused", on_event=recorded)
+        result = await connection.prompt(session, "reply", on_event=recorded)
+    assert result.outcome is Outcome.OK
+    assert recorded.text == "hello there"
+
+
+async def test_a_second_prompt_at_once_is_refused(scripted_opencode, request_for, recorded):
+    async with scripted_opencode().open(request_for()) as connection:
+        session = await connection.new_session()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: connection.prompt(session, "hang", on_event=recorded))
+            await anyio.sleep(0.2)
+            with pytest.raises(UpstreamError) as refused:
+                await connection.prompt(session, "reply", on_event=recorded)
+            await connection.cancel(session)
+    assert refused.value.outcome == Outcome.BUSY
+
+
+async def test_garbage_is_kept_raw_and_ends_nothing(scripted_opencode, request_for, recorded):
+    async with scripted_opencode("garbage").open(request_for()) as connection:
+        session = await connection.new_session()
+        result = await connection.prompt(session, "reply", on_event=recorded)
+    assert result.outcome is Outcome.OK
+    kept = [event.raw for event in recorded if isinstance(event, UnknownReceived)]
+    assert kept == [" {no json", 7]
+
+
+@pytest.mark.parametrize(
+    ("word", "how"), [("dies", "exited with code 3"), ("hangs_up", "closed its stream")]
+)
+async def test_a_server_that_is_lost_in_a_prompt_died(
+    scripted_opencode, request_for, recorded, word, how
+):
+    async with scripted_opencode(word).open(request_for()) as connection:
+        session = await connection.new_session()
+        result = await connection.prompt(session, "reply", on_event=recorded)
+        assert (result.outcome, how in result.detail) == (Outcome.PROCESS_DIED, True), result
+        again = await connection.prompt(session, "reply", on_event=recorded)
+    assert again.outcome is Outcome.PROCESS_DIED
+
+
+async def cancelled(connection, recorded):
+    session = await connection.new_session()
+
+    async def cancel():
+        await anyio.sleep(0.2)
+        await connection.cancel(session)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel)
+        return await connection.prompt(session, "hang", on_event=recorded)
+
+
+async def test_a_cancel_aborts_and_the_next_prompt_is_answered(
+    scripted_opencode, request_for, recorded
+):
+    async with scripted_opencode().open(request_for()) as connection:
+        assert (await cancelled(connection, recorded)).outcome is Outcome.CANCELLED
+        result = await connection.prompt("ses_scripted", "reply", on_event=recorded)
+    assert result.outcome is Outcome.OK
+
+
+async def test_a_cancel_before_the_prompt_has_left_is_not_lost(
+    scripted_opencode, request_for, recorded
+):
+    async with scripted_opencode().open(request_for()) as connection:
+        session = await connection.new_session()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connection.cancel, session)
+            result = await connection.prompt(session, "hang", on_event=recorded)
+    assert result.outcome is Outcome.CANCELLED
+
+
+async def test_a_server_deaf_to_the_abort_is_ended(scripted_opencode, request_for, recorded):
+    request = request_for(cancel_timeout_s=0.5)
+    async with scripted_opencode("deaf").open(request) as connection:
+        result = await cancelled(connection, recorded)
+    assert result.outcome is Outcome.PROCESS_DIED
+    assert "did not answer the abort" in result.detail
+
+
+async def test_a_deadline_ends_the_turn_and_leaves_the_server(
+    scripted_opencode, request_for, recorded
+):
+    async with scripted_opencode().open(request_for(prompt_timeout_s=0.3)) as connection:
+        session = await connection.new_session()
+        result = await connection.prompt(session, "hang", on_event=recorded)
+        assert result.outcome is Outcome.TIMED_OUT
+        await connection.resume_session(session)
+
+
+async def test_a_long_retry_is_aborted_and_told_with_its_end(
+    scripted_opencode, request_for, recorded, posts
+):
+    async with scripted_opencode().open(request_for()) as connection:
+        session = await connection.new_session()
+        result = await connection.prompt(session, "retried", on_event=recorded)
+    assert result.outcome is Outcome.RATE_LIMITED
+    assert result.reset_at_ms is not None
+    assert f"/session/{session}/abort" in [path for path, _ in posts()]
+
+
+async def test_a_permission_is_asked_for_and_the_answer_goes_back(
+    scripted_opencode, request_for, recorded, posts
+):
+    asked = []
+
+    async def once(request):
+        asked.append(request)
+        return PermissionAnswer(option_id="once", answered_by="test")
+
+    async with scripted_opencode().open(request_for(answer_permission=once)) as connection:
+        session = await connection.new_session()
+        await connection.prompt(session, "child", on_event=recorded)
+        await anyio.sleep(0.3)
+    (request,) = asked
+    assert request.upstream_session_id != session, "it is the child that asks"
+    assert (request.tool_kind, request.title) == ("edit", "edit: c.txt")
+    replies = [(path, body) for path, body in posts() if path.startswith("/permission/")]
+    assert [path.endswith("/reply?directory=%2Fproject") for path, _ in replies] == [True]
+
+
+# --- sessions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unknown", ["ses_unknown", "../../secret", "nonsense"])
+async def test_an_unknown_session_is_missing(scripted_opencode, request_for, unknown):
+    async with scripted_opencode().open(request_for()) as connection:
+        for attach in (connection.resume_session, connection.load_session, connection.fork_session):
+            with pytest.raises(UpstreamError) as refused:
+                await attach(unknown)
+            assert refused.value.outcome == Outcome.MISSING
+
+
+async def test_a_session_that_is_listed_and_cannot_be_read_is_not_missing(
+    scripted_opencode, request_for
+):
+    async with scripted_opencode().open(request_for()) as connection:
+        with pytest.raises(UpstreamError) as refused:
+            await connection.resume_session("listed")
+    assert refused.value.outcome == Outcome.UNKNOWN
+
+
+async def test_another_session_than_the_one_asked_for_is_refused(scripted_opencode, request_for):
+    async with scripted_opencode("exchanges").open(request_for()) as connection:
+        with pytest.raises(UpstreamError, match="answered with session 'other'"):
+            await connection.resume_session("ses_scripted")
+
+
+async def test_a_session_without_a_name_is_refused(scripted_opencode, request_for):
+    async with scripted_opencode("nameless").open(request_for()) as connection:
+        with pytest.raises(UpstreamError, match="without a session id"):
+            await connection.new_session()
+
+
+async def test_the_history_comes_back_in_order(scripted_opencode, request_for):
+    async with scripted_opencode().open(request_for()) as connection:
+        history = await connection.load_session("ses_scripted")
+    assert [type(event) for event in history] == [UserTextReplayed, TextReceived]
+    assert [event.text for event in history] == ["hello", "hi"]

@@ -1,0 +1,73 @@
+"""Whole pipelines whose processes are killed at random times come to a good end.
+
+An oracle in another process counts the prompts that agents received, the effects that reached the
+world and what a person was told, and judges what the record says by that: nothing acknowledged is
+lost, no outcome and no outward effect is doubled, nothing is left open. A seed is a plan:
+
+    python -m pytest "tests/runtime/test_crash_laboratory.py" -k "seed-7-"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.laboratory.oracle_process import Oracle
+from tests.support.laboratory.passage import Ended, Passage
+from tests.support.laboratory.plan import KILLS, draw
+from tests.support.laboratory.summary import as_property
+from tests.support.world import World
+
+SEEDS = 20
+SOAK_PASSAGES = 50
+SOAK_FIRST_SEED = 1000
+COLD_EVERY = 5
+"""Of so many long passages one is started as a person starts it, with all its imports to do."""
+
+
+@pytest.fixture
+def oracle(world: World) -> Iterator[Oracle]:
+    with Oracle(world.directory / "journal.jsonl") as started:
+        yield started
+
+
+def named(seed: int) -> str:
+    return f"seed-{seed}-"
+
+
+def killed(world: World, oracle: Oracle, seed: int, *, is_cold: bool = False) -> Ended:
+    plan = draw(seed)
+    ended = Passage(world, oracle, plan, is_cold=is_cold).play()
+    assert ended.faults == [], (plan, ended.hits)
+    assert len(ended.hits) >= KILLS, "the passage was over before its kills were due"
+    return ended
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1), ids=named)
+def test_a_pipeline_killed_at_random_times_ends_with_nothing_lost_and_nothing_doubled(
+    world: World, oracle: Oracle, record_property: pytest.RecordProperty, seed: int
+) -> None:
+    record_property(*as_property(killed(world, oracle, seed)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(SOAK_FIRST_SEED, SOAK_FIRST_SEED + SOAK_PASSAGES), ids=named)
+@pytest.mark.timeout(600)
+def test_two_hundred_random_kills_over_fifty_pipelines(
+    world: World, oracle: Oracle, record_property: pytest.RecordProperty, seed: int
+) -> None:
+    is_cold = seed % COLD_EVERY == 0
+    record_property(*as_property(killed(world, oracle, seed, is_cold=is_cold)))
+
+
+def test_a_seed_draws_the_same_plan_every_time_and_another_seed_another_plan(
+    tmp_path: Path,
+) -> None:
+    assert draw(7) == draw(7)
+    plans = [draw(seed) for seed in range(50)]
+    assert len({plan.kills for plan in plans}) == len(plans)
+    assert all(len(plan.kills) == KILLS for plan in plans)
+    lines = [kill.agent_lines for plan in plans for kill in plan.kills]
+    assert min(lines) < 5
+    assert max(lines) < 70
