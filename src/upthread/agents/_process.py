@@ -79,8 +79,8 @@ class ChildStart:
     """What to start. `environment` wins over inherited.
 
     `stderr_path` None keeps stderr nowhere but its end; what `redactor` takes for a secret is
-    nowhere at all (no default: whoever starts an agent must say). `ends_at_eof` False is a command that does not read its stdin, and so would not
-    notice its end.
+    nowhere at all, and has no default: whoever starts an agent must say. `ends_at_eof` False is a
+    command that does not read its stdin, and so would not notice its end.
     """
 
     command: Sequence[str]

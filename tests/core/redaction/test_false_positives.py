@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def corpus() -> Iterator[bytes]:
-    """The standard library and whatever is installed, tests and data and all; our own docs first."""
+    """Our own docs and source, the standard library, and whatever is installed."""
     places = (
         REPOSITORY / "docs",
         REPOSITORY / "src",

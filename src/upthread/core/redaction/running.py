@@ -28,24 +28,21 @@ def settled_length(text: str) -> int:
     Always all but HELD_CHARACTERS_MAX, so that what waits is bounded.
     """
     from_here = max(0, len(text) - HELD_CHARACTERS_MAX)
-    settled = min(_before_open_block(text, from_here), _before_last_words(text, from_here))
-    return max(settled, from_here)
+    end = _open_block(text, from_here)
+    line = max(from_here, text.rfind("\n", from_here, end) + 1)
+    announced = _ANNOUNCING.search(text, line, end)
+    return _back_to_blank(text, announced.start() if announced else end, line)
 
 
-def _before_open_block(text: str, from_here: int) -> int:
+def _open_block(text: str, from_here: int) -> int:
+    """Return where a key block begins that has no end yet, the end of the text without one."""
     begin = text.find(_BEGIN, from_here)
     while begin >= 0:
         closed = _END.search(text, begin)
         if closed is None:
-            return _back_to_blank(text, begin, from_here)
+            return begin
         begin = text.find(_BEGIN, closed.end())
     return len(text)
-
-
-def _before_last_words(text: str, from_here: int) -> int:
-    line = max(from_here, text.rfind("\n", from_here) + 1)
-    announced = _ANNOUNCING.search(text, line)
-    return _back_to_blank(text, announced.start() if announced else len(text), line)
 
 
 def _back_to_blank(text: str, end: int, from_here: int) -> int:
