@@ -81,6 +81,7 @@ def _events_of(alphabet):
         "JsonValue": JSON,
         "Outcome": st.sampled_from(Outcome),
         "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
+        "Mapping[str, str]": st.dictionaries(TEXT, TEXT, max_size=2),
         "Mapping[str, tuple[str, ...]]": st.dictionaries(
             TEXT, st.lists(TEXT, max_size=2).map(tuple), max_size=2
         ),

@@ -142,7 +142,7 @@ def _redacted(part: Part, redactor: Redactor) -> Part:
             return replace(part, uri=redactor.redact(part.uri))
         case UnknownPart():
             return replace(part, raw=redactor.redact_json(part.raw))
-        case ErasedPart():
+        case _:  # erased: there is nothing in it
             return part
 
 
