@@ -7,6 +7,7 @@ import os
 from hypothesis import settings
 from tests.support.laboratory import summary
 
+from upthread.testing.postgres_server import remove_server
 from upthread.testing.store_conformance import matrix
 
 # A shared machine's pauses are no property of the code; the tests' own time-out still holds.
@@ -22,6 +23,11 @@ def pytest_collection_modifyitems(config, items):
     if long_ones:
         config.hook.pytest_deselected(items=long_ones)
         items[:] = [item for item in items if item not in long_ones]
+
+
+def pytest_sessionfinish(session):
+    """Stop the server for tests here: a worker that is told to end is not given time for it."""
+    remove_server()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -50,7 +50,7 @@ from upthread.core.price import ANY_CACHE, CACHES, CacheRow
 from upthread.core.reports import Report, ReportedQuestion, Verdict
 from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
 from upthread.core.types import Outcome
-from upthread.testing.continuity import CASES, Measured, Measurement, read_measured
+from upthread.testing.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 _PART: Final = re.compile(
@@ -383,6 +383,22 @@ _SHOWN: Final[Mapping[str | None, str]] = {
 }
 
 
+def sub_agents_table() -> str:
+    """Return what each agent shows of its sub-agents, by the way it is driven."""
+    rows = [
+        (f"`{each.name}`", each.driven_by, each.version, *_shown_of_sub_agents(each))
+        for each in read_measured(MEASURED)
+        if SUB_AGENT in each.cases
+    ]
+    head = ("", "driven by", "version", "the sub-agent is", "shown of it", "its end")
+    return table(head, rows)
+
+
+def _shown_of_sub_agents(measured: Measured) -> Sequence[str]:
+    known, *more = measured.cases[SUB_AGENT].note.split("; ")
+    return known, *(more or ("", ""))
+
+
 # --- writing -----------------------------------------------------------------------------------
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
@@ -399,6 +415,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "openai-chat-rules": lambda: provider_table(OPENAI_CHAT_RULES),
     "openai-responses-rules": lambda: provider_table(OPENAI_RESPONSES_RULES),
     "continuity": continuity_matrix,
+    "sub-agents": sub_agents_table,
     **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }
 

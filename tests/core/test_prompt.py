@@ -57,6 +57,11 @@ def test_a_new_session_is_told_who_it_is_where_things_stand_and_everything(decis
     assert context == '<role name="planner">\nYou plan.\n</role>\n\n# Briefing\n\nall there is'
 
 
+def test_half_of_a_character_is_not_sent():
+    context = context_for(role=PLANNER, task=TASK, decision=RESUME_WITH_REPLAY, past="a\ud83dz")
+    assert "a\ufffdz" in context
+
+
 @pytest.mark.parametrize("decision", [RESUME, RESUME_WITH_UPDATE])
 def test_a_resumed_session_is_told_only_what_is_new_and_what_it_may_have_forgotten(decision: str):
     assert context_for(role=PLANNER, task=TASK, decision=decision, past="") == "what is new"

@@ -24,6 +24,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.nesting import ALARM
 from upthread.core.recorder import CHILDREN_MAX, Recorder, child_conversation
 from upthread.core.stream import INTERRUPTED
 from upthread.core.types import (
@@ -121,12 +122,28 @@ def play(events: Iterable[AgentEvent], on: Recorder | None = None) -> list[Write
     return [*writes, *taking.finish(at_ms=99)]
 
 
+def is_alarm(part: Part) -> bool:
+    return isinstance(part, UnknownPart) and part.kind == ALARM
+
+
 def parts(writes: Iterable[Write]) -> dict[ConversationId, list[Part]]:
+    """What was written, conversation by conversation; alarms are looked at apart."""
     found: dict[ConversationId, list[Part]] = defaultdict(list)
     for write in writes:
         if isinstance(write, RecordParts):
-            found[write.conversation_id] += write.parts
-    return dict(found)
+            found[write.conversation_id] += [part for part in write.parts if not is_alarm(part)]
+    return {conversation_id: said for conversation_id, said in found.items() if said}
+
+
+def alarms(writes: Iterable[Write]) -> list[tuple[object, object, object]]:
+    raws = [
+        part.raw
+        for write in writes
+        if isinstance(write, RecordParts) and write.conversation_id == ROOT.conversation_id
+        for part in write.parts
+        if isinstance(part, UnknownPart) and part.kind == ALARM
+    ]
+    return [(raw["alarm"], raw["depth"], raw["upstream_session_id"]) for raw in raws]  # type: ignore[index,call-overload]
 
 
 def opened(writes: Iterable[Write]) -> list[Conversation]:
@@ -176,7 +193,7 @@ def test_usage_and_title_are_kept_and_the_users_own_words_are_not_recorded_twice
         ],
         taking,
     )
-    assert writes == []
+    assert parts(writes) == {ROOT.conversation_id: [UnknownPart(kind="title", raw="Greeting")]}
     assert (taking.tokens_used, taking.title) == (5, "Greeting")
 
 
@@ -258,8 +275,13 @@ def test_what_a_child_says_never_reaches_the_parent():
             ended_note(CON_A, "ok", tokens_used=42, title="Exploring"),
             TextPart(text="Thanks."),
         ],
-        CON_A: [TextPart(text="Explore."), TextPart(text="child speaks")],
+        CON_A: [
+            TextPart(text="Explore."),
+            TextPart(text="child speaks"),
+            UnknownPart(kind="title", raw="Exploring"),
+        ],
     }
+    assert alarms(writes) == []
     assert taking.reply == "I ask. \n\nThanks."
     assert taking.tokens_used is None
 
@@ -355,7 +377,30 @@ def test_nested_children_are_closed_from_the_inside():
 
 @pytest.mark.parametrize("stray", [end(A), end(OWN), start(OWN)], ids=["child", "own", "itself"])
 def test_an_end_without_a_start_and_a_child_of_itself_change_nothing(stray: AgentEvent):
-    assert play([stray]) == []
+    taking = recorder()
+    said = parts(play([text("a"), stray, text("b")], taking))
+    assert [type(part) for part in said.pop(ROOT.conversation_id)] in ([TextPart], [TextPart] * 2)
+    assert said == {}
+    assert taking.reply == "ab"
+
+
+def test_the_depth_counter_tells_what_it_found_odd():
+    nested = [start(A), start(DEEP, of=A), end(DEEP, of=A), end(A)]
+    parallel = [start(A), start(B), end(A), end(B)]
+    assert alarms(play(nested)) == [("nested", 2, DEEP)]
+    assert alarms(play(parallel)) == [("parallel", 2, B)]
+    assert alarms(play([start(A), end(A), end(A)])) == [("unmatched_end", 0, A)]
+    assert alarms(play([start(A), start(DEEP, of=A)])) == [
+        ("nested", 2, DEEP),
+        ("open_at_end", 2, A),
+        ("open_at_end", 2, DEEP),
+    ]
+
+
+def test_a_hand_off_is_no_delegation():
+    mode = UnknownReceived(upstream_session_id=OWN, kind="current_mode_update", raw={"mode": "b"})
+    writes = play([text("I hand over."), call("transfer_to_b"), result("transfer_to_b"), mode])
+    assert (alarms(writes), opened(writes)) == ([], [])
 
 
 def test_a_second_end_changes_nothing():
@@ -491,6 +536,41 @@ def test_a_child_recorded_before_the_crash_goes_on_where_it_stopped():
     assert [(write.seq, write.first_ordinal) for write in said] == [(5, 0)]
     results = [p for p in parts(writes)[ROOT.conversation_id] if isinstance(p, ToolResultPart)]
     assert results[0].child_conversation_id == CON_A
+
+
+def test_a_child_that_outlives_its_turn_goes_on_in_its_own_conversation():
+    first = [call("c1"), running("c1"), start(A, call_id="c1"), text("half ", A), result("c1")]
+    before = play(first)
+    assert parts(before)[ROOT.conversation_id][-1] == ended_note(CON_A, "unknown")
+    taking = recorder()
+    taking.know_child(A, CON_A, next_seq=2)
+    writes = play([text("meanwhile"), text("done", A), end(A)], taking)
+    assert opened(writes) == []
+    assert parts(writes) == {
+        CON_A: [TextPart(text="done")],
+        ROOT.conversation_id: [TextPart(text="meanwhile"), ended_note(CON_A, "ok")],
+    }
+    assert (quarantine(writes), alarms(writes)) == ([], [])
+
+
+def test_the_end_of_a_child_of_an_earlier_turn_is_noted_even_if_it_says_nothing_more():
+    taking = recorder()
+    taking.know_child(A, CON_A, next_seq=2)
+    writes = play([end(A)], taking)
+    assert parts(writes) == {ROOT.conversation_id: [ended_note(CON_A, "ok")]}
+    assert alarms(writes) == []
+
+
+def test_a_child_cut_off_by_a_crash_is_closed_with_the_turn():
+    taking = recorder()
+    part = ToolCallPart(call_id="d1", title="Run", tool_kind="execute")
+    taking.know_child(A, CON_A, next_seq=3, open_calls=(part,))
+    taking.know_child(A, CON_A, next_seq=3)
+    said = parts(taking.finish(at_ms=9))
+    assert said == {
+        ROOT.conversation_id: [ended_note(CON_A, "unknown")],
+        CON_A: [ToolResultPart(call_id="d1", status="unknown", text=INTERRUPTED)],
+    }
 
 
 # --- in general --------------------------------------------------------------------------------

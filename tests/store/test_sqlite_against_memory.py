@@ -1,4 +1,4 @@
-"""SQLite does what the model does: the same writes accepted, refused and read back."""
+"""A store does what the model does: the same writes accepted, refused and read back."""
 
 from __future__ import annotations
 
@@ -202,17 +202,21 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="upthread-machine-"))
-        self.sqlite = SqliteStore(self.directory / "store.db")
+        self.store = self.open()
         self.model = MemoryStore()
 
+    def open(self):
+        """Open the store under test, made if there is none."""
+        return SqliteStore(self.directory / "store.db")
+
     def teardown(self):
-        self.sqlite.close()
+        self.store.close()
         shutil.rmtree(self.directory)
 
     def both(self, call):
         """Do the same to both; they return the same or raise the same kind of error."""
         outcomes = []
-        for store in (self.model, self.sqlite):
+        for store in (self.model, self.store):
             try:
                 outcomes.append(call(store))
             except UpthreadError as error:
@@ -362,8 +366,8 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
 
     @rule()
     def reopen(self):
-        self.sqlite.close()
-        self.sqlite = SqliteStore(self.directory / "store.db")
+        self.store.close()
+        self.store = self.open()
 
     @rule(
         project=projects,
@@ -404,7 +408,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     @invariant()
     def they_hold_the_same(self):
         self.both(everything)
-        assert all(self.sqlite.verify(each) is None for each in CONVERSATIONS)
+        assert all(self.store.verify(each) is None for each in CONVERSATIONS)
 
 
 def everything(store):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from upthread.testing.rehearsal_model.history_rules import (
     CHAT_COMPLETIONS_RULES,
     MESSAGES_RULES,
+    RESPONSES_RULES,
     apply_rules,
     sign_thinking,
 )
@@ -63,6 +64,14 @@ def image(kind):
 
 def picture(url):
     return user({"type": "image_url", "image_url": {"url": url}})
+
+
+def item(call_id="c1", *, kind="function_call", arguments="{}", **more):
+    return {"type": kind, "call_id": call_id, "name": "read", "arguments": arguments, **more}
+
+
+def output(call_id="c1", kind="function_call_output", **more):
+    return {"type": kind, "call_id": call_id, "output": "ok", **more}
 
 
 SERVER_USE = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
@@ -179,6 +188,44 @@ MESSAGES_EXAMPLES = {
     ),
     "images_have_a_known_type": (0, [user(image("image/bmp"))], [user(image("image/png"))]),
 }
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+PATCH = item("p1", kind="apply_patch_call")
+RESPONSES_EXAMPLES = {
+    "there_is_an_item": (None, [], [USER]),
+    "text_is_unicode": (0, [{"role": "user", "content": "a\ud83dz"}], [USER]),
+    "each_call_has_its_output": (
+        1,
+        [USER, item(), output("c1", kind="apply_patch_call_output")],
+        [USER, item(), PATCH, output(), output("p1", kind="apply_patch_call_output")],
+    ),
+    "each_output_has_its_call": (1, [USER, output(), item()], [USER, item(), output()]),
+    "ids_are_used_once": (
+        3,
+        [USER, item(), output(), output()],
+        [USER, item("c1", id="fc_1"), output("c1", id="fo_1"), item("c2"), output("c2")],
+    ),
+    "call_ids_have_a_length": (
+        1,
+        [USER, item("c" * 65), output("c" * 65)],
+        [USER, item("c" * 64), output("c" * 64)],
+    ),
+    "reasoning_has_its_item": (
+        1,
+        [USER, REASONING, output("c1"), USER],
+        [USER, REASONING, item(), output(), {**REASONING, "id": "rs_2"}, REPLY],
+    ),
+    "arguments_are_json_text": (
+        1,
+        [USER, item(arguments='{"path": "a'), output()],
+        [USER, item(arguments='{"a": 1}'), output()],
+    ),
+    "names_match_the_pattern": (
+        1,
+        [USER, {**item(), "name": "read file"}, output()],
+        [USER, {**item(), "name": "x" * 64}, output()],
+    ),
+    "messages_say_something": (1, [USER, {"role": "robot", "content": "x"}], [USER, REPLY]),
+}
 TOOLS = [{"name": "read"}]
 
 
@@ -198,6 +245,18 @@ def test_a_messages_rule_finds_its_fault_and_passes_what_is_right(rule):
     index, broken, kept = MESSAGES_EXAMPLES[rule]
     assert (rule, index) in rules_broken(MESSAGES_RULES, {"messages": broken, "tools": TOOLS})
     assert rules_broken(MESSAGES_RULES, {"messages": kept, "tools": TOOLS}) == []
+
+
+@pytest.mark.parametrize("rule", RESPONSES_EXAMPLES)
+def test_a_responses_rule_finds_its_fault_and_passes_what_is_right(rule):
+    index, broken, kept = RESPONSES_EXAMPLES[rule]
+    assert (rule, index) in rules_broken(RESPONSES_RULES, {"input": broken})
+    assert rules_broken(RESPONSES_RULES, {"input": kept}) == []
+
+
+def test_an_output_may_answer_a_call_of_the_response_before():
+    body = {"input": [output()], "previous_response_id": "resp_1"}
+    assert rules_broken(RESPONSES_RULES, body) == []
 
 
 def test_tools_must_be_offered_where_the_history_uses_them():
@@ -229,7 +288,9 @@ def test_every_rule_has_an_example():
     apart = {"tools_are_offered_where_used", "no_begun_answer_with_thinking"}
     assert chat == set(CHAT_EXAMPLES)
     assert {rule.__name__ for rule in MESSAGES_RULES} == set(MESSAGES_EXAMPLES) | apart
-    assert all(rule.__doc__ for rule in (*CHAT_COMPLETIONS_RULES, *MESSAGES_RULES))
+    assert {rule.__name__ for rule in RESPONSES_RULES} == set(RESPONSES_EXAMPLES)
+    every = (*CHAT_COMPLETIONS_RULES, *MESSAGES_RULES, *RESPONSES_RULES)
+    assert all(rule.__doc__ for rule in every)
 
 
 TOOL_BLOCKS = ("tool_use", "tool_result")
@@ -305,7 +366,11 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["messages", "tools", "thinking"]), JSON, max_size=3))
+BODIES = st.sampled_from(["messages", "input", "tools", "thinking"])
+
+
+@given(st.dictionaries(BODIES, JSON, max_size=3))
 def test_no_shape_of_body_breaks_a_rule(body):
     apply_rules(CHAT_COMPLETIONS_RULES, body)
     apply_rules(MESSAGES_RULES, body)
+    apply_rules(RESPONSES_RULES, body)

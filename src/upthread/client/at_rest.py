@@ -16,7 +16,6 @@ from typing import Final
 
 from upthread.errors import ConfigError
 
-KEY_SUFFIX: Final = ".key"
 KEY_BYTES: Final = 32
 LOGS: Final = "agent-stderr"
 NAME_CHARACTERS_MAX: Final = 40
@@ -43,13 +42,12 @@ def secure_home(home: Path) -> str:
     return f"{home} could be entered by others (mode {stat.S_IMODE(found.st_mode):04o}); now 0700"
 
 
-def redaction_key(database: Path) -> bytes:
-    """Return the key that makes a store's digests, made on first use beside its database, 0600.
+def redaction_key(path: Path) -> bytes:
+    """Return the key that makes a store's digests, made on first use, 0600.
 
     Of processes that make it at the same moment one is first, and all have its key. ConfigError for
     a file that is a link, somebody else's, or no key.
     """
-    path = database.with_name(database.name + KEY_SUFFIX)
     if not os.path.lexists(path):
         _make_key(path)
     try:

@@ -15,25 +15,22 @@ import anyio.from_thread
 from upthread.agents.registry import end_process_group
 from upthread.client.at_rest import redaction_key, secure_home
 from upthread.client.project import Project
+from upthread.client.stores import key_path, lease_times_for, open_store
 from upthread.config import Settings, load_settings
 from upthread.core.commands import RecordProject
 from upthread.core.project import match_project, project_id_for
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
 from upthread.core.types import ProjectId, ProjectIdentity, RecordMode
-from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions import AskPerson
 from upthread.runtime.private_store import PrivateStore, RecordPolicy
 from upthread.runtime.repository import find_repository
 from upthread.runtime.system import System
 from upthread.store.base import Store
-from upthread.store.sqlite import SqliteStore
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-SQLITE_PREFIX = "sqlite:///"
 
 
 @asynccontextmanager
@@ -45,7 +42,7 @@ async def open_project(
     ask_person: AskPerson | None = None,
     lease_times: LeaseTimes | None = None,
 ) -> AsyncGenerator[Project]:
-    """Open the project a directory belongs to; the store is created on first use.
+    """Open the project a directory belongs to; a SQLite store is created on first use.
 
     `environment` stands in for the process's own. Without `ask_person`, a permission request that
     no rule answers parks the turn. Raises ConfigError, StoreError and UsageError.
@@ -54,8 +51,7 @@ async def open_project(
     system = System(end_process_group=end_process_group)
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(repository.root, environment=env, database=database)
-    path = database_path(settings.database)
-    redactor, notice, opened = await system.in_thread(lambda: _open_store(path, settings))
+    redactor, notice, opened = await system.in_thread(lambda: _open_store(settings))
     policy = record_policy(settings)
     store = PrivateStore(opened, policy=policy, redactor=redactor)
     try:
@@ -67,7 +63,7 @@ async def open_project(
             project_id=project_id,
             environment=env,
             ask_person=ask_person,
-            lease_times=lease_times,
+            lease_times=lease_times or lease_times_for(settings.database),
             redactor=redactor,
             policy=policy,
             notices=(notice,) if notice else (),
@@ -85,15 +81,17 @@ def record_policy(settings: Settings) -> RecordPolicy:
     return RecordPolicy(mode=settings.record, roles=roles)
 
 
-def _open_store(path: Path, settings: Settings) -> tuple[Redactor, str, SqliteStore]:
+def _open_store(settings: Settings) -> tuple[Redactor, str, Store]:
+    """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_of = partial(
         Redactor, rules=rules_of(settings.redaction.rules), allowed=settings.redaction.allow
     )
     redactor_of(b"")  # a rule that is none is refused before there is anything of ours
-    notice = secure_home(Path(settings.home))
-    store = SqliteStore(path)
+    home = Path(settings.home)
+    notice = secure_home(home)
+    store = open_store(settings.database)
     try:
-        return redactor_of(redaction_key(path)), notice, store
+        return redactor_of(redaction_key(key_path(settings.database, home))), notice, store
     except BaseException:
         store.close()
         raise
@@ -126,19 +124,6 @@ def open_blocking(
         opening = portal.wrap_async_context_manager(open_project(directory, database=database))
         with opening as project:
             yield project, Wait(portal)
-
-
-def database_path(database: str) -> Path:
-    """Return the file behind `--db` or UPTHREAD_DB; raises UsageError for another kind of store."""
-    if database.startswith(SQLITE_PREFIX):
-        return Path(database.removeprefix(SQLITE_PREFIX))
-    if "://" in database:
-        scheme = database.partition("://")[0]
-        raise UsageError(
-            f"{scheme} databases are not supported by this version",
-            hint="give a file path, or sqlite:///PATH",
-        )
-    return Path(database)
 
 
 def _know_project(store: Store, identity: ProjectIdentity) -> ProjectId:

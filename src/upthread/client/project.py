@@ -8,8 +8,10 @@ from typing import cast
 
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
+from upthread.client.forking import ForkConversation
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
+from upthread.client.probing import ProbeAgent
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
@@ -35,6 +37,7 @@ from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.effects import RecordedEffect, recorded_effects
 from upthread.runtime.forgetting import Forgetting
+from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -131,6 +134,13 @@ class Project:
             redactor=redactor,
             policy=policy,
             now_ms=system.now_ms,
+        )
+        self.probe = ProbeAgent(self._preparing)
+        self.fork = ForkConversation(
+            Forks(store, system, self._leases, self._conversations),
+            preparing=self._preparing,
+            settings=settings,
+            parse=self.parse,
         )
 
     # --- talking -------------------------------------------------------------------------------
@@ -382,7 +392,7 @@ class Project:
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
         is_under_way = run is not None and run.ended is None
         before = self._agent_before(workstream) if is_under_way else None
-        began_with = run.agents if run and is_under_way else {}
+        began_with = run.agents if run and is_under_way else dict[str, str]()
         return {
             role: self._preparing.agent_for(
                 Address(workstream=workstream, role=role),

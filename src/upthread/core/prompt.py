@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from upthread.core.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.history.unicode import unicode_text
 from upthread.core.markdown import item
 from upthread.core.roles import Role
 
@@ -53,11 +54,14 @@ def without_fresh(text: str) -> str:
 
 
 def context_for(*, role: Role, task: Task, decision: str, past: str) -> str:
-    """Return what goes before the task's text; the role block only with a new upstream session."""
+    """Return what goes before the task's text; the role block only with a new upstream session.
+
+    It is valid Unicode, whatever was said earlier: no provider takes half of a character.
+    """
     is_new = decision in NEW_SESSION_DECISIONS
     told = task.everything or task.news if is_new else task.news
     pieces = (role_block(role) if is_new else "", past, told)
-    return "\n\n".join(piece for piece in pieces if piece)
+    return unicode_text("\n\n".join(piece for piece in pieces if piece))
 
 
 def effects_block(effects: Sequence[str]) -> str:

@@ -3,7 +3,9 @@
 Events are routed by the upstream session they carry, never by who happens to be streaming. One
 without an id is attributed only where the adapter guarantees its owner; else it is quarantined and
 never given to the parent. A child becomes a conversation of its own when it starts, and its end is
-noted for its parent: outcome, tokens, title. How events become messages is core/stream.py.
+noted for its parent: outcome, tokens, title. A child that outlived an earlier turn is known by its
+session when it speaks again. A depth counter runs beside all this and only tells what it found odd
+(core/nesting.py). How events become messages is core/stream.py.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.nesting import ALARM, OPEN_AT_END, DepthCounter
 from upthread.core.stream import OpenCall, Sheet, Stream
 from upthread.core.types import (
     CHILD_SLOT,
@@ -61,6 +64,7 @@ class _KnownChild(NamedTuple):
 
     conversation_id: ConversationId
     next_seq: int
+    open_calls: tuple[ToolCallPart, ...]
 
 
 class Recorder:
@@ -95,6 +99,7 @@ class Recorder:
         self._known: dict[UpstreamSessionId, _KnownChild] = {}
         self._streams: dict[UpstreamSessionId, Stream] = {link.upstream_session_id: self._own}
         self._running: dict[UpstreamSessionId, None] = {}
+        self._depth = DepthCounter()
         self._quarantined = quarantined
 
     def know_open_call(self, part: ToolCallPart) -> None:
@@ -102,10 +107,23 @@ class Recorder:
         self._own.expect(part)
 
     def know_child(
-        self, upstream_session_id: UpstreamSessionId, child: ConversationId, *, next_seq: int
+        self,
+        upstream_session_id: UpstreamSessionId,
+        child: ConversationId,
+        *,
+        next_seq: int,
+        open_calls: tuple[ToolCallPart, ...] = (),
     ) -> None:
-        """Know a child that was recorded before, so that its start does not open it again."""
-        self._known[upstream_session_id] = _KnownChild(conversation_id=child, next_seq=next_seq)
+        """Know a child that was recorded before, so that its start does not open it again.
+
+        One with `open_calls` was cut off, and is closed with the turn if it says nothing more.
+        """
+        before = self._known.get(upstream_session_id)
+        self._known[upstream_session_id] = _KnownChild(
+            conversation_id=child,
+            next_seq=next_seq,
+            open_calls=open_calls or (before.open_calls if before else ()),
+        )
 
     @property
     def reply(self) -> str:
@@ -172,6 +190,10 @@ class Recorder:
         Returns all writes.
         """
         self._sheet.now_ms = at_ms
+        for child_id, child in self._known.items():
+            if child.open_calls:
+                self._rejoin(child_id)
+        self._alarm(OPEN_AT_END, *self._depth.finish())
         for child_id in reversed(tuple(self._running)):
             self._end_child(child_id, Outcome.UNKNOWN)
         # Also a child that spoke again after its end.
@@ -192,6 +214,9 @@ class Recorder:
             case ChildStarted():
                 self._start_child(stream, event)
             case ChildEnded(child_upstream_session_id=child, outcome=outcome):
+                self._rejoin(child)
+                for alarm in self._depth.end(child):
+                    self._alarm(alarm, child)
                 self._end_child(child, outcome)
             case _:
                 self._note(stream, event)
@@ -230,6 +255,7 @@ class Recorder:
     def _stream_of(self, event: AgentEvent) -> Stream | None:
         if event.upstream_session_id is None:
             return self._own if self._guarantees_owner else None
+        self._rejoin(event.upstream_session_id)
         return self._streams.get(event.upstream_session_id)
 
     def _quarantine(self, event: AgentEvent, *, reason: str) -> None:
@@ -255,20 +281,44 @@ class Recorder:
         if stream.parent is None:  # an agent that names its own session as its child
             return
         self._running[child_id] = None
+        for alarm in self._depth.start(child_id, parent=parent.upstream_session_id):
+            self._alarm(alarm, child_id)
         call = parent.open_call(event.call_id)
         if call is not None:
             call.child = stream.conversation_id
 
+    def _rejoin(self, child_id: UpstreamSessionId) -> None:
+        """Let a child that outlived its turn go on in its own conversation."""
+        if child_id in self._known and child_id not in self._streams:
+            own = self._link.upstream_session_id
+            again = ChildStarted(
+                upstream_session_id=own, child_upstream_session_id=child_id, role=""
+            )
+            self._start_child(self._own, again)
+
+    def _alarm(self, alarm: str, *children: UpstreamSessionId) -> None:
+        """Keep what the depth counter found odd, as a note that breaks no text."""
+        for child_id in children:
+            raw: JsonValue = {
+                "alarm": alarm,
+                "depth": self._depth.depth,
+                "upstream_session_id": child_id,
+            }
+            self._own.remark(UnknownPart(kind=ALARM, raw=raw))
+
     def _child_stream(self, parent: Stream, event: ChildStarted) -> Stream:
         child_id = event.child_upstream_session_id
         known = self._known.get(child_id)
-        return Stream(
+        stream = Stream(
             self._sheet,
             conversation_id=known.conversation_id if known else self._open_child(parent, event),
             upstream_session_id=child_id,
             next_seq=known.next_seq if known else 1,
             parent=parent,
         )
+        for part in known.open_calls if known else ():
+            stream.expect(part)
+        return stream
 
     def _open_child(self, parent: Stream, event: ChildStarted) -> ConversationId:
         child = child_conversation(

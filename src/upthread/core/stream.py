@@ -80,8 +80,9 @@ class Stream:
         self.tokens_used: int | None = None
         self.title = ""
         self.was_compacted = False
+        self.upstream_session_id = upstream_session_id
+        self._title_kept = ""
         self._sheet = sheet
-        self._upstream_session_id = upstream_session_id
         self._seq = next_seq
         self._ordinal = 0
         self._speaker: Speaker | None = None
@@ -143,6 +144,12 @@ class Stream:
         """Add to the message that is open: a note is nobody's words and parts no call's results."""
         self.close_text()
         self._append(self._speaker or Speaker.ASSISTANT, part)
+
+    def remark(self, part: UnknownPart) -> None:
+        """Add a note of ours: the reply goes on as if it were not there."""
+        is_broken = self._is_reply_broken
+        self.note(part)
+        self._is_reply_broken = is_broken
 
     def close_text(self) -> None:
         """Make a part of the text that is still running."""
@@ -222,10 +229,13 @@ class Stream:
             self._record_call(call)
 
     def close(self) -> None:
-        """Close what is open; a call without a result gets an unknown one."""
+        """Close what is open; a call without a result gets an unknown one. The title is kept."""
         self.close_text()
         for call_id in tuple(self._calls):
             self._close_call(call_id, status="unknown", text=INTERRUPTED)
+        if self.title != self._title_kept:
+            self._title_kept = self.title
+            self.remark(UnknownPart(kind="title", raw=self.title))
 
     def _record_call(self, call: OpenCall, *, durability: Durability | None = None) -> None:
         if not call.is_recorded:
@@ -261,7 +271,7 @@ class Stream:
                 first_ordinal=self._ordinal,
                 speaker=speaker,
                 turn_id=self._sheet.turn_id,
-                upstream_session_id=self._upstream_session_id,
+                upstream_session_id=self.upstream_session_id,
                 recorded_at_ms=self._sheet.now_ms,
                 parts=(part,),
                 durability=durability,

@@ -14,6 +14,8 @@ from upthread.core.catching_up import open_calls
 from upthread.core.chain import readable
 from upthread.core.effects import Effect, effects_of
 from upthread.core.handshake import START_FRESH
+from upthread.core.history.handing_over import damage_told
+from upthread.core.history.model import history_of
 from upthread.core.prior_context import (
     PRIOR_MESSAGES_MAX,
     PriorContext,
@@ -28,6 +30,7 @@ from upthread.core.types import (
     Message,
     Outcome,
     Speaker,
+    ToolCallPart,
     UpstreamSessionId,
 )
 from upthread.runtime.live_turn import LiveTurn
@@ -35,6 +38,9 @@ from upthread.store.base import Store
 
 EARLIER_MESSAGES_MAX = 256
 """How far back prompts are looked for that failed and may yet be in the agent's history."""
+
+CUT_OFF_MESSAGES_MAX = 16
+"""How far back a child's calls are looked for that a crash left open."""
 
 LAST_REPLY_MESSAGES_MAX = 64
 """How far back a last reply is looked for, tool results counted."""
@@ -69,7 +75,26 @@ async def recorder_of_rest(live: LiveTurn) -> Recorder:
     )
     for part in open_calls(messages):
         recorder.know_open_call(part)
+    for child, calls in await live.read(lambda store: _children_cut_off(store, live)):
+        recorder.know_child(
+            child.upstream_session_id,
+            child.conversation_id,
+            next_seq=child.next_seq,
+            open_calls=calls,
+        )
     return recorder
+
+
+def _children_cut_off(
+    store: Store, live: LiveTurn
+) -> tuple[tuple[RecordedChild, tuple[ToolCallPart, ...]], ...]:
+    """Return the children that called something in this turn which was never answered."""
+    found: list[tuple[RecordedChild, tuple[ToolCallPart, ...]]] = []
+    for child in recorded_children(store, live.conversation):
+        newest = store.messages(child.conversation_id, newest=CUT_OFF_MESSAGES_MAX)
+        calls = open_calls(message for message in newest if message.turn_id == live.turn_id)
+        found += [(child, calls)] if calls else []
+    return tuple(found)
 
 
 async def quarantined(live: LiveTurn) -> int:
@@ -168,8 +193,23 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
     elif live.telling == START_FRESH:
         past = await _briefing_of_past(live)
     is_told = bool(past) or bool(live.view.sends)
-    pieces = (past, effects_block(await _effects_told(live)) if is_told else "")
+    pieces = (
+        past,
+        await _damage_told(live) if is_prior_injected else "",
+        effects_block(await _effects_told(live)) if is_told else "",
+    )
     return "\n\n".join(piece for piece in pieces if piece)
+
+
+async def _damage_told(live: LiveTurn) -> str:
+    """Return what a session is told of damage in the record it is replayed from."""
+    prompt_seq = live.require_intended().prompt_seq
+    conversation_id = live.conversation.conversation_id
+    newest = await live.read(
+        lambda store: store.messages(conversation_id, newest=EARLIER_MESSAGES_MAX)
+    )
+    earlier = history_of(message for message in newest if message.seq < prompt_seq)
+    return damage_told(earlier.messages)
 
 
 async def _briefing_of_past(live: LiveTurn) -> str:

@@ -7,6 +7,7 @@ from upthread.core.events import (
     TextReceived,
     ToolCallUpdated,
     UnknownReceived,
+    UserTextReplayed,
 )
 
 
@@ -142,3 +143,77 @@ def test_a_notification_that_is_none_is_kept():
     for params in (None, [], {"sessionId": 5, "update": {}}, {"update": {}}, {"update": "x"}):
         (event,) = Translator().translate(params)
         assert event == UnknownReceived(upstream_session_id=None, kind="session/update", raw=params)
+
+
+def announce(translator, child="ses_child", *, parent="s", **more):
+    return tell(translator, parent, "subagent_update", sessionId=child, **more)
+
+
+def test_acp_announces_a_child_before_it_speaks_and_tells_its_end():
+    translator = Translator()
+    call(translator, {"subagent_type": "explore"})
+    started, titled = announce(translator, title="Look around", state={"state": "running"})
+    assert started == ChildStarted(
+        upstream_session_id="s",
+        child_upstream_session_id="ses_child",
+        role="explore",
+        call_id="c",
+    )
+    assert (titled.upstream_session_id, titled.title) == ("ses_child", "Look around")
+    (said,) = say(translator, "ses_child", "I look")
+    assert said.upstream_session_id == "ses_child"
+    (ended,) = announce(translator, state={"state": "idle", "stopReason": "end_turn"})
+    assert ended == ChildEnded(upstream_session_id="s", child_upstream_session_id="ses_child")
+
+
+def test_the_end_that_was_announced_is_not_told_again_by_the_call():
+    translator = Translator()
+    call(translator, {"subagent_type": "explore"})
+    announce(translator, state={"state": "idle", "stopReason": "cancelled"})
+    (updated,) = end(translator, "done")
+    assert isinstance(updated, ToolCallUpdated)
+    assert updated.child_upstream_session_id == "ses_child"
+
+
+def test_an_announced_child_may_be_cancelled_fail_and_begin_again():
+    translator = Translator()
+    _, cancelled = announce(translator, state={"state": "idle", "stopReason": "cancelled"})
+    (again,) = announce(translator, state={"state": "running"})
+    (failed,) = announce(translator, state={"state": "idle", "stopReason": "refusal"})
+    assert (cancelled.outcome, failed.outcome) == ("cancelled", "unknown")
+    assert isinstance(again, ChildStarted)
+    assert announce(translator, state={"state": "idle"}) == ()
+
+
+def test_what_a_child_is_told_is_its_users_word():
+    translator = Translator()
+    content = [{"type": "text", "text": "Look "}, {"type": "image"}, {"type": "text", "text": "up"}]
+    message = {"senderSessionId": "s", "recipientSessionId": "ses_child", "content": content}
+    (early,) = tell(translator, "s", "session_message", **message)
+    assert isinstance(early, UnknownReceived)
+    announce(translator)
+    (told,) = tell(translator, "s", "session_message", **message)
+    assert told == UserTextReplayed(upstream_session_id="ses_child", text="Look up")
+
+
+def test_an_announcement_of_another_form_is_kept_as_it_came():
+    for update in ({"agentId": "a"}, {"sessionId": "x", "state": "running"}):
+        (event,) = tell(Translator(), "s", "subagent_update", **update)
+        assert isinstance(event, UnknownReceived)
+
+
+def test_a_hand_off_makes_no_child():
+    events = tell(Translator(), "s", "current_mode_update", currentModeId="plan")
+    assert [event for event in events if isinstance(event, ChildStarted)] == []
+
+
+def test_a_child_that_is_called_once_more_begins_and_ends_once_more():
+    translator = Translator()
+    for call_id in ("c", "d"):
+        rows = {"toolCallId": call_id, "title": "task", "rawInput": {"subagent_type": "explore"}}
+        tell(translator, "s", "tool_call", **rows)
+        output = {"metadata": {"sessionId": "ses_child"}}
+        done = {"toolCallId": call_id, "status": "completed", "rawOutput": output}
+        started, updated, ended = tell(translator, "s", "tool_call_update", **done)
+        assert (started.call_id, updated.call_id) == (call_id, call_id)
+        assert ended.child_upstream_session_id == "ses_child"

@@ -5,8 +5,25 @@ from __future__ import annotations
 import pytest
 from tests.core.history.histories import call, result, text
 
-from upthread.core.history.forking import cut, fork_points, with_children
-from upthread.core.types import ConversationId, Message, Speaker, ToolResultPart, TurnId
+from upthread.core.effects import effects_of
+from upthread.core.history.forking import (
+    CHILD_ELSEWHERE,
+    ERASED,
+    branch_note,
+    children_in,
+    cut,
+    fork_points,
+    with_children,
+)
+from upthread.core.types import (
+    ConversationId,
+    ErasedPart,
+    Message,
+    Speaker,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+)
 from upthread.errors import UsageError
 
 
@@ -77,4 +94,25 @@ def test_a_result_refers_to_the_copy_of_its_child_or_to_none():
     forked = with_children(given, {copied: ConversationId("con_new")})
     children = [m.parts[0].child_conversation_id for m in forked[1:]]
     assert children == ["con_new", None, None]
-    assert forked[0] is not None
+    elsewhere = {"call_id": "y", "conversation_id": left}
+    assert [m.parts[1:] for m in forked] == [
+        (),
+        (),
+        (UnknownPart(kind=CHILD_ELSEWHERE, raw=elsewhere),),
+        (),
+    ]
+    assert children_in(given) == (copied, left)
+
+
+def test_what_was_forgotten_is_a_note_in_the_other_branch():
+    (forked,) = with_children(messages(("user", ErasedPart(kind="text"))), {})
+    assert forked.parts == (UnknownPart(kind=ERASED, raw="text"),)
+
+
+def test_the_other_branch_is_told_what_is_done_and_what_was_repaired():
+    effects = effects_of(HISTORY[:4])
+    note = branch_note("spec/planner", 4, effects, "The record was damaged.")
+    assert note.startswith("[This conversation was branched off from spec/planner after message 4")
+    assert "- read: done" in note
+    assert note.endswith("The record was damaged.")
+    assert branch_note("spec/planner", 4, (), "").count("\n") == 0

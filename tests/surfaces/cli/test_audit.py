@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import apsw
@@ -26,6 +27,26 @@ def record(tmp_path_factory, make_upthread):
     del up.environment["UPTHREAD_CALLERS"]
     up("run", "w", "--spec", "spec.md", "--agent", "rehearsal", code=4)
     return up
+
+
+def test_a_child_in_the_background_keeps_its_words_and_raises_the_alarm(tmp_path, make_upthread):
+    up = make_upthread(tmp_path)
+    background = "[[rehearse: background explorer look around]] [[rehearse: say I go on.]]"
+    up("tell", "w/planner", background, "--agent", "rehearsal")
+    up("tell", "w/planner", "[[rehearse: child_says 1 I have looked.]] [[rehearse: say good]]")
+
+    audit = up("audit", "w", "--json").json
+    parent, child = audit["conversations"]
+    alarms = [[each["alarm"] for each in turn["alarms"]] for turn in parent["turns"]]
+    assert alarms == [["open_at_end"], ["open_at_end"]]
+    said = [part["text"] for message in child["child_messages"] for part in message["parts"]]
+    assert said == ["I am explorer. I was asked: look around", "I have looked."]
+    replies = [m for turn in parent["turns"] for m in turn["messages"] if m["speaker"] != "user"]
+    assert "I have looked" not in json.dumps(replies)
+    assert parent["turns"][1]["quarantined"] == []
+    markdown = up("audit", "w").out
+    assert "- sub-agents: 2 alarms of the depth counter; the record stands" in markdown
+    assert "alarm: the turn ended while a sub-agent ran, at depth `1`" in markdown
 
 
 def outside_fences(markdown: str) -> list[str]:

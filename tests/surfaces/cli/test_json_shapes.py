@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from tests.vendors.opencode_database import damaged_database
 
+from upthread.testing.postgres_server import database_at
+
+pytestmark = pytest.mark.timeout(300)  # one fixture calls every verb
+
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
 SECTION = re.compile(r"^### (?P<name>.+?)\n(?P<body>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -91,6 +95,8 @@ def live(tmp_path_factory, make_upthread):
     stream("tell", "w/planner", "[[rehearse: write a.txt a]]")
     one("show of a workstream", "show", "w")
     one("show of an address", "show", "w/planner")
+    one("fork", "fork", "w/planner", "--as", "v/planner", "--dry-run")
+    one("fork", "fork", "w/planner", "--as", "v/planner", "--yes")
     stream("tell", "w/planner", "--continue")
     stream("tell", "w/planner", "[[rehearse: rate_limit 9]]")
     stream("tell", "w/nurse", "hi")
@@ -124,11 +130,13 @@ def live(tmp_path_factory, make_upthread):
     one("audit", "audit", "w")
     damaged_database(up.home / ".local" / "share" / "opencode" / "opencode.db").close()
     one("doctor", "doctor")
+    one("doctor --probe", "doctor", "--probe", "rehearsal", "--yes")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")
     one("keep", "keep", "--yes")
     one("forget", "forget", "w", "--dry-run")
     one("forget", "forget", "p", "--yes")
+    one("migrate", "migrate", "--db", database_at(up.directory))
     return seen
 
 

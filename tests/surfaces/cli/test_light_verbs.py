@@ -14,7 +14,10 @@ code = main({arguments!r})
 sys.stderr.write("\\n".join(["", "loaded:", *sys.modules]))
 sys.exit(code)
 """
-HEAVY = {"acp", "acp.schema", "mcp", "rich.live", "rich.status", "rich.progress", "prompt_toolkit"}
+HEAVY = {
+    *("acp", "acp.schema", "mcp", "rich.live", "rich.status", "rich.progress", "prompt_toolkit"),
+    *("psycopg", "psycopg_binary"),
+}
 OF_AGENTS = {"upthread.agents.acp", "upthread.surfaces.cli.talking"}
 OF_THE_STORE = {"apsw", "upthread.client", "asyncio", "anyio", "msgspec", "yaml"}
 

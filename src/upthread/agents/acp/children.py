@@ -1,11 +1,14 @@
 """Which events belong to a sub-agent, and when it began and ended.
 
-Three forms are known, and a form that is not known is left alone: a session id
+Four forms are known, and a form that is not known is left alone: ACP's own, `subagent_update` in
+the parent's session, which announces the child's session and tells its state
+(https://agentclientprotocol.com/announcements/subagents-stabilized, 2026-11); a session id
 `PARENT:subagent:CHILD` (codex-acp 2.6.0, the rehearsal agent); a call of a delegating tool that
 names the child's session (opencode 1.18.33 in its output, and it sends nothing else of a child;
 the rehearsal agent in its arguments); and
 `_meta.claudeCode.parentToolUseId` on what a child says under its parent's id (claude-agent-acp),
-which is given an id of the first form here so that it never reaches the parent's history.
+which is given an id of the second form here so that it never reaches the parent's history.
+A hand-off, such as `current_mode_update`, has none of these forms: it is no delegation.
 
 A child's id is read from a tool's output only where the call itself names a role: a file that is
 read may hold the same words. It remembers the open calls of one connection, and nothing else.
@@ -14,6 +17,7 @@ read may hold the same words. It remembers the open calls of one connection, and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,8 +29,10 @@ from upthread.core.events import (
     AgentEvent,
     ChildEnded,
     ChildStarted,
+    TitleChanged,
     ToolCallUpdated,
     UnknownReceived,
+    UserTextReplayed,
 )
 from upthread.core.types import Outcome, UpstreamSessionId
 
@@ -45,6 +51,29 @@ class _Notification(msgspec.Struct, rename="camel"):
     session_id: str | None = None
 
 
+class _WorkState(msgspec.Struct, rename="camel"):
+    state: str
+    stop_reason: str | None = None
+
+
+class _Announcement(msgspec.Struct, rename="camel"):
+    """`subagent_update`; None where nothing changed."""
+
+    session_id: str
+    title: str | None = None
+    state: _WorkState | None = None
+
+
+class _Between(msgspec.Struct, rename="camel"):
+    """`session_message`: what one session said to another."""
+
+    recipient_session_id: str
+    content: list[dict[str, Any]]
+
+
+_STOPPED: Final = {"end_turn": Outcome.OK, "cancelled": Outcome.CANCELLED}
+
+
 @dataclass(slots=True, kw_only=True)
 class _Delegation:
     """An open call of a tool that delegates."""
@@ -59,7 +88,8 @@ class Translator:
 
     def __init__(self) -> None:
         self._delegations: dict[str, _Delegation] = {}
-        self._children: dict[UpstreamSessionId, None] = {}
+        self._children: dict[UpstreamSessionId, bool] = {}  # whether it runs
+        self._silent: dict[UpstreamSessionId, int] = {}
 
     def translate(self, params: object) -> tuple[AgentEvent, ...]:
         """Return the events of one notification; what cannot be read comes back as it came."""
@@ -70,11 +100,23 @@ class Translator:
             return (UnknownReceived(upstream_session_id=None, kind="session/update", raw=raw),)
         said_by = notification.session_id
         session = UpstreamSessionId(said_by) if said_by is not None else None
+        if kind in {"subagent_update", "session_message"}:
+            return self._told_of_child(kind, notification.update, session)
         started, session = self._child_speaking(notification.update, session)
+        if session is not None:
+            self._silent.pop(session, None)
         events = events_of(kind, notification.update, session=session)
         if kind in {"tool_call", "tool_call_update"}:
             events = self._with_child_of_call(events, notification.update, session)
         return (*started, *events)
+
+    def take_silent(self) -> dict[UpstreamSessionId, int]:
+        """Return the children whose calls ended without a word of theirs since, and forget them.
+
+        The number is how often each was called.
+        """
+        silent, self._silent = self._silent, {}
+        return silent
 
     def _child_speaking(
         self, update: dict[str, Any], session: UpstreamSessionId | None
@@ -97,7 +139,7 @@ class Translator:
     ) -> tuple[ChildStarted, ...]:
         if child in self._children or parent is None:
             return ()
-        _remember(self._children, child, None)
+        _remember(self._children, child, True)
         delegation = self._delegations.get(call_id or "")
         if delegation is not None:
             delegation.child = child
@@ -108,6 +150,54 @@ class Translator:
             call_id=call_id,
         )
         return (started,)
+
+    # --- what is told of a child in so many words ----------------------------------------------
+
+    def _told_of_child(
+        self, kind: str, update: dict[str, Any], session: UpstreamSessionId | None
+    ) -> tuple[AgentEvent, ...]:
+        if kind == "session_message":
+            between = shaped(update, _Between)
+            if between is not None and between.recipient_session_id in self._children:
+                return (_said_to_child(between),)
+        announced = shaped(update, _Announcement) if kind == "subagent_update" else None
+        if announced is None or session is None:
+            return events_of(kind, update, session=session)
+        return tuple(self._announced(announced, session))
+
+    def _announced(
+        self, announced: _Announcement, parent: UpstreamSessionId
+    ) -> Iterator[AgentEvent]:
+        """Yield its start, its title and its end; what has ended may begin again."""
+        child = UpstreamSessionId(announced.session_id)
+        state = announced.state.state if announced.state else ""
+        if state == "running":
+            self._let_begin_again(child)
+        yield from self._start(child, parent=parent, call_id=self._only_open_call(parent))
+        if announced.title:
+            yield TitleChanged(upstream_session_id=child, title=announced.title)
+        if announced.state is not None and state == "idle":
+            stopped = announced.state.stop_reason or ""
+            yield from self._end(child, parent, _STOPPED.get(stopped, Outcome.UNKNOWN))
+
+    def _let_begin_again(self, child: UpstreamSessionId | None) -> None:
+        """Forget a child that has ended: it is called once more, or runs once more."""
+        if child is not None and self._children.get(child) is False:
+            del self._children[child]
+
+    def _end(
+        self, child: UpstreamSessionId, parent: UpstreamSessionId | None, outcome: Outcome
+    ) -> tuple[ChildEnded, ...]:
+        """Return the end of a child, once: its call may say so, and an announcement too."""
+        if not self._children.get(child, True):
+            return ()
+        self._children[child] = False
+        ended = ChildEnded(
+            upstream_session_id=parent, child_upstream_session_id=child, outcome=outcome
+        )
+        return (ended,)
+
+    # --- calls ---------------------------------------------------------------------------------
 
     def _only_open_call(self, parent: UpstreamSessionId) -> str | None:
         """Return the call a child came from, None when two could be."""
@@ -131,12 +221,18 @@ class Translator:
         if delegation is None:
             return events
         child, is_running = _child_named(call)
+        if delegation.child is None:
+            self._let_begin_again(child)
         started = self._start(child, parent=session, call_id=call.tool_call_id) if child else ()
         if call.status not in {"completed", "failed"}:
             return (*events, *started)
         del self._delegations[call.tool_call_id]
         stamped = tuple(_stamped(event, delegation.child) for event in events)
-        return (*started, *stamped, *_ended(delegation, session, call, is_running=is_running))
+        if delegation.child is None or is_running:
+            return (*started, *stamped)
+        self._silent[delegation.child] = self._silent.get(delegation.child, 0) + 1
+        outcome = Outcome.OK if call.status == "completed" else Outcome.UNKNOWN
+        return (*started, *stamped, *self._end(delegation.child, session, outcome))
 
     def _delegation_of(
         self, call: ToolCall, session: UpstreamSessionId | None
@@ -186,17 +282,10 @@ def _stamped(event: AgentEvent, child: UpstreamSessionId | None) -> AgentEvent:
     return replace(event, child_upstream_session_id=child)
 
 
-def _ended(
-    delegation: _Delegation,
-    session: UpstreamSessionId | None,
-    call: ToolCall,
-    *,
-    is_running: bool,
-) -> tuple[ChildEnded, ...]:
-    if delegation.child is None or is_running:
-        return ()
-    outcome = Outcome.OK if call.status == "completed" else Outcome.UNKNOWN
-    ended = ChildEnded(
-        upstream_session_id=session, child_upstream_session_id=delegation.child, outcome=outcome
+def _said_to_child(between: _Between) -> UserTextReplayed:
+    """Return what a child was told, as its user's words."""
+    texts = (member(block, "text") for block in between.content)
+    return UserTextReplayed(
+        upstream_session_id=UpstreamSessionId(between.recipient_session_id),
+        text="".join(text for text in texts if isinstance(text, str)),
     )
-    return (ended,)

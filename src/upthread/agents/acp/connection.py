@@ -20,6 +20,7 @@ from upthread.agents.acp.outcomes import CODE_METHOD_NOT_FOUND, is_system_error,
 from upthread.agents.acp.permissions import PermissionDesk
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
+from upthread.agents.acp.silent_children import read_silent_children
 from upthread.agents.acp.transport import ProcessTransport
 from upthread.agents.acp.wire import Initialized, Message, shaped
 from upthread.agents.base import (
@@ -139,6 +140,7 @@ class AcpConnection:
             await self._sessions.attach("session/load", upstream_session_id)
         finally:
             self._replay = None
+            self._translator.take_silent()  # calls that are replayed are no calls of a prompt
         return tuple(replay)
 
     async def list_sessions(self) -> tuple[ListedSession, ...]:
@@ -176,6 +178,9 @@ class AcpConnection:
             await anyio.sleep_until(self._settled_at)
             running = RunningPrompt(upstream_session_id)
             await self._run(running, text, on_event)
+            is_alive = not isinstance(running.error, ConnectionError)
+            if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:
+                await read_silent_children(self._translator, self.load_session, on_event)
             return await self._concluded(running)
         finally:
             self._is_prompting = False
@@ -292,6 +297,7 @@ def _introduction(quirk: Quirk) -> dict[str, Any]:
     capabilities: dict[str, Any] = {
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
+        "subagents": {},
     }
     if quirk.client_meta:
         capabilities["_meta"] = dict(quirk.client_meta)

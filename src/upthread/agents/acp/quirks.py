@@ -30,7 +30,10 @@ class ErrorMeaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirk:
-    """One agent's particulars. `recognised_by` is searched in its name and its command line."""
+    """One agent's particulars. `recognised_by` is searched in its name and its command line.
+
+    `has_silent_children`: it sends nothing of a sub-agent, whose session it lets us load.
+    """
 
     name: str
     recognised_by: re.Pattern[str]
@@ -39,6 +42,7 @@ class Quirk:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     resume_command: tuple[str, ...] = ()
+    has_silent_children: bool = False
 
 
 def _means(pattern: str, outcome: Outcome, *, is_certain: bool = True) -> ErrorMeaning:
@@ -65,6 +69,7 @@ QUIRKS: Final = (
             _means(r"OpenCode service failure", Outcome.UNKNOWN, is_certain=False),
         ),
         resume_command=("opencode", "--session", "{id}"),
+        has_silent_children=True,
     ),
     Quirk(
         name="codex",

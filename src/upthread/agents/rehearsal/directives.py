@@ -181,8 +181,12 @@ def _tokens(turn: Turn, arguments: str) -> None:
 
 def _child(turn: Turn, arguments: str) -> None:
     call, child, role = _called_child(turn, arguments)
-    output = {"childSessionId": child, "output": f"{role} is done"}
-    call.end("completed", text=f"{role} is done", raw_output=output)
+    _return_from(call, child, f"{role} is done")
+
+
+def _background(turn: Turn, arguments: str) -> None:
+    call, child, role = _called_child(turn, arguments)
+    _return_from(call, child, f'<task id="ses_later" state="running">{role} goes on</task>')
 
 
 def _child_hang(turn: Turn, arguments: str) -> None:
@@ -202,6 +206,17 @@ def _called_child(turn: Turn, arguments: str) -> tuple[ToolCall, str, str]:
     call.begin()
     turn.send(text_chunk(f"I am {role}. I was asked: {text}"), session_id=child)
     return call, child, role
+
+
+def _return_from(call: ToolCall, child: str, said: str) -> None:
+    call.end("completed", text=said, raw_output={"childSessionId": child, "output": said})
+
+
+def _child_says(turn: Turn, arguments: str) -> None:
+    number, text = _split(arguments)
+    if not number.isdecimal():
+        raise _UsageError("N TEXT")
+    turn.send(text_chunk(text), session_id=f"{turn.session_id}:subagent:{number}")
 
 
 def _slow(turn: Turn, arguments: str) -> None:
@@ -321,6 +336,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "tokens": _tokens,
     "child": _child,
     "child_hang": _child_hang,
+    "background": _background,
+    "child_says": _child_says,
     "slow": _slow,
     "big": _big,
     "surrogate": _surrogate,

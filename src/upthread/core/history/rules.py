@@ -86,7 +86,7 @@ def has_lone_surrogate(value: JsonValue) -> bool:
     while waiting:  # no recursion: what agents send may be nested deeper than our stack
         held = waiting.pop()
         if isinstance(held, str):
-            if SURROGATES.search(held):
+            if not held.isascii() and SURROGATES.search(held):
                 return True
         elif isinstance(held, Mapping):
             waiting += [*held, *held.values()]

@@ -21,8 +21,9 @@ import apsw
 
 from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
+from upthread.store._sql import Migration
 from upthread.store.sqlite.files import prepare_file
-from upthread.store.sqlite.queries import Migration, read_migrations
+from upthread.store.sqlite.queries import read_migrations
 
 Row: TypeAlias = tuple[Any, ...]
 """What SQLite returns: column types are the schema's, not the type checker's."""

@@ -42,10 +42,12 @@ Agent = Annotated[
     str | None, typer.Option("--agent", metavar="A", help='opencode, …, or acp:"COMMAND".')
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Database = Annotated[
-    str | None, typer.Option("--db", metavar="URL", help="Another database: a file path.")
+    str | None,
+    typer.Option("--db", metavar="URL", help="Another database: a file path, or postgres://…"),
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--directory", metavar="DIR", help="Work as if started in DIR.")
@@ -346,13 +348,36 @@ def reset(
     call: Call,
     *,
     address: Address,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
     """End a conversation and begin a new one in its place; the old one stays for the audit."""
     from upthread.surfaces.cli import changing
 
     return changing.reset(call, address, is_yes=yes, is_dry_run=dry_run)
+
+
+def fork(
+    call: Call,
+    *,
+    address: Address,
+    into: Annotated[
+        str, typer.Option("--as", metavar="ADDRESS", help="Where it goes on; none may be there.")
+    ],
+    at: Annotated[
+        int | None,
+        typer.Option(
+            "--at", min=1, metavar="MESSAGE", help="After which message; the newest it can be."
+        ),
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Branch a conversation off after a message, to go its own way; the first one stays."""
+    from upthread.surfaces.cli import forking
+
+    asked = forking.Fork(address=address, into=into, at_message=at)
+    return forking.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
 
 
 def audit(
@@ -419,11 +444,29 @@ def doctor(
         str | None,
         typer.Argument(metavar="STORE", help="upthread, claude-code, opencode or codex."),
     ] = None,
+    probe: Annotated[
+        str | None,
+        typer.Option("--probe", metavar="AGENT", help="Try what an agent does about sessions."),
+    ] = None,
+    rate_limit_prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--rate-limit-prompt",
+            metavar="TEXT",
+            help="With --probe: what makes a scripted model answer with a rate limit.",
+        ),
+    ] = None,
+    yes: Yes = False,
 ) -> int:
     """Diagnose the stored histories, ours and the agents', and say what cures them."""
     from upthread.surfaces.cli import doctor as diagnosing
+    from upthread.surfaces.cli import probing
 
-    return diagnosing.doctor(call, store)
+    if probe is None:
+        return diagnosing.doctor(call, store)
+    if store is not None:
+        raise UsageError("--probe takes no store", hint=f"upthread doctor --probe {probe}")
+    return probing.probe(call, probe, rate_limit_prompt=rate_limit_prompt, is_yes=yes)
 
 
 def repair(
@@ -446,6 +489,13 @@ def repair(
     return repairing.repair(call, target, session, into=into, is_dry_run=dry_run)
 
 
+def migrate(call: Call) -> int:
+    """Make or move on the schema of a PostgreSQL database; nothing else ever does."""
+    from upthread.surfaces.cli import migrating
+
+    return migrating.migrate(call)
+
+
 _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("tell", tell),
     ("run", run),
@@ -460,10 +510,12 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("brief", brief),
     ("adopt", adopt),
     ("reset", reset),
+    ("fork", fork),
     ("audit", audit),
     ("forget", forget),
     ("keep", keep),
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
+    ("migrate", migrate),
 )

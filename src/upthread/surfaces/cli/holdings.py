@@ -14,14 +14,12 @@ from pathlib import Path
 import anyio.to_thread
 
 from upthread.client import Project
-from upthread.client.at_rest import KEY_SUFFIX, day_of, logs
-from upthread.client.opening import database_path
+from upthread.client.at_rest import day_of, logs
+from upthread.client.stores import database_files, key_path
 from upthread.core.types import RecordMode
 from upthread.runtime.forgetting import HeldWorkstream, Selection
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.words import counted
-
-DATABASE_SUFFIXES = ("", "-wal", "-shm", KEY_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +97,9 @@ def _summed(
 
 
 def _files(project: Project) -> Iterator[HeldFile]:
-    home, database = Path(project.settings.home), database_path(project.settings.database)
-    beside = (database.with_name(database.name + suffix) for suffix in DATABASE_SUFFIXES)
-    for path in (*beside, *(log.path for log in logs(home)), *_repairs(home)):
+    home, database = Path(project.settings.home), project.settings.database
+    own = (*database_files(database), key_path(database, home))
+    for path in (*own, *(log.path for log in logs(home)), *_repairs(home)):
         if path.is_file():
             yield _held(path)
 

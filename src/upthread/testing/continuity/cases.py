@@ -14,10 +14,12 @@ from typing import Final, TypeAlias
 import anyio
 
 from upthread.agents.base import AgentConnection
+from upthread.core.events import AgentEvent
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.testing.agent_conformance.trial import attach, refusal_of
 from upthread.testing.continuity.measured import Measurement
+from upthread.testing.continuity.sub_agents import CHILD_SAYS, shown_of_sub_agent
 from upthread.testing.continuity.trial import Running, Sequel, Trial, kill, until
 
 RETRY_AFTER_S: Final = 600
@@ -27,6 +29,9 @@ LONG_S: Final = 300
 WRITTEN_AFTER_S: Final = 0.5
 """When a prompt the model was asked is in the session. A kill within 50 ms of asking can lose it
 (Claude Code 2.1.330); then it is not there, and is sent again."""
+
+SUB_AGENT: Final = "sub_agent"
+"""The case whose note says what an agent shows of its sub-agents."""
 
 Bring: TypeAlias = Callable[[Trial], Awaitable[Measurement]]
 
@@ -83,6 +88,22 @@ async def _other_directory(trial: Trial) -> Measurement:
     places = {"the old": trial.work / "here", "the new": trial.elsewhere / "here"}
     found = " and ".join(name for name, path in places.items() if path.exists()) or "neither"
     return _went_on(Outcome.OK, sequel, note=f"tools run in {found} directory")
+
+
+async def _sub_agent(trial: Trial) -> Measurement:
+    """A sub-agent runs a command and answers: what of it reaches us as its own."""
+    events: list[AgentEvent] = []
+
+    async def keep(event: AgentEvent) -> None:
+        events.append(event)
+
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        work = f"Look around. {trial.agent.command('true')} [[SAY {CHILD_SAYS}]]"
+        script = f"{trial.agent.delegation(work)} [[SAY done]]"
+        ended = await trial.prompt(connection, session, script, on_event=keep)
+    assert ended.outcome is Outcome.OK, ended
+    return Measurement(outcome=ended.outcome, note=shown_of_sub_agent(events, session))
 
 
 # --- failures ----------------------------------------------------------------------------------
@@ -218,6 +239,7 @@ CASES: Final = tuple(
         ("killed_in_model_call", "SIGKILL while the model answers", _killed_in_model_call),
         ("killed_in_tool_call", "SIGKILL while a command runs", _killed_in_tool_call),
         ("killed_in_sub_agent", "SIGKILL while a sub-agent works", _killed_in_sub_agent),
+        (SUB_AGENT, "a sub-agent works and answers", _sub_agent),
         ("cancelled", "a turn is cancelled", _cancelled),
         ("rate_limit", "the provider answers 429", _rate_limit),
         ("unknown_id", "attaching an id that never was", _unknown_id),

@@ -19,6 +19,7 @@ import anyio
 from upthread.agents.base import (
     AgentAdapter,
     AgentConnection,
+    OnEvent,
     OpenRequest,
     PermissionAnswer,
     PermissionRequest,
@@ -107,13 +108,18 @@ class Trial:
             self.version = connection.capabilities.version or self.version
 
     async def prompt(
-        self, connection: AgentConnection, session: UpstreamSessionId, script: str = "[[SAY noted]]"
+        self,
+        connection: AgentConnection,
+        session: UpstreamSessionId,
+        script: str = "[[SAY noted]]",
+        *,
+        on_event: OnEvent | None = None,
     ) -> PromptResult:
         """Send a prompt that carries a mark of its own, and then the script."""
         mark = f"KIWI{len(self.said) + 1}"
         self.said.append(mark)
         text = f"The word is {mark}. {script}"
-        return await connection.prompt(session, text, on_event=_take)
+        return await connection.prompt(session, text, on_event=on_event or _take)
 
     async def session_with_a_past(self) -> UpstreamSessionId:
         """Return a session that holds one prompt and its reply; its agent has ended."""

@@ -19,6 +19,12 @@ class Verdict(StrEnum):
     ABSENT = "absent"
 
 
+def files_below(place: Path) -> dict[str, bytes]:
+    """Return the files beside a place, its own among them."""
+    beside = place.parent.iterdir()
+    return {each.name: each.read_bytes() for each in beside if each.is_file()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreBackend:
     """A backend under test.
@@ -27,8 +33,9 @@ class StoreBackend:
     uses yet, below a directory that exists, for a backend to take as a file or as a name.
     `is_durable`: after `close`, `make` finds what was committed. `is_shared`: several stores, in
     several processes, may have one place open; `make` must then be picklable. `mark_newer` changes
-    a closed store so that it looks as if a later version had written it. `failing` makes the writes
-    of a store fail while its context lasts. None: the backend cannot show that promise.
+    a closed store so that it looks as if a later version had written it; `contents` returns what a
+    closed store holds, to compare. `failing` makes the writes of a store fail while its context
+    lasts. None: the backend cannot show that promise.
     """
 
     name: str
@@ -36,6 +43,7 @@ class StoreBackend:
     is_durable: bool
     is_shared: bool
     mark_newer: Callable[[Path], None] | None = None
+    contents: Callable[[Path], object] = files_below
     failing: Callable[[Store], AbstractContextManager[None]] | None = None
 
 

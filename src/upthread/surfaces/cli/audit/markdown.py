@@ -7,10 +7,11 @@ fence longer than any inside it, or in a code span: it cannot forge a heading or
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import assert_never
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, assert_never
 
 from upthread.core.handshake import in_words
+from upthread.core.nesting import ALARM, ALARMS
 from upthread.core.types import (
     CHILD_SLOT,
     PERMISSION,
@@ -29,6 +30,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedTurn
 from upthread.surfaces.cli.audit.runs import run_lines
+from upthread.surfaces.cli.audit.shape import noted
 from upthread.surfaces.cli.neutral import code, fenced
 from upthread.surfaces.cli.output import plain
 from upthread.surfaces.cli.words import counted, decision_in_words, moment, reasons_in_words
@@ -50,6 +52,9 @@ def _lines(record: Audit) -> Iterator[str]:
     counts = (counted(len(conversations), "conversation"), counted(turns, "turn"))
     yield f"- recorded: {', '.join((*counts, counted(len(record.runs), 'run')))}"
     yield f"- integrity: {_integrity(record)}"
+    alarms = sum(len(noted(turn.messages, ALARM)) for c in conversations for turn in c.turns)
+    if alarms:
+        yield f"- sub-agents: {counted(alarms, 'alarm')} of the depth counter; the record stands"
     for run in record.runs:
         yield from run_lines(run)
     for conversation in conversations:
@@ -191,7 +196,7 @@ def _title(part: Part) -> str:
         case FilePart():
             title = f"file {code(part.uri)}"
         case UnknownPart(kind=kind, raw=raw):
-            title = _permission(raw) if kind == PERMISSION else code(kind)
+            title = _NOTES[kind](raw) if kind in _NOTES else code(kind)
         case ErasedPart():
             title = f"{code(part.kind)}, erased"
         case _:
@@ -208,7 +213,7 @@ def _body(part: Part) -> str:
         case ToolCallPart(arguments=arguments):
             return _json(arguments) if arguments else ""
         case UnknownPart(kind=kind, raw=raw):
-            return "" if kind == PERMISSION else _json(raw)
+            return "" if kind in _NOTES else _json(raw)
         case FilePart() | ErasedPart():
             return ""
 
@@ -219,6 +224,18 @@ def _permission(raw: JsonValue) -> str:
     names = ("title", "answer", "answered_by")
     title, answer, answered_by = (code(str(raw.get(name, ""))) for name in names)
     return f"permission for {title}: {answer}, answered by {answered_by}"
+
+
+def _alarm(raw: JsonValue) -> str:
+    if not isinstance(raw, Mapping):
+        return "alarm"
+    session, alarm = code(str(raw.get("upstream_session_id", ""))), str(raw.get("alarm", ""))
+    said = ALARMS.get(alarm) or code(alarm)
+    return f"alarm: {said}, at depth {code(str(raw.get('depth', '')))}: {session}"
+
+
+_NOTES: Final[Mapping[str, Callable[[JsonValue], str]]] = {PERMISSION: _permission, ALARM: _alarm}
+"""Notes that are a line of words."""
 
 
 def _json(value: JsonValue) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from upthread.core import types
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.nesting import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.surfaces.cli.shapes import run_status
@@ -83,7 +84,8 @@ def _turn(audited: AuditedTurn) -> Shape:
         "upstream_session_id": view.attached.upstream_session_id if view.attached else None,
         "events": [_event(event) for event in audited.events],
         "messages": [_message(each) for each in audited.messages],
-        "permissions": permissions(audited.messages),
+        "permissions": noted(audited.messages, PERMISSION),
+        "alarms": noted(audited.messages, ALARM),
         "quarantined": [_members(each, "turn_id") for each in audited.quarantined],
     }
 
@@ -102,13 +104,13 @@ def _part(part: Part) -> Shape:
     return {"kind": kind, **_members(part)}
 
 
-def permissions(messages: tuple[Message, ...]) -> list[object]:
-    """Return what was asked and who or what answered: call_id, title, answer, answered_by."""
+def noted(messages: tuple[Message, ...], kind: str) -> list[object]:
+    """Return the notes of one kind: what was asked and who answered, what was found odd."""
     return [
         part.raw
         for message in messages
         for part in message.parts
-        if isinstance(part, UnknownPart) and part.kind == PERMISSION
+        if isinstance(part, UnknownPart) and part.kind == kind
     ]
 
 

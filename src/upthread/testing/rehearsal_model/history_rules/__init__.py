@@ -15,10 +15,12 @@ from upthread.testing.rehearsal_model.history_rules.chat_completions import (
     CHAT_COMPLETIONS_RULES,
 )
 from upthread.testing.rehearsal_model.history_rules.messages import MESSAGES_RULES, sign_thinking
+from upthread.testing.rehearsal_model.history_rules.responses import RESPONSES_RULES
 
 __all__ = [
     "CHAT_COMPLETIONS_RULES",
     "MESSAGES_RULES",
+    "RESPONSES_RULES",
     "Found",
     "Rule",
     "Violation",

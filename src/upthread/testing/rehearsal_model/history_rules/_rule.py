@@ -43,7 +43,7 @@ def apply_rules(rules: Sequence[Rule], body: JsonObject) -> tuple[Violation, ...
 def holds_lone_surrogate(value: JsonValue) -> bool:
     """Return whether any text in the value, keys included, is not valid Unicode."""
     if isinstance(value, str):
-        return any("\ud800" <= character <= "\udfff" for character in value)
+        return not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value)
     if isinstance(value, dict):
         return any(holds_lone_surrogate(key) or holds_lone_surrogate(value[key]) for key in value)
     return isinstance(value, list) and any(holds_lone_surrogate(item) for item in value)

@@ -1,0 +1,99 @@
+"""Which store an address names, from `--db` or UPTHREAD_DB: a SQLite file, or PostgreSQL.
+
+DATABASE_URL is never read: it belongs to the application that is worked on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from upthread.errors import UsageError
+from upthread.runtime.lease import LeaseTimes
+from upthread.store.base import Store
+from upthread.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from upthread.store.postgres import Migrated
+
+KEY_SUFFIX: Final = ".key"
+SQLITE_PREFIX: Final = "sqlite:///"
+POSTGRES_PREFIXES: Final = ("postgres://", "postgresql://")
+
+SHARED_LEASE_TIMES: Final = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
+"""On PostgreSQL, where a holder is most often on another machine and shows life in no other way."""
+
+
+def open_store(database: str) -> Store:
+    """Open a store. UsageError for an address of another kind, StoreError when it cannot be."""
+    if is_postgres(database):
+        store: Store = _postgres().PostgresStore(database)
+        return store
+    return SqliteStore(_path(database))
+
+
+def migrate_store(database: str) -> Migrated:
+    """Bring the schema of a PostgreSQL database up to date; raises UsageError and StoreError."""
+    if not is_postgres(database):
+        raise UsageError(
+            f"{_path(database)} is a SQLite file, which is brought up to date when it is opened",
+            hint="name a PostgreSQL database: --db postgres://USER@HOST/DATABASE",
+        )
+    migrated: Migrated = _postgres().migrate(database)
+    return migrated
+
+
+def lease_times_for(database: str) -> LeaseTimes | None:
+    """Return how leases are kept on a store; None: as on one machine."""
+    return SHARED_LEASE_TIMES if is_postgres(database) else None
+
+
+def is_postgres(database: str) -> bool:
+    """Return whether an address names a PostgreSQL database."""
+    return database.startswith(POSTGRES_PREFIXES)
+
+
+def key_path(database: str, home: Path) -> Path:
+    """Return where the key of a store's redactions lies: beside its file, else in the home.
+
+    Of a shared database every machine needs the same one.
+    """
+    if is_postgres(database):
+        return home / f"postgres{KEY_SUFFIX}"
+    path = _path(database)
+    return path.with_name(path.name + KEY_SUFFIX)
+
+
+def database_files(database: str) -> tuple[Path, ...]:
+    """Return the files a database may have, whether they are there or not; none of a server's."""
+    if is_postgres(database):
+        return ()
+    path = _path(database)
+    return tuple(path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm"))
+
+
+def _path(database: str) -> Path:
+    if database.startswith(SQLITE_PREFIX):
+        return Path(database.removeprefix(SQLITE_PREFIX))
+    if "://" in database:
+        scheme = database.partition("://")[0]
+        raise UsageError(
+            f"{scheme} databases are not supported by this version",
+            hint="give a file path, sqlite:///PATH or postgres://USER@HOST/DATABASE",
+        )
+    return Path(database)
+
+
+def _postgres() -> ModuleType:
+    """Import what only this store needs: its driver is an extra, and takes its time to load."""
+    try:
+        from upthread.store import postgres  # noqa: PLC0415  # see above
+    except ImportError as error:
+        if (error.name or "psycopg").partition(".")[0] != "psycopg":
+            raise
+        raise UsageError(
+            f"PostgreSQL needs a driver that is not here: {error}",
+            hint="pip install 'upthread[postgres]'",
+        ) from error
+    return postgres

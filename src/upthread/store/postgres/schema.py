@@ -1,0 +1,93 @@
+"""The schema: made and moved on by `upthread migrate` alone, checked at every opening."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from upthread.errors import StoreError
+from upthread.store.postgres.queries import read_migrations
+from upthread.store.postgres.server import Connection, Server
+
+_LOCK: Final = int.from_bytes(b"upthread")
+"""The advisory lock of whoever migrates."""
+
+
+class Migrated(NamedTuple):
+    """What a migration did; `database` is the address without its password. 0: no schema."""
+
+    database: str
+    schema_before: int
+    schema_after: int
+
+
+def migrate(address: str) -> Migrated:
+    """Make the missing steps of the schema, all or none.
+
+    Any number of processes may call it at once: one makes the steps, the others wait for it. Raises
+    StoreError, also for a schema of a newer version, which is left as it is.
+    """
+    server = Server(address)
+    try:
+        return server.run("migrate", lambda connection: _migrate(connection, server.name))
+    finally:
+        server.close()
+
+
+def check_schema(connection: Connection, name: str) -> None:
+    """Raise StoreError unless the schema is this version's."""
+    made = _steps_made(connection)
+    migrations = read_migrations()
+    _refuse_newer(len(made), name)
+    if len(made) < len(migrations):
+        what = f"has schema {len(made)}, this version needs {len(migrations)}"
+        raise StoreError(
+            f"{name} {what if made else 'has no schema of upthread yet'}",
+            hint="run `upthread migrate` with the same address",
+        )
+    if made != [(step.version, step.checksum) for step in migrations]:
+        raise StoreError(
+            f"the schema of {name} was made by other migrations than this version's",
+            hint="a development version wrote it: name another database",
+        )
+
+
+def _migrate(connection: Connection, name: str) -> Migrated:
+    migrations = read_migrations()
+    with connection.transaction():
+        # However long the others, and the steps themselves, take.
+        connection.execute(b"SET LOCAL lock_timeout = 0")
+        if connection.info.server_version >= 170_000:
+            connection.execute(b"SET LOCAL transaction_timeout = 0")
+        connection.execute(b"SELECT pg_advisory_xact_lock($1)", (_LOCK,))
+        before = len(_steps_made(connection))
+        _refuse_newer(before, name)
+        for step in migrations[before:]:
+            connection.execute(step.script.encode(), prepare=False)
+            connection.execute(
+                b"INSERT INTO upthread.schema_migration (version, name, checksum)"
+                b" VALUES ($1, $2, $3)",
+                (step.version, step.name, step.checksum),
+            )
+    return Migrated(name, before, len(migrations))
+
+
+def _steps_made(connection: Connection) -> list[tuple[int, str]]:
+    exists = connection.execute(
+        b"SELECT to_regclass('upthread.schema_migration') IS NOT NULL"
+    ).fetchone()
+    if exists != (True,):
+        return []
+    rows = connection.execute(
+        b"SELECT version, checksum FROM upthread.schema_migration ORDER BY version"
+    ).fetchall()
+    return [(int(version), str(checksum)) for version, checksum in rows]
+
+
+def _refuse_newer(version: int, name: str) -> None:
+    known = len(read_migrations())
+    if version > known:
+        raise StoreError(
+            f"{name} was written by a newer upthread (schema {version}, this version knows"
+            f" {known})",
+            hint="upgrade upthread; the database was left as it is",
+        )

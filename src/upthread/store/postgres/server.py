@@ -1,0 +1,263 @@
+"""One connection: how it is opened, kept, opened again when it is lost, and how errors are worded.
+
+Theory of operation. One connection a store, one call at a time: most of a call is waiting for the
+server's disk, and connections are what a PostgreSQL has fewest of. A transaction is sent as a
+pipeline, so that it waits for the network where it needs an answer and not at each statement. What
+lost a race (the same key, a deadlock) is done again from its start, and then sees what the other
+one wrote. What lost its connection is done again, too, where doing it twice is doing it once.
+
+Every commit is synced. With `synchronous_commit=off` the death of the server's processes takes what
+it had acknowledged a moment before, which S5 does not allow; so it is never off here, whatever the
+server's default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import conninfo, errors, pq
+from psycopg.rows import TupleRow
+from psycopg.types.numeric import Int8BinaryDumper
+
+from upthread.errors import StoreError
+
+Connection: TypeAlias = "psycopg.Connection[TupleRow]"
+Result = TypeVar("Result")
+
+SERVER_MIN: Final = 15
+"""Older servers cannot have unique keys in which NULL equals NULL."""
+
+RECONNECT_S: Final = 20.0
+"""How long a call tries to get back a connection that was lost."""
+
+RACES_MAX: Final = 50
+"""How often a call is done again because another writer was there first."""
+
+_PAUSE_S: Final = 0.2
+
+_SESSION_MS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "lock_timeout": 30_000,
+        # Else a writer that is stopped, or cut off, within a transaction would hold up the others.
+        "idle_in_transaction_session_timeout": 5_000,
+    }
+)
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""For whoever is stopped while it sends; from PostgreSQL 17 on."""
+
+_CONNECTION: Final[Mapping[str, str | int]] = MappingProxyType(
+    {
+        "connect_timeout": 10,
+        "application_name": "upthread",
+        # A server that fell silent is noticed after about ten seconds.
+        "keepalives_idle": 3,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+    }
+)
+
+PREPARED_OPTION: Final = "prepared"
+"""`?prepared=no` in an address: for a pgbouncer that does not know prepared statements."""
+
+_LOST_RACE: Final = (
+    errors.UniqueViolation,
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+)
+
+_CURES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "08": "check that the server runs and can be reached, then do it again",
+        "25006": "the server takes no writes now: name the primary, or wait for it",
+        "28": "check the user and password in the address",
+        "3D": "make the database first, or name another",
+        "42501": "grant the role what docs/operations.md lists",
+        "42P01": "run `upthread migrate` with the same address",
+        "3F": "run `upthread migrate` with the same address",
+        "53100": "free some space on the server's disk, then do it again",
+        "53300": "the server has no connection left: end some, or raise max_connections",
+        "54": "one value is over PostgreSQL's limit of 1 GB: split it",
+        "55P03": "another writer holds the row: let it finish or end it",
+        "57P": "check that the server runs and can be reached, then do it again",
+    }
+)
+
+
+class Server:
+    """A connection that is open and of a server we can use. Any thread, one call at a time.
+
+    `address` is a libpq URL or connection string. StoreError when it cannot be opened.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._parameters, self._prepare_after = _parameters_of(address)
+        self.name = _shown(self._parameters)
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        with self._lock, self._worded("open"):
+            self._connection = self._connect()
+
+    def run(self, doing: str, work: Callable[[Connection], Result]) -> Result:
+        """Return what `work` returns; again after a lost race or connection.
+
+        For work that may be done twice: a read, or a write that sees that it was done. StoreError
+        in our words; other errors of `work` pass as they are.
+        """
+        with self._lock, self._worded(doing):
+            deadline_s = time.monotonic() + RECONNECT_S
+            while True:
+                try:
+                    return self._run_through_races(work)
+                except psycopg.Error as error:
+                    if not self._is_lost(error) or time.monotonic() > deadline_s:
+                        raise
+                    time.sleep(_PAUSE_S)
+
+    def run_once(self, doing: str, work: Callable[[Connection], Result]) -> Result:
+        """Return what `work` returns; not again after a lost connection."""
+        with self._lock, self._worded(doing):
+            return self._run_through_races(work)
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        with self._lock, self._worded("close"):
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+    def _run_through_races(self, work: Callable[[Connection], Result]) -> Result:
+        connection = self._open_connection()
+        for _ in range(RACES_MAX):
+            with contextlib.suppress(*_LOST_RACE):
+                return work(connection)
+        return work(connection)
+
+    def _open_connection(self) -> Connection:
+        if self._is_closed:
+            raise StoreError(f"the store on {self.name} was closed", hint="open it again")
+        if self._connection is None or self._connection.closed:
+            self._connection = None
+            self._connection = self._connect()
+        return self._connection
+
+    def _is_lost(self, error: psycopg.Error) -> bool:
+        """Return whether there is no connection any more; False for an error of a living one."""
+        if self._connection is None:  # it could not be opened again
+            return isinstance(error, psycopg.OperationalError)
+        if self._connection.closed:
+            self._connection = None
+        return self._connection is None
+
+    def _connect(self) -> Connection:
+        # Typed for the statements of the type checker's day; ours are bytes, with $1 for values.
+        connection: Connection = psycopg.connect(
+            autocommit=True,
+            prepare_threshold=self._prepare_after,
+            cursor_factory=psycopg.RawCursor,
+            **self._parameters,
+        )
+        try:
+            # One type for every number, else each size of number prepares a statement of its own.
+            connection.adapters.register_dumper(int, Int8BinaryDumper)
+            self._prepare_session(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare_session(self, connection: Connection) -> None:
+        if connection.info.server_version < SERVER_MIN * 10_000:
+            raise StoreError(
+                f"{self.name} is PostgreSQL {connection.info.server_version // 10_000}",
+                hint=f"at least {SERVER_MIN} is needed",
+            )
+        settings = {name: f"{value}ms" for name, value in _SESSION_MS.items()}
+        if connection.info.server_version >= 170_000:
+            settings["transaction_timeout"] = f"{_TRANSACTION_TIMEOUT_MS}ms"
+        if _setting(connection, "synchronous_commit") == "off":
+            settings["synchronous_commit"] = "on"
+        for name, value in settings.items():
+            connection.execute(b"SELECT set_config($1, $2, false)", (name, value))
+
+    @contextlib.contextmanager
+    def _worded(self, doing: str) -> Generator[None]:
+        """Turn the driver's errors into ours."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise StoreError(
+                f"could not {doing} the database {self.name}: {_in_one_line(error)}",
+                hint=_cure_of(error),
+            ) from error
+
+
+@contextlib.contextmanager
+def transaction(connection: Connection) -> Generator[psycopg.Pipeline]:
+    """Run the block in one transaction and one pipeline; committed at its end.
+
+    A statement's error may show only at the end. Whatever is raised, nothing was written, unless
+    the connection was lost: then nobody knows.
+    """
+    try:
+        with connection.pipeline() as pipeline:
+            connection.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED")
+            yield pipeline
+            connection.execute(b"COMMIT")
+    except BaseException:
+        if connection.info.transaction_status not in _OUTSIDE:
+            connection.execute(b"ROLLBACK")
+        raise
+
+
+_OUTSIDE: Final = (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN)
+
+
+def _parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
+    """Return what to connect with, and after how many uses a statement is prepared."""
+    head, _, query = address.partition("?")
+    options = [each for each in query.split("&") if each]
+    ours = [each for each in options if each.partition("=")[0] == PREPARED_OPTION]
+    theirs = "&".join(each for each in options if each not in ours)
+    try:
+        given = conninfo.conninfo_to_dict(f"{head}?{theirs}" if theirs else head)
+    except psycopg.ProgrammingError as error:
+        said = _in_one_line(error)
+        raise StoreError(
+            # What is wrong with a whole address is said by quoting it, with its password.
+            f"the address of the database cannot be read{'' if '@' in said else f': {said}'}",
+            hint="give postgres://USER@HOST/DATABASE",
+        ) from error
+    return {**_CONNECTION, **given}, None if f"{PREPARED_OPTION}=no" in ours else 0
+
+
+def _shown(parameters: Mapping[str, Any]) -> str:
+    """Return an address that can be shown: without its password."""
+    user, host = parameters.get("user"), parameters.get("host", "")
+    at = f"{user}@" if user else ""
+    port = f":{parameters['port']}" if "port" in parameters else ""
+    return f"postgres://{at}{host}{port}/{parameters.get('dbname', '')}"
+
+
+def _setting(connection: Connection, name: str) -> str:
+    row = connection.execute(b"SELECT current_setting($1)", (name,)).fetchone()
+    assert row is not None, "a SELECT without FROM has one row"
+    return str(row[0])
+
+
+def _in_one_line(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())
+
+
+def _cure_of(error: psycopg.Error) -> str:
+    # Without a state the server was never reached: 08, the connection.
+    state = error.sqlstate or "08"
+    return next((cure for prefix, cure in _CURES.items() if state.startswith(prefix)), "")

@@ -1,0 +1,407 @@
+-- Each query: a line `-- name: what it returns or does`, then one statement.
+
+-- lock_conversations: keep other writers off some until the transaction ends
+SELECT conversation_id FROM upthread.conversation
+WHERE conversation_id = ANY($1::bytea[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- tails: the last part of some conversations; after their locks, else from before the wait for them
+SELECT
+    c.id, p.message_seq, p.ordinal, p.speaker, p.turn_id, p.upstream_session_id, p.chain
+FROM unnest($1::bytea[]) AS c (id)
+CROSS JOIN LATERAL (
+    SELECT t.message_seq, t.ordinal, t.speaker, t.turn_id, t.upstream_session_id, t.chain
+    FROM upthread.part AS t WHERE t.conversation_id = c.id
+    ORDER BY t.message_seq DESC, t.ordinal DESC LIMIT 1
+) AS p;
+
+-- turns_to_write: some turns, each with its last event's seq and the place for its next file
+SELECT
+    t.turn_id, t.conversation_id, t.run_id, t.opened_at_ms,
+    coalesce((SELECT max(e.seq) FROM upthread.turn_event AS e WHERE e.turn_id = t.turn_id), 0),
+    coalesce((SELECT max(x.ordinal) + 1 FROM upthread.examined AS x WHERE x.turn_id = t.turn_id), 0)
+FROM upthread.turn AS t WHERE t.turn_id = ANY($1::bytea[]);
+
+-- runs_to_write: some runs, each with its last event's seq
+SELECT
+    r.run_id, r.project_id, r.workstream, r.opened_at_ms,
+    coalesce((SELECT max(e.seq) FROM upthread.run_event AS e WHERE e.run_id = r.run_id), 0)
+FROM upthread.run AS r WHERE r.run_id = ANY($1::bytea[]);
+
+-- resolve: the newest generation of a key and its newest open link
+SELECT
+    c.conversation_id, c.generation, c.base_name, c.opened_at_ms, c.parent_conversation_id,
+    c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
+    l.working_directory, l.opened_because, l.opened_at_ms
+FROM upthread.conversation AS c
+LEFT JOIN upthread.link AS l
+    ON l.conversation_id = c.conversation_id AND NOT EXISTS (
+        SELECT 1 FROM upthread.link_end AS e
+        WHERE e.conversation_id = l.conversation_id AND e.seq = l.seq
+    )
+WHERE
+    sha256(sha256(c.project_id) || sha256(c.workstream) || c.role)
+    = sha256(sha256($1) || sha256($2) || $3)
+    AND c.slot = $4 AND c.slot > 0
+ORDER BY c.generation DESC, l.seq DESC NULLS LAST LIMIT 1;
+
+-- conversation: one by its id
+SELECT
+    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
+    parent_conversation_id, parent_call_id
+FROM upthread.conversation WHERE conversation_id = $1;
+
+-- conversation_of_key: the id of one generation of a key
+SELECT conversation_id FROM upthread.conversation
+WHERE
+    sha256(sha256(project_id) || sha256(workstream) || role)
+    = sha256(sha256($1) || sha256($2) || $3)
+    AND slot = $4 AND generation = $5 AND slot > 0;
+
+-- conversations: all of a workstream, in the order they were opened
+SELECT
+    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
+    parent_conversation_id, parent_call_id
+FROM upthread.conversation
+WHERE sha256(sha256(project_id) || workstream) = sha256(sha256($1) || $2) ORDER BY id;
+
+-- open_conversation: mint one
+INSERT INTO upthread.conversation (
+    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
+    parent_conversation_id, parent_call_id
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- workstream: one by its name
+SELECT project_id, workstream, base_name, opened_at_ms FROM upthread.workstream
+WHERE sha256(project_id) = sha256($1) AND sha256(workstream) = sha256($2);
+
+-- workstream_of_base_name: who has a base name
+SELECT workstream FROM upthread.workstream
+WHERE sha256(project_id) = sha256($1) AND sha256(base_name) = sha256($2);
+
+-- workstreams: all of a project, oldest first
+SELECT project_id, workstream, base_name, opened_at_ms FROM upthread.workstream
+WHERE sha256(project_id) = sha256($1) ORDER BY id;
+
+-- open_workstream: give one its base name
+INSERT INTO upthread.workstream (project_id, workstream, base_name, opened_at_ms)
+VALUES ($1, $2, $3, $4);
+
+-- projects: identities that share the path or the root commit
+SELECT project_id, path, root_commit, remote FROM upthread.project_identity
+WHERE
+    sha256(path) = sha256($1)
+    OR (root_commit IS NOT NULL AND sha256(root_commit) = sha256($2))
+ORDER BY id;
+
+-- record_project: know a project under one more identity
+INSERT INTO upthread.project_identity (project_id, path, root_commit, remote)
+VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
+
+-- links: all of a conversation, oldest first
+SELECT
+    l.seq, l.upstream_session_id, l.agent, l.agent_version, l.working_directory,
+    l.opened_because, l.opened_at_ms, e.ended_because, e.ended_at_ms
+FROM upthread.link AS l
+LEFT JOIN upthread.link_end AS e ON e.conversation_id = l.conversation_id AND e.seq = l.seq
+WHERE l.conversation_id = $1 ORDER BY l.seq;
+
+-- link: one, as it was opened
+SELECT
+    seq, upstream_session_id, agent, agent_version, working_directory, opened_because, opened_at_ms
+FROM upthread.link WHERE conversation_id = $1 AND seq = $2;
+
+-- last_link: the last link's seq, NULL without one
+SELECT max(seq) FROM upthread.link WHERE conversation_id = $1;
+
+-- open_link: bank an upstream id
+INSERT INTO upthread.link (
+    conversation_id, seq, upstream_session_id, agent, agent_version, working_directory,
+    opened_because, opened_at_ms
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- end_link: the first cause stands
+INSERT INTO upthread.link_end (conversation_id, seq, ended_because, ended_at_ms)
+VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
+
+-- link_owner: whose newest link holds an upstream session
+SELECT
+    c.conversation_id, c.project_id, c.workstream, c.role, c.slot, c.generation, c.base_name,
+    c.opened_at_ms, c.parent_conversation_id, c.parent_call_id
+FROM upthread.link AS l
+JOIN upthread.conversation AS c ON c.conversation_id = l.conversation_id
+WHERE
+    sha256(l.upstream_session_id) = sha256($1)
+    AND l.seq = (
+        SELECT max(n.seq) FROM upthread.link AS n WHERE n.conversation_id = l.conversation_id
+    )
+ORDER BY l.id DESC LIMIT 1;
+
+-- messages: parts after a message, oldest first
+SELECT
+    message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,
+    content
+FROM upthread.part WHERE conversation_id = $1 AND message_seq > $2
+ORDER BY message_seq, ordinal;
+
+-- newest_messages: parts after a message, of the last so many messages only, oldest first
+SELECT
+    message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,
+    content
+FROM upthread.part
+WHERE
+    conversation_id = $1
+    AND message_seq > greatest(
+        $2,
+        (SELECT max(n.message_seq) FROM upthread.part AS n WHERE n.conversation_id = $1) - $3
+    )
+ORDER BY message_seq, ordinal;
+
+-- prior_parts: texts of users and assistants before a place and after a message, newest first
+SELECT message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, content
+FROM upthread.part
+WHERE
+    conversation_id = $1
+    AND (message_seq, ordinal) < ($2, $3)
+    AND message_seq > $4
+    AND kind = 'text' AND speaker IN ('user', 'assistant') AND content IS NOT NULL
+    AND (upstream_session_id IS NULL OR upstream_session_id = ANY($5::bytea[]))
+ORDER BY message_seq DESC, ordinal DESC LIMIT $6;
+
+-- message: parts of one message
+SELECT
+    message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,
+    content
+FROM upthread.part WHERE conversation_id = $1 AND message_seq = $2 ORDER BY ordinal;
+
+-- message_count: the last message's seq, NULL without one
+SELECT max(message_seq) FROM upthread.part WHERE conversation_id = $1;
+
+-- part: one, to compare with
+SELECT
+    speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id, digest, content
+FROM upthread.part WHERE conversation_id = $1 AND message_seq = $2 AND ordinal = $3;
+
+-- record_part: append one
+INSERT INTO upthread.part (
+    conversation_id, message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms,
+    kind, call_id, chain, digest, content
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+
+-- record_erased_part: append one whose content is not kept
+INSERT INTO upthread.part (
+    conversation_id, message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms,
+    kind, call_id, chain, digest, erased_bytes
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+
+-- erase_parts: forget the content of a conversation recorded before a time, NULL for any
+UPDATE upthread.part
+SET digest = sha256(content), erased_bytes = length(content), content = NULL
+WHERE
+    conversation_id = $1 AND content IS NOT NULL
+    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- erase_quarantined: forget what had no owner, of a conversation's turns
+UPDATE upthread.quarantine SET raw = $3
+WHERE
+    turn_id IN (SELECT turn_id FROM upthread.turn WHERE conversation_id = $1)
+    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- erase_examined: forget which files were read, of a conversation
+DELETE FROM upthread.examined
+WHERE conversation_id = $1 AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- erase_briefing_edits: forget what persons made of a conversation's briefing
+UPDATE upthread.briefing_edit SET edit = $3
+WHERE conversation_id = $1 AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- turn_events_to_erase: all of a conversation's turns, with what they are changed by
+SELECT e.turn_id, e.seq, e.kind, e.payload, e.recorded_at_ms
+FROM upthread.turn AS t JOIN upthread.turn_event AS e ON e.turn_id = t.turn_id
+WHERE t.conversation_id = $1 ORDER BY t.id, e.seq;
+
+-- change_turn_event: put another payload in an event's place
+UPDATE upthread.turn_event SET payload = $3 WHERE turn_id = $1 AND seq = $2;
+
+-- run_events_to_erase: all of a run, with what they are changed by
+SELECT run_id, seq, kind, payload, recorded_at_ms
+FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
+
+-- change_run_event: put another payload in an event's place
+UPDATE upthread.run_event SET payload = $3 WHERE run_id = $1 AND seq = $2;
+
+-- held: how much content of a conversation was recorded before a time, NULL for any
+SELECT count(*), coalesce(sum(length(content)), 0)::bigint, min(recorded_at_ms)
+FROM upthread.part
+WHERE
+    conversation_id = $1 AND content IS NOT NULL
+    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- scrub: write the tables that content was erased from anew
+VACUUM (FULL) upthread.part, upthread.turn_event, upthread.run_event, upthread.quarantine,
+upthread.examined, upthread.briefing_edit;
+
+-- chained_parts: so many of a conversation after a place, with what their chain covers
+SELECT
+    message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,
+    chain, digest, content
+FROM upthread.part WHERE conversation_id = $1 AND (message_seq, ordinal) > ($2, $3)
+ORDER BY message_seq, ordinal LIMIT $4;
+
+-- open_turn: mint one
+INSERT INTO upthread.turn (turn_id, conversation_id, run_id, opened_at_ms)
+VALUES ($1, $2, $3, $4);
+
+-- turns: the last so many of a conversation, newest first; NULL for all
+SELECT turn_id, opened_at_ms, run_id FROM upthread.turn
+WHERE conversation_id = $1 ORDER BY id DESC LIMIT $2;
+
+-- turn_count: how many a conversation has
+SELECT count(*) FROM upthread.turn WHERE conversation_id = $1;
+
+-- turn_event: one, to compare with
+SELECT kind, payload, recorded_at_ms FROM upthread.turn_event WHERE turn_id = $1 AND seq = $2;
+
+-- record_turn_event: append one
+INSERT INTO upthread.turn_event (turn_id, seq, kind, payload, recorded_at_ms)
+VALUES ($1, $2, $3, $4, $5);
+
+-- turn_events: all of a turn, in order
+SELECT kind, payload FROM upthread.turn_event WHERE turn_id = $1 ORDER BY seq;
+
+-- open_run: mint one
+INSERT INTO upthread.run (run_id, project_id, workstream, opened_at_ms) VALUES ($1, $2, $3, $4);
+
+-- runs: all of a workstream, oldest first
+SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run
+WHERE sha256(sha256(project_id) || workstream) = sha256(sha256($1) || $2) ORDER BY id;
+
+-- run_event: one, to compare with
+SELECT kind, payload, recorded_at_ms FROM upthread.run_event WHERE run_id = $1 AND seq = $2;
+
+-- record_run_event: append one
+INSERT INTO upthread.run_event (run_id, seq, kind, payload, recorded_at_ms)
+VALUES ($1, $2, $3, $4, $5);
+
+-- run_events: all of a run, in order
+SELECT kind, payload FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
+
+-- transition: when one is due, to compare with
+SELECT due_at_ms FROM upthread.transition WHERE run_id = $1 AND run_seq = $2;
+
+-- enqueue_transition: put one into the outbox
+INSERT INTO upthread.transition (run_id, run_seq, due_at_ms) VALUES ($1, $2, $3);
+
+-- pending_transitions: runs with one due and no later event, oldest first
+SELECT t.run_id FROM upthread.transition AS t
+WHERE
+    t.due_at_ms <= $1
+    AND NOT EXISTS (
+        SELECT 1 FROM upthread.run_event AS e WHERE e.run_id = t.run_id AND e.seq > t.run_seq
+    )
+ORDER BY t.id;
+
+-- refusals: decisions that led to no turn, oldest first
+SELECT decision, reasons, inputs, decided_at_ms FROM upthread.refusal
+WHERE conversation_id = $1 ORDER BY id;
+
+-- record_refusal: keep one, once
+INSERT INTO upthread.refusal (conversation_id, decision, reasons, inputs, decided_at_ms)
+SELECT $1, $2, $3, $4, $5
+WHERE NOT EXISTS (
+    SELECT 1 FROM upthread.refusal
+    WHERE
+        conversation_id = $1 AND decided_at_ms = $5 AND decision = $2 AND reasons = $3
+        AND inputs = $4
+);
+
+-- quarantined: one turn's, in order
+SELECT ordinal, reason, raw FROM upthread.quarantine WHERE turn_id = $1 ORDER BY ordinal;
+
+-- quarantine: one, to compare with
+SELECT reason, raw, recorded_at_ms FROM upthread.quarantine WHERE turn_id = $1 AND ordinal = $2;
+
+-- record_quarantine: keep an event whose owner is unknown
+INSERT INTO upthread.quarantine (turn_id, ordinal, reason, raw, recorded_at_ms)
+VALUES ($1, $2, $3, $4, $5);
+
+-- examined: the last word on each path, of one upstream session or of all
+SELECT last.path, last.how, last.state, last.size_bytes, last.mtime_ns, last.digest
+FROM (
+    SELECT DISTINCT ON (e.path) e.*
+    FROM upthread.examined AS e
+    WHERE e.conversation_id = $1 AND ($2::bytea IS NULL OR e.upstream_session_id = $2)
+    ORDER BY e.path, e.id DESC
+) AS last
+ORDER BY last.id;
+
+-- examined_count: the place after a turn's last one, NULL without one
+SELECT max(ordinal) + 1 FROM upthread.examined WHERE turn_id = $1;
+
+-- examined_files: a turn's from one place to another, to compare with
+SELECT
+    ordinal, conversation_id, upstream_session_id, path, how, state, size_bytes, mtime_ns, digest,
+    recorded_at_ms
+FROM upthread.examined WHERE turn_id = $1 AND ordinal BETWEEN $2 AND $3;
+
+-- record_examined: keep a file as a session knows it
+INSERT INTO upthread.examined (
+    turn_id, ordinal, conversation_id, upstream_session_id, path, how, state, size_bytes, mtime_ns,
+    digest, recorded_at_ms
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- briefing_edit: the newest of a conversation
+SELECT seq, edit, recorded_at_ms FROM upthread.briefing_edit
+WHERE conversation_id = $1 ORDER BY seq DESC LIMIT 1;
+
+-- last_briefing_edit: the last edit's seq, NULL without one
+SELECT max(seq) FROM upthread.briefing_edit WHERE conversation_id = $1;
+
+-- briefing_edit_of_seq: one, to compare with
+SELECT edit, recorded_at_ms FROM upthread.briefing_edit WHERE conversation_id = $1 AND seq = $2;
+
+-- record_briefing_edit: append one
+INSERT INTO upthread.briefing_edit (conversation_id, seq, edit, recorded_at_ms)
+VALUES ($1, $2, $3, $4);
+
+-- once: the last step of the attempts at an action
+SELECT step, attempt_id, state, receipt, recorded_at_ms FROM upthread.once_event
+WHERE sha256(sha256(project_id) || key) = sha256(sha256($1) || $2) ORDER BY step DESC LIMIT 1;
+
+-- once_event: one step of one attempt, to compare with
+SELECT receipt, recorded_at_ms FROM upthread.once_event
+WHERE
+    sha256(sha256(project_id) || key) = sha256(sha256($1) || $2)
+    AND attempt_id = $3 AND state = $4;
+
+-- record_once: append a step
+INSERT INTO upthread.once_event (
+    project_id, key, step, attempt_id, state, receipt, recorded_at_ms
+) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- lease: as it stands
+SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing FROM upthread.lease
+WHERE sha256(name) = sha256($1);
+
+-- keep_held: whether a lease is held under a token; until the transaction ends nobody takes it over
+SELECT 1 FROM upthread.lease
+WHERE sha256(name) = sha256($1) AND token = $2 AND host IS NOT NULL FOR SHARE;
+
+-- take_lease: give it to a holder under the next token, if it is free or has not moved since seen
+INSERT INTO upthread.lease AS l (
+    name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing
+) VALUES ($1, 1, 1, $2, $3, $4, $5, $6)
+ON CONFLICT (sha256(name)) DO UPDATE SET
+    token = l.token + 1, heartbeat = l.heartbeat + 1, host = excluded.host,
+    boot_id = excluded.boot_id, pid = excluded.pid,
+    started_at_ticks = excluded.started_at_ticks, doing = excluded.doing
+WHERE l.host IS NULL OR (l.token = $7 AND l.heartbeat = $8)
+RETURNING token, heartbeat;
+
+-- heartbeat: show life under a token
+UPDATE upthread.lease SET heartbeat = heartbeat + 1
+WHERE sha256(name) = sha256($1) AND token = $2 AND host IS NOT NULL;
+
+-- release_lease: give it back under a token
+UPDATE upthread.lease SET
+    host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL
+WHERE sha256(name) = sha256($1) AND token = $2;

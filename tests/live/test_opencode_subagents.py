@@ -1,0 +1,116 @@
+"""The real OpenCode's sub-agents: what we keep of each is what OpenCode's own store holds of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.kept import assert_valid, messages_of, ours, words
+from tests.live.opencode import opencode_environment
+from tests.live.shell import Shell, agents_left, kill_tree, only
+
+from upthread.vendors.base import VendorHistory
+from upthread.vendors.opencode import read_sessions
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+
+def step(tool: str, **arguments: object) -> str:
+    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+
+
+def task(prompt: str, **more: object) -> str:
+    return step("task", description="sub", prompt=prompt, subagent_type="general", **more)
+
+
+BASH = step("bash", command="pwd", description="where")
+
+
+@pytest.fixture
+def shell(opencode_binary, model, project, tmp_path) -> Iterator[Shell]:
+    """OpenCode over ACP, configured like any agent that speaks it."""
+    command = json.dumps([str(opencode_binary), "acp"])
+    (project / "upthread.toml").write_text(f'agent = "oc"\n[agents.oc]\ncommand = {command}\n')
+    environment = {
+        **opencode_environment(tmp_path / "home", model),
+        "PATH": "/usr/bin:/bin",
+        "UPTHREAD_HOME": str(tmp_path / "upthread"),
+    }
+    yield Shell(project, environment)
+    assert agents_left(tmp_path) == []
+
+
+def theirs(tmp_path: Path) -> dict[str, VendorHistory]:
+    path = tmp_path / "home" / ".local" / "share" / "opencode" / "opencode.db"
+    return {each.session_id: each for each in read_sessions(path)}
+
+
+def assert_same(shell: Shell, tmp_path: Path) -> None:
+    """Every session of theirs has its conversation here, with the same words and no others."""
+    stored, kept = theirs(tmp_path), ours(shell)
+    assert kept.keys() == stored.keys()
+    for session, history in stored.items():
+        assert words(messages_of(kept[session])) == words(history.history), session
+        parent = kept[session]["parent_conversation_id"]
+        above = kept[history.parent_session_id]["conversation_id"] if parent else None
+        assert parent == above
+        assert_valid(messages_of(kept[session]))
+
+
+def test_a_sub_agent_is_kept_whole_in_a_conversation_of_its_own(shell, tmp_path):
+    child = f"Look around. {BASH} [[SAY child says]]"
+    shell.lines("tell", "w/planner", f"{task(child)} {BASH} [[SAY done]]")
+    assert_same(shell, tmp_path)
+    parent, kept = ours(shell).values()
+    assert parent["turns"][0]["quarantined"] == []
+    assert kept["role"] == "general"
+    assert words(messages_of(kept))[0] == ("user", child)
+    assert ("assistant", "child says") in words(messages_of(kept))
+
+
+def test_a_sub_agent_that_is_called_again_goes_on_where_it_was(shell, tmp_path):
+    shell.lines("tell", "w/planner", f"{task('Begin. [[SAY one]]')} [[SAY ok]]")
+    (child,) = (key for key, each in theirs(tmp_path).items() if each.parent_session_id)
+    again = task(f"Once more. {BASH} [[SAY two]]", task_id=child)
+    shell.lines("tell", "w/planner", f"{again} [[SAY done]]")
+    assert_same(shell, tmp_path)
+    assert [said for said in words(messages_of(ours(shell)[child])) if said[0] == "assistant"] == [
+        ("assistant", "one"),
+        ("assistant", "two"),
+    ]
+
+
+def test_a_sub_agent_that_fails_is_kept_with_what_it_had_done(shell, tmp_path):
+    failing = f"Try. {BASH} [[FAIL 400 broken]]"
+    shell.lines("tell", "w/planner", f"{task(failing)} [[SAY it failed]]")
+    assert_same(shell, tmp_path)
+    (kept,) = (each for each in ours(shell).values() if each["parent_conversation_id"])
+    assert ("user", failing) in words(messages_of(kept))
+
+
+def test_sigkill_inside_a_sub_agent_leaves_the_parent_valid_and_free_of_its_words(
+    shell, model, tmp_path
+):
+    """OpenCode names the child with the result only: of one that was cut off it says nothing."""
+    running = shell.start("tell", "w/planner", task("Look long. [[HANG]]"))
+    deadline = time.monotonic() + 90
+    while not any("Look long." in users(request) for request in model.model_requests):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    kill_tree(running)
+    lines = shell.lines("tell", "w/planner", "[[SAY I am back]]")
+    assert only(lines, "turn_ended")["outcome"] == "ok"
+    (child,) = (each for each in theirs(tmp_path).values() if each.parent_session_id)
+    assert [said for who, said in words(child.history) if who == "user"] == ["Look long. [[HANG]]"]
+    (parent,) = ours(shell).values()
+    assert_valid(messages_of(parent))
+    spoken = [said for who, said in words(messages_of(parent)) if who not in {"user", "call"}]
+    assert not any("Look long." in said for said in spoken)
+
+
+def users(request: Any) -> list[str]:
+    return [m["content"].split(" [[")[0] for m in request.body["messages"] if m["role"] == "user"]

@@ -1,0 +1,57 @@
+"""A database of its own for each test, gone afterwards."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import psycopg
+import pytest
+
+from upthread.store.postgres import PostgresStore
+from upthread.testing.postgres_server import (
+    PostgresServer,
+    database_at,
+    drop_database_at,
+    migrated_database_at,
+    with_database,
+)
+
+
+@pytest.fixture
+def fresh_address(tmp_path):
+    """An empty database."""
+    yield database_at(tmp_path)
+    drop_database_at(tmp_path)
+
+
+@pytest.fixture
+def address(tmp_path):
+    """A database with our schema."""
+    yield migrated_database_at(tmp_path)
+    drop_database_at(tmp_path)
+
+
+@pytest.fixture
+def store(address):
+    store = PostgresStore(address)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def server_to_stop():
+    """A server that tests may stop, if they start it again."""
+    server = PostgresServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def own_server(server_to_stop, request):
+    """A server that a test may stop, and a database on it; brought back afterwards."""
+    name = f"of_{sha256(request.node.name.encode()).hexdigest()[:16]}"
+    with psycopg.connect(server_to_stop.address, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield server_to_stop, with_database(server_to_stop.address, name)
+    server_to_stop.crash()
+    server_to_stop.start()

@@ -1,0 +1,87 @@
+"""What a commit costs: answers waited for and statements are counted, not timed."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.core.commands import RecordExamined
+from upthread.core.examined import ExaminedFile
+from upthread.core.types import UpstreamSessionId
+from upthread.store.postgres.batch import Batch
+from upthread.testing.default_turn import commits_of, open_place, prepare_turn, record_turn
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, TURN
+
+
+def examined(*, first_ordinal):
+    return RecordExamined(
+        conversation_id=CONVERSATION,
+        turn_id=TURN,
+        first_ordinal=first_ordinal,
+        upstream_session_id=UpstreamSessionId("ses_a"),
+        files=(ExaminedFile(path="src/a.py", how="read", state="missing"),) * 2,
+        recorded_at_ms=9_000,
+    )
+
+
+@pytest.fixture
+def counted(store, monkeypatch):
+    """Statements sent and answers waited for, since the list was last cleared."""
+    seen = []
+    connection = store.server.run("read", lambda found: found)
+    execute, sync = connection.execute, Batch._sync
+
+    def counting_execute(statement, given=None, **options):
+        seen.append(bytes(statement).split(b" ", 1)[0].decode())
+        return execute(statement, given, **options)
+
+    def counting_sync(self):
+        seen.append("wait")
+        sync(self)
+
+    monkeypatch.setattr(connection, "execute", counting_execute)
+    monkeypatch.setattr(Batch, "_sync", counting_sync)
+    return seen
+
+
+def test_a_batch_waits_once_before_it_commits_whatever_it_holds(store, counted):
+    place = open_place(store, "spec-42")
+    lease = store.acquire_lease("spec-42", HOLDER)
+    for writes in commits_of(place, prepare_turn(place, 1)):
+        counted.clear()
+        store.commit(writes, fences=[samples.fence(lease)])
+        assert counted.count("wait") == 1
+        assert counted.index("wait") < counted.index("INSERT")
+
+
+def test_one_part_costs_seven_statements_and_one_wait(store, counted):
+    store.commit(samples.home())
+    lease = store.acquire_lease("spec-42", HOLDER)
+    counted.clear()
+    store.commit([samples.said(1)], fences=[samples.fence(lease)])
+    assert counted == [
+        *("BEGIN", "SELECT", "SELECT", "SELECT", "SELECT", "wait"),  # lease, lock, tail, turn
+        *("INSERT", "COMMIT"),
+    ]
+
+
+def test_files_in_new_places_are_sent_without_asking_what_is_there(store, counted):
+    store.commit(samples.home())
+    for number in range(3):
+        counted.clear()
+        store.commit([examined(first_ordinal=2 * number)])
+        assert counted.count("wait") == 1
+    counted.clear()
+    store.commit([examined(first_ordinal=3)])
+    assert counted.count("wait") == 2
+    assert "INSERT" not in counted
+
+
+def test_statements_per_turn_do_not_grow_with_history(store, counted):
+    place = open_place(store, "spec-42")
+    counts = []
+    for number in range(1, 21):
+        counted.clear()
+        record_turn(store, place, prepare_turn(place, number))
+        counts.append(len(counted))
+    assert len(set(counts)) == 1

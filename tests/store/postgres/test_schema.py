@@ -1,0 +1,145 @@
+"""The schema: made by `migrate` alone, by many at once, and checked at every opening."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from upthread.errors import StoreError
+from upthread.store.postgres import PostgresStore, migrate
+from upthread.store.postgres.queries import read_migrations
+from upthread.testing.postgres_server import database_at, drop_database_at
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
+
+PROCESSES = 8
+OPENINGS = 20
+VERSION = len(read_migrations())
+
+OPEN = """
+import sys
+from upthread.store.postgres import PostgresStore, migrate
+from upthread.testing.store_conformance import samples
+
+number = sys.argv[1]
+print("ready", flush=True)
+for address in sys.stdin:
+    migrate(address.strip())
+    store = PostgresStore(address.strip())
+    store.commit([samples.workstream(f"ws-{number}", base_name=f"Name{number}")])
+    print(len(store.workstreams(samples.PROJECT)) > 0, flush=True)
+    store.close()
+"""
+
+
+def test_a_database_without_a_schema_is_refused_with_the_cure(fresh_address):
+    with pytest.raises(StoreError, match="has no schema of upthread yet") as caught:
+        PostgresStore(fresh_address)
+    assert "upthread migrate" in caught.value.hint
+    with psycopg.connect(fresh_address) as connection, pytest.raises(errors.InvalidSchemaName):
+        connection.execute("CREATE TABLE upthread.made_by_opening (id INTEGER)")
+
+
+def test_migrating_again_changes_nothing(fresh_address):
+    assert migrate(fresh_address)[1:] == (0, VERSION)
+    assert migrate(fresh_address)[1:] == (VERSION, VERSION)
+    PostgresStore(fresh_address).close()
+
+
+def test_a_step_that_fails_leaves_nothing(fresh_address):
+    with psycopg.connect(fresh_address) as connection:
+        connection.execute("CREATE SCHEMA upthread")
+        connection.execute("CREATE TABLE upthread.lease (mine INTEGER)")  # the last step's name
+    with pytest.raises(StoreError, match='relation "lease" already exists'):
+        migrate(fresh_address)
+    with psycopg.connect(fresh_address) as connection:
+        left = connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'upthread'"
+        ).fetchall()
+    assert left == [("lease",)]
+
+
+def test_an_older_schema_is_refused_with_the_cure(address):
+    with psycopg.connect(address) as connection:
+        connection.execute("DELETE FROM upthread.schema_migration WHERE version = %s", (VERSION,))
+    with pytest.raises(StoreError, match="has ") as caught:
+        PostgresStore(address)
+    assert "upthread migrate" in caught.value.hint
+
+
+def test_a_schema_made_by_other_steps_is_refused(address):
+    with psycopg.connect(address) as connection:
+        connection.execute("UPDATE upthread.schema_migration SET checksum = 'other'")
+    with pytest.raises(StoreError, match="made by other migrations"):
+        PostgresStore(address)
+
+
+def test_a_newer_schema_is_not_migrated(address):
+    with psycopg.connect(address) as connection:
+        connection.execute("INSERT INTO upthread.schema_migration VALUES (999, 'later', '')")
+    with pytest.raises(StoreError, match="newer upthread"):
+        migrate(address)
+
+
+def test_eight_processes_open_a_database_that_has_no_schema_yet_twenty_times(tmp_path):
+    """Schema and tables made at one moment by many clash in PostgreSQL itself."""
+    command = [sys.executable, "-c", OPEN]
+    opening = [
+        subprocess.Popen(
+            [*command, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(PROCESSES)
+    ]
+    for process in opening:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+    for number in range(OPENINGS):
+        place = tmp_path / str(number)
+        address = database_at(place)
+        for process in opening:
+            process.stdin.write(f"{address}\n")
+            process.stdin.flush()
+        for process in opening:
+            assert process.stdout.readline() == "True\n", process.stderr.read()
+        store = PostgresStore(address)
+        assert len(store.workstreams(samples.PROJECT)) == PROCESSES
+        store.close()
+        drop_database_at(place)
+    for process in opening:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
+def test_a_role_with_no_more_than_the_documented_rights_does_everything(address, tmp_path):
+    grants = """
+        DROP ROLE IF EXISTS upthread_worker;
+        CREATE ROLE upthread_worker LOGIN;
+        GRANT USAGE ON SCHEMA upthread TO upthread_worker;
+        GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA upthread TO upthread_worker;
+        GRANT UPDATE ON upthread.conversation, upthread.lease TO upthread_worker;
+    """
+    with psycopg.connect(address) as connection:
+        connection.execute(grants)
+    store = PostgresStore(address.replace("postgres@", "upthread_worker@"))
+    lease = store.acquire_lease("spec-42", HOLDER)
+    fences = [samples.fence(lease)]
+    store.commit([*samples.home(), samples.said(1), samples.run(), samples.moved(1)], fences=fences)
+    store.heartbeat(fences[0])
+    store.release_lease(fences[0])
+    assert store.message_count(CONVERSATION) == 1
+    assert store.verify(CONVERSATION) is None
+    store.close()
+    with psycopg.connect(address) as connection:
+        connection.execute("REVOKE ALL ON ALL TABLES IN SCHEMA upthread FROM upthread_worker")
+    with pytest.raises(StoreError) as caught:
+        PostgresStore(address.replace("postgres@", "upthread_worker@"))
+    assert "grant" in caught.value.hint
+    with psycopg.connect(address) as connection:
+        connection.execute("DROP OWNED BY upthread_worker; DROP ROLE upthread_worker")
