@@ -24,7 +24,7 @@ import acp.connection  # noqa: F401  # preloaded: it takes most of a second
 import anyio
 
 import upthread
-from upthread.client import opening
+from upthread.client import opening, stores
 from upthread.core.commands import RecordTurnEvent, Write
 from upthread.core.types import Fence
 from upthread.errors import LeaseHeldError, UpthreadError
@@ -162,7 +162,7 @@ def main(order: Order) -> None:
     """Do the job, write the result, exit as the command line would."""
     _settle_in(order.environment, order.result)
     if order.at_commit is not None:
-        opening.SqliteStore = _signalling(order.at_commit)  # type: ignore[misc]
+        stores.SqliteStore = _signalling(order.at_commit)  # type: ignore[misc]
     set_clock(lambda: now_ms() + order.clock_ahead_ms)
     try:
         result = anyio.run(partial(_do, order))
