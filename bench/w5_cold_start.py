@@ -1,15 +1,18 @@
 """W5: cold start, each a process of its own, beside an interpreter that does nothing.
 
-There is no hook yet, so nothing here has a verdict: these are the parts a hook and the CLI start
-from. Bytecode is compiled before, as an installed package has it.
+The hook is measured on the usual call, a role that is resumed, and is held to a ratio; the rest are
+the parts it and the CLI start from. Bytecode is compiled before, as an installed package has it.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +25,8 @@ from upthread.testing.default_turn import open_place
 ROUNDS = 15
 ROUNDS_QUICK = 6
 NOTHING = "python -I -S -c pass"
+HOOK = "hook, a role that is resumed"
+REQUEST = "request.json"
 
 
 def measure(*, is_quick: bool) -> list[Row]:
@@ -35,7 +40,9 @@ def measure(*, is_quick: bool) -> list[Row]:
             name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
         }
         environment |= {"UPTHREAD_HOME": str(directory), "UPTHREAD_DB": str(database)}
-        timings = _timings(_commands(), environment, ROUNDS_QUICK if is_quick else ROUNDS)
+        commands = _commands()
+        commands[HOOK] = _hook(directory, environment)
+        timings = _timings(commands, environment, ROUNDS_QUICK if is_quick else ROUNDS)
     nothing = timings.pop(NOTHING)
     return [compared("W5", what, nothing, timing, None) for what, timing in timings.items()]
 
@@ -53,6 +60,22 @@ def _commands() -> dict[str, tuple[str, ...]]:
         commands["upthread --version"] = (*cli, "--version")
         commands["upthread id, no such address"] = (*cli, "id", "spec-42/planner")
     return commands
+
+
+def _hook(directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the hook, with a request of a role that has worked before in a place of its own."""
+    project = directory / "project"
+    project.mkdir()
+    for words in (("git", "init", "-q"), (sys.executable, "-m", "upthread", "use", "spec-42")):
+        subprocess.run(words, cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL)
+    program = files("upthread").joinpath("surfaces/hook/__main__.py")
+    command = (str(Path(sys.executable).resolve()), "-I", "-S", str(program), "opencode")
+    call = {"cwd": str(project), "session": "main", "call_id": "c", "role": "planner"}
+    for event in ("before", "started", "ended", "before"):
+        request = {**call, "event": event, "child": "ses_1", "outcome": "ok", "pid": os.getpid()}
+        (directory / REQUEST).write_text(json.dumps({**request, "prompt": "Go on."}))
+        _started(command, environment)
+    return command
 
 
 _RESOLVE = """
@@ -91,6 +114,9 @@ def _timings(
 def _started(command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float, float]:
     """Run a command to its end and return its wall and CPU, in microseconds."""
     silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    request = Path(environment["UPTHREAD_HOME"], REQUEST)
+    if request.exists():
+        silence[0] = (os.POSIX_SPAWN_OPEN, 0, str(request), os.O_RDONLY, 0)
     started_s = time.perf_counter()
     pid = os.posix_spawn(command[0], command, environment, file_actions=silence)
     _, status, usage = os.wait4(pid, 0)

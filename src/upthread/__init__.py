@@ -5,9 +5,7 @@ The library's names are loaded on first use, so that importing the package costs
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as `typing` has it; a hook imports the package for every delegation
 if TYPE_CHECKING:
     from upthread.client import (
         Project,
@@ -34,5 +32,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in __all__:
+        from importlib import import_module  # noqa: PLC0415  # see TYPE_CHECKING
+
         return getattr(import_module("upthread.client"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -102,6 +102,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     depth_max: int | None = None
     start_timeout_s: float | None = None
     prompt_timeout_s: float | None = None
+    handover: bool | None = None
     roles: dict[str, RoleOverlay] = {}
     agents: dict[str, AgentSettings] = {}
     permissions: dict[str, PermissionWord] = {}
@@ -132,6 +133,7 @@ class Settings:
     pipeline: Pipeline
     limits: Limits = USUAL_LIMITS
     critical: tuple[str, ...] = ()
+    handover: bool = False
     window_tokens: int | None = None
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
@@ -192,6 +194,7 @@ def load_settings(
         pipeline=pipeline,
         limits=_limits(tables),
         critical=_last(table.critical for table in tables) or (),
+        handover=_last(config.handover for _, config in files) or False,
         window_tokens=_last(table.window_tokens for table in tables),
         roles=roles,
         role_faults=faults,

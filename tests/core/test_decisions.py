@@ -1,4 +1,9 @@
-from upthread.core.decisions import DECISIONS, Limits
+from upthread.core.codec import decode_json, encode_json
+from upthread.core.decisions import DECISIONS, HandshakeInputs, Limits, freshness_in, price_in
+from upthread.core.freshness import NOTHING_KNOWN, ChangedFile, Freshness, Shift, Surroundings
+from upthread.core.handshake import decide
+from upthread.core.price import NOTHING_PRICED, Price, Tokens
+from upthread.core.types import ConversationId
 
 
 def test_each_decision_has_exactly_one_context():
@@ -12,3 +17,31 @@ def test_the_usual_thresholds_are_those_of_the_base_rule_and_the_relay():
     assert (usual.files_changed_max, usual.window_share_max, usual.relays_max) == (5, 0.7, 3)
     assert usual.resume_tokens_max is None
     assert usual.brief_if_times_cheaper is None
+
+
+def test_what_a_decision_rested_on_is_read_back_from_the_store():
+    found = Freshness(
+        examined_count=3,
+        changed=(ChangedFile(path="a", how="deleted", is_critical=True),),
+        changed_count=1,
+        critical_count=1,
+        branch=Shift(was="main", now=None),
+    )
+    price = Price(resume=Tokens(count=9, is_estimate=True), cache="warm", window_tokens=10)
+    inputs = HandshakeInputs(
+        conversation_id=ConversationId("con_1"),
+        agent="rehearsal",
+        continuity="auto",
+        freshness=found,
+        price=price,
+        surroundings=Surroundings(working_directory="/w", agent="rehearsal"),
+    )
+    stored = decode_json(encode_json(decide(inputs).inputs))
+    assert freshness_in(stored) == found
+    assert price_in(stored) == price
+
+
+def test_a_decision_that_was_stored_without_them_rested_on_nothing():
+    for stored in (None, {}, []):
+        assert freshness_in(stored) == NOTHING_KNOWN
+        assert price_in(stored) == NOTHING_PRICED

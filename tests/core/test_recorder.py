@@ -194,7 +194,7 @@ def test_usage_and_title_are_kept_and_the_users_own_words_are_not_recorded_twice
         taking,
     )
     assert parts(writes) == {ROOT.conversation_id: [UnknownPart(kind="title", raw="Greeting")]}
-    assert (taking.tokens_used, taking.title) == (5, "Greeting")
+    assert (taking.tokens_used, taking.tokens_window, taking.title) == (5, 100, "Greeting")
 
 
 def test_a_compaction_that_the_agent_tells_is_kept_and_noted():

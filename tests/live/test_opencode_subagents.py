@@ -30,14 +30,25 @@ def task(prompt: str, **more: object) -> str:
 BASH = step("bash", command="pwd", description="where")
 
 
+@pytest.fixture(params=["native", "acp"])
+def way(request) -> str:
+    return request.param
+
+
 @pytest.fixture
-def shell(opencode_binary, model, project, tmp_path) -> Iterator[Shell]:
-    """OpenCode over ACP, configured like any agent that speaks it."""
-    command = json.dumps([str(opencode_binary), "acp"])
-    (project / "upthread.toml").write_text(f'agent = "oc"\n[agents.oc]\ncommand = {command}\n')
+def shell(way, opencode_binary, model, project, tmp_path) -> Iterator[Shell]:
+    """OpenCode in both ways: its own one, found on PATH, and as any agent that speaks ACP."""
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    if way == "native":
+        (binaries / "opencode").symlink_to(opencode_binary)
+    else:
+        command = json.dumps([str(opencode_binary), "acp"])
+        configured = f'agent = "oc"\n[agents.oc]\ncommand = {command}\n'
+        (project / "upthread.toml").write_text(configured)
     environment = {
         **opencode_environment(tmp_path / "home", model),
-        "PATH": "/usr/bin:/bin",
+        "PATH": f"{binaries}:/usr/bin:/bin",
         "UPTHREAD_HOME": str(tmp_path / "upthread"),
     }
     yield Shell(project, environment)
@@ -93,21 +104,26 @@ def test_a_sub_agent_that_fails_is_kept_with_what_it_had_done(shell, tmp_path):
 
 
 def test_sigkill_inside_a_sub_agent_leaves_the_parent_valid_and_free_of_its_words(
-    shell, model, tmp_path
+    way, shell, model, tmp_path
 ):
-    """OpenCode names the child with the result only: of one that was cut off it says nothing."""
+    """Over ACP the child is named with the result only: of one cut off nothing is known."""
     running = shell.start("tell", "w/planner", task("Look long. [[HANG]]"))
     deadline = time.monotonic() + 90
     while not any("Look long." in users(request) for request in model.model_requests):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    time.sleep(1.0)  # what was said before the model was asked is on record
     kill_tree(running)
     lines = shell.lines("tell", "w/planner", "[[SAY I am back]]")
     assert only(lines, "turn_ended")["outcome"] == "ok"
-    (child,) = (each for each in theirs(tmp_path).values() if each.parent_session_id)
-    assert [said for who, said in words(child.history) if who == "user"] == ["Look long. [[HANG]]"]
-    (parent,) = ours(shell).values()
-    assert_valid(messages_of(parent))
+    stored, kept = theirs(tmp_path), ours(shell)
+    (child,) = (each for each in stored.values() if each.parent_session_id)
+    asked = [said for who, said in words(child.history) if who == "user"]
+    assert asked == ["Look long. [[HANG]]"]
+    assert (child.session_id in kept) is (way == "native")
+    for each in kept.values():
+        assert_valid(messages_of(each))
+    (parent,) = (each for each in kept.values() if not each["parent_conversation_id"])
     spoken = [said for who, said in words(messages_of(parent)) if who not in {"user", "call"}]
     assert not any("Look long." in said for said in spoken)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.runtime.test_freshness import interleave
 from tests.support.races import check_one_session_each, hold
 from tests.support.upthread_process import AtCommit, race_for_addresses
 from tests.support.world import World, eventually
@@ -112,3 +113,7 @@ async def test_sixteen_processes_at_one_address_make_one_session_each_of_1000_ro
 ) -> None:
     hold(world, race_for_addresses, rounds=1000)
     check_one_session_each(world, conversations=1000)
+
+
+async def test_a_thousand_turns_on_two_workstreams_never_mix_their_texts(world: World) -> None:
+    await interleave(world, turns=1_000, seed=4_200)

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from upthread.core.types import TextPart, ToolResultPart
-from upthread.store.sqlite import SqliteStore
+from upthread.testing.shipped_stores import POSTGRES, SQLITE
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
@@ -25,22 +25,23 @@ def text_of(size: int) -> str:
     return filler
 
 
+@pytest.mark.parametrize("backend", [SQLITE, POSTGRES], ids=lambda backend: backend.name)
 @pytest.mark.parametrize(
     "size",
     [4 * 1024 * 1024, pytest.param(HUNDRED_MEGABYTES, marks=pytest.mark.soak)],
     ids=["4 MB", "100 MB"],
 )
-def test_a_large_part_is_stored_and_read_back_byte_for_byte(tmp_path, size):
+def test_a_large_part_is_stored_and_read_back_byte_for_byte(tmp_path, backend, size):
     text = text_of(size)
     expected = digest(text)
-    store = SqliteStore(tmp_path / "store.db")
+    store = backend.make(tmp_path / "store.db")
     store.commit(samples.home())
     said = ToolResultPart(call_id="c1", status="completed", text=text)
     store.commit([samples.said(1, TextPart(text=STRANGE), said)])
     store.close()
     del text, said
 
-    store = SqliteStore(tmp_path / "store.db")
+    store = backend.make(tmp_path / "store.db")
     try:
         (message,) = store.messages(CONVERSATION)
         small, large = message.parts

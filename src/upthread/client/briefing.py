@@ -14,9 +14,9 @@ from upthread.runtime.briefing import (
     briefing_edit,
     briefing_inputs,
     sections_as_data,
+    workstream_run,
 )
 from upthread.runtime.overview import RoleView
-from upthread.runtime.pipeline import Runs
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -39,12 +39,10 @@ class Briefings:
         *,
         store: Store,
         system: System,
-        runs: Runs,
         role: Callable[[str], Awaitable[RoleView]],
     ) -> None:
         self._store = store
         self._system = system
-        self._runs = runs
         self._role = role
 
     async def __call__(self, address: str) -> Briefing:
@@ -90,8 +88,5 @@ class Briefings:
         )
 
     def _inputs(self, conversation: Conversation) -> BriefingInputs:
-        run = self._runs.view(conversation.key.project_id, conversation.key.workstream)
-        goal = run.specification if run else ""
-        return briefing_inputs(
-            self._store, BriefingRequest(conversation=conversation, run=run, goal=goal)
-        )
+        run = workstream_run(self._store, conversation.key)
+        return briefing_inputs(self._store, BriefingRequest(conversation=conversation, run=run))

@@ -30,6 +30,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, UsageError
 from upthread.runtime.conversation import ClaimRequest, WhenBusy
+from upthread.runtime.gathering import FreshnessSettings
 from upthread.runtime.live_turn import Listener, OpenOptions, TellRequest
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.pipeline import StepRequest
@@ -62,6 +63,14 @@ class Preparing:
         self._redactor = redactor
         self._policy = policy
         self._now_ms = now_ms
+
+    @property
+    def freshness(self) -> FreshnessSettings:
+        """How freshness and price are judged in this project."""
+        settings = self._settings
+        return FreshnessSettings(
+            limits=settings.limits, critical=settings.critical, window_tokens=settings.window_tokens
+        )
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:
@@ -150,6 +159,7 @@ class Preparing:
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,
             condition=self.condition(address.workstream, role),
             injection=self._settings.injection(agent),
+            freshness=self.freshness,
             outward_patterns=self._settings.outward_patterns,
         )
 
@@ -182,8 +192,6 @@ class Preparing:
             claim=replace(request.claim, role=role),
             fences=step.fences,
             run_id=step.run_id,
-            goal=step.goal,
-            reports=step.reports,
             condition=condition,
             at_intent=step.at_intent,
             at_end=step.at_end,

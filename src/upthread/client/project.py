@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from upthread.agents.base import ListedSession
 from upthread.client.briefing import Briefings
 from upthread.client.forking import ForkConversation
+from upthread.client.hooks import HookParts, hooks_of
 from upthread.client.once import DoOnce
 from upthread.client.preparing import Preparing
 from upthread.client.probing import ProbeAgent
+from upthread.client.why import Whys
 from upthread.config import Settings
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import RunEvent
-from upthread.core.handshake import Continuity, HandshakeInputs, decide
+from upthread.core.handshake import Continuity
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
 from upthread.core.pipeline import RunView
 from upthread.core.prompt import Task
@@ -23,9 +24,7 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     Conversation,
     ConversationKey,
-    Decision,
     Fence,
-    JsonValue,
     Link,
     Message,
     Outcome,
@@ -76,15 +75,6 @@ class RunOptions:
     on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
-    """The last decision and the one that would be taken now. `last` is None before the first."""
-
-    address: str
-    last: Decision | None
-    now: Decision
-
-
 class Project:
     """An open project. Made by `open_project`; all calls are async."""
 
@@ -119,7 +109,7 @@ class Project:
             conversations=self._conversations,
             turns=self._turns,
         )
-        self.brief = Briefings(store=store, system=system, runs=self._runs, role=self.role)
+        self.brief = Briefings(store=store, system=system, role=self.role)
         self._overview = Overview(store, system.is_dead)
         self.now_ms = system.now_ms
         self.forgetting = Forgetting(
@@ -134,6 +124,18 @@ class Project:
             redactor=redactor,
             policy=policy,
             now_ms=system.now_ms,
+        )
+        self.why = Whys(
+            store=store,
+            system=system,
+            settings=settings,
+            preparing=self._preparing,
+            role=self.role,
+        )
+        self.hooks = hooks_of(
+            HookParts(store, system, settings, self._leases, self._conversations, self._overview),
+            project_id=project_id,
+            condition_of=self._preparing.condition,
         )
         self.probe = ProbeAgent(self._preparing)
         self.fork = ForkConversation(
@@ -153,7 +155,8 @@ class Project:
         """
         if not text.strip():
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
-        return await self._turns.tell(await self._request(address, text, options))
+        request = await self._request(address, text, options)
+        return await self.hooks.published(self._turns.tell(request))
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
         """Go on with an interrupted or parked turn. Raises UsageError when there is none."""
@@ -165,7 +168,8 @@ class Project:
                 hint=f'send a prompt: upthread tell {name} "…"',
                 address=name,
             )
-        return await self._turns.go_on(await self._request(address, "", options))
+        request = await self._request(address, "", options)
+        return await self.hooks.published(self._turns.go_on(request))
 
     async def run(
         self, workstream: str, specification: str | None = None, options: RunOptions | None = None
@@ -200,7 +204,7 @@ class Project:
             on_event=chosen.on_event,
             on_result=chosen.on_result,
         )
-        return await self._runs.run(request)
+        return await self.hooks.published(self._runs.run(request))
 
     async def answer(
         self, workstream: str, text: str, *, question_id: str | None = None
@@ -246,38 +250,6 @@ class Project:
             return self._overview.role(self._resolve(parsed), run)
 
         return await self._system.in_thread(read)
-
-    async def why(self, address: str, *, agent: str | None = None) -> Why:
-        """Return the last decision and what would be decided now. Changes nothing."""
-        parsed = await self.parse(address)
-        view = await self.role(address)
-        role = self.settings.role(parsed.role)
-        intended = view.last_turn.intended if view.last_turn else None
-        last = None
-        if intended is not None:
-            last = Decision(
-                decision=intended.decision,
-                reasons=intended.reasons,
-                inputs=cast("Mapping[str, JsonValue]", intended.inputs or {}),
-            )
-        condition = await self._system.in_thread(
-            lambda: self._preparing.condition(parsed.workstream, role)
-        )
-        current = view.link.agent if view.link else None
-        inputs = HandshakeInputs(
-            conversation_id=view.conversation.conversation_id,
-            agent=agent or role.agent or current or self.settings.agent or "",
-            continuity=role.continuity,
-            turns=view.turns,
-            current_agent=current,
-            holder=view.holder.in_words() if view.holder else None,
-            was_interrupted=view.state == "interrupted",
-            callers=self._preparing.callers,
-            depth_max=self.settings.depth_max,
-            condition_before=intended.condition if intended else None,
-            condition_now=condition,
-        )
-        return Why(address=view.conversation.key.address, last=last, now=decide(inputs))
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""
@@ -330,11 +302,12 @@ class Project:
         parsed = await self.parse(address)
         old = await self._system.in_thread(lambda: self._resolve(parsed))
         async with self._leases.held(_lease_of(old.key, "reset")) as fence:
-            return await self._system.in_thread(
+            minting = self._system.in_thread(
                 lambda: self._conversations.mint(
                     old.key, fences=(fence,), generation=old.generation + 1
                 )
             )
+            return await self.hooks.published(minting)
 
     async def adopt(
         self, address: str, upstream_session_id: str, *, agent: str | None = None
@@ -357,9 +330,10 @@ class Project:
         name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
         version = await self._confirm(name, upstream)
         async with self._leases.held(_lease_of(key, "adopt")) as fence:
-            return await self._system.in_thread(
+            banking = self._system.in_thread(
                 lambda: self._bank_adopted(key, fence, (name, version), upstream)
             )
+            return await self.hooks.published(banking)
 
     # --- below: how ----------------------------------------------------------------------------
 

@@ -6,13 +6,15 @@ How they follow from each other is core/decision_rules.py, in order of priority;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from upthread.core.freshness import NOTHING_KNOWN, Freshness
+import msgspec
+
+from upthread.core.freshness import NOTHING_KNOWN, Freshness, Surroundings
 from upthread.core.price import NOTHING_PRICED, Price
-from upthread.core.types import ConversationId, Outcome
+from upthread.core.types import ConversationId, JsonValue, Outcome
 
 Continuity: TypeAlias = Literal["resume", "fresh", "auto"]
 
@@ -67,7 +69,8 @@ class HandshakeInputs:
     which this turn gave its session up, None while it has not. `condition_before` and
     `condition_now` are digests for `resume_if`, None where the role has no such condition or has
     not run yet. `relays` counts the links at the chain's end that were opened because the one
-    before was nearly full.
+    before was nearly full. `surroundings` are those the session would go on in, None where none is
+    open.
     """
 
     conversation_id: ConversationId
@@ -85,8 +88,21 @@ class HandshakeInputs:
     condition_now: str | None = None
     relays: int = 0
     freshness: Freshness = NOTHING_KNOWN
+    surroundings: Surroundings | None = None
     price: Price = NOTHING_PRICED
     limits: Limits = USUAL_LIMITS
+
+
+def freshness_in(stored: JsonValue) -> Freshness:
+    """Return what had changed, of a decision's stored inputs; nothing where they do not say."""
+    found = stored.get("freshness") if isinstance(stored, Mapping) else None
+    return NOTHING_KNOWN if found is None else msgspec.convert(found, Freshness)
+
+
+def price_in(stored: JsonValue) -> Price:
+    """Return what each way would cost, of a decision's stored inputs."""
+    found = stored.get("price") if isinstance(stored, Mapping) else None
+    return NOTHING_PRICED if found is None else msgspec.convert(found, Price)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

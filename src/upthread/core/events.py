@@ -214,8 +214,10 @@ class PromptRecognised:
 class TurnEnded:
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash.
 
-    `was_compacted` says that the session now holds a summary; `late_events` counts what the agent
-    still sent after its end, which is discarded.
+    `tokens_used` is what the session now holds, `tokens_window` the most it can; None where the
+    agent did not say. `was_compacted` says that the session now holds a summary; `late_events`
+    counts what the agent still sent after its end, which is discarded. `surroundings` is a
+    core/freshness.py Surroundings as plain data, None where nobody looked.
     """
 
     outcome: Outcome
@@ -223,8 +225,10 @@ class TurnEnded:
     adopted: bool = False
     detail: str = ""
     tokens_used: int | None = None
+    tokens_window: int | None = None
     was_compacted: bool = False
     late_events: int = 0
+    surroundings: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,11 @@ class Recorder:
         return self._own.tokens_used
 
     @property
+    def tokens_window(self) -> int | None:
+        """The most tokens the turn's own session can hold, None while the agent has not said."""
+        return self._own.tokens_window
+
+    @property
     def title(self) -> str:
         """The name the agent gave the turn's own session, empty without one."""
         return self._own.title
@@ -231,8 +236,8 @@ class Recorder:
 
     def _note(self, stream: Stream, event: AgentEvent) -> None:
         match event:
-            case UsageReported(tokens_used=tokens):
-                stream.hold(tokens)
+            case UsageReported(tokens_used=tokens, tokens_window=window):
+                stream.hold(tokens, window=window)
             case TitleChanged(title=title):
                 stream.title = title
             case ContextCompacted():

@@ -78,6 +78,7 @@ class Stream:
         self.conversation_id = conversation_id
         self.parent = parent
         self.tokens_used: int | None = None
+        self.tokens_window: int | None = None
         self.title = ""
         self.was_compacted = False
         self.upstream_session_id = upstream_session_id
@@ -96,11 +97,12 @@ class Stream:
         self._message_id: str | None = None
         self._is_reply_broken = False
 
-    def hold(self, tokens: int | None) -> None:
+    def hold(self, tokens: int | None, *, window: int | None = None) -> None:
         """Take how many tokens the session holds. Far fewer than before: it was compacted.
 
         ACP has no word for a compaction, so that this is all that many agents show of one.
         """
+        self.tokens_window = window or self.tokens_window
         if tokens is None:
             return
         if self.tokens_used and tokens < self.tokens_used * COMPACTED_BELOW:

@@ -11,6 +11,7 @@ from typing import Final, cast
 
 import msgspec
 
+from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, Reported
 from upthread.core.briefing_edit import BriefingEdit
@@ -21,6 +22,7 @@ from upthread.core.reports import Report
 from upthread.core.types import (
     Conversation,
     ConversationId,
+    ConversationKey,
     JsonValue,
     Message,
     Outcome,
@@ -41,7 +43,7 @@ FILES_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BriefingRequest:
-    """Whose briefing, and what is known of the moment.
+    """Whose briefing, and what is known of the moment. `run` is the newest of the workstream.
 
     `changes` are sentences on what has changed; `before_seq` leaves out the message at hand and all
     after it, None nothing. An independent role is not told what it said itself.
@@ -49,7 +51,6 @@ class BriefingRequest:
 
     conversation: Conversation
     run: RunView | None = None
-    goal: str = ""
     changes: tuple[str, ...] = ()
     focus: str = ""
     before_seq: int | None = None
@@ -64,7 +65,7 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
     role = request.conversation.key.role
     run = request.run
     return BriefingInputs(
-        goal=request.goal or _first_words(store, conversation_id),
+        goal=run.specification if run else _first_words(store, conversation_id),
         reports=_reports(store, conversation_id, role, messages),
         changes=request.changes,
         effects=_effects(messages),
@@ -77,6 +78,12 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
         focus=request.focus,
         edit=briefing_edit(store, conversation_id)[1],
     )
+
+
+def workstream_run(store: Store, key: ConversationKey) -> RunView | None:
+    """Return the newest run on a conversation's workstream, None before the first."""
+    runs = store.runs(key.project_id, key.workstream)
+    return pipelines.fold(store.run_events(runs[-1].run_id)) if runs else None
 
 
 def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
@@ -129,7 +136,7 @@ def _answers(run: RunView | None, role: str) -> list[tuple[str, str]]:
     if run is None:
         return []
     return [
-        (question.text, run.answers[question.question_id])
+        (f"{question.question_id}: {question.text}", run.answers[question.question_id])
         for question in run.questions
         if question.role == role and question.question_id in run.answers
     ]

@@ -162,7 +162,7 @@ class Conversations:
         if decision.decision != REFUSE:
             return
         if known:
-            await self._keep_refusal(known, decision)
+            await self.keep_refusal(known, decision)
         if decision.reasons[0] == "busy":
             raise LeaseHeldError(
                 f"{key.address}: {in_words('busy')}, held by {holder}",
@@ -170,14 +170,10 @@ class Conversations:
                 hint=decision.hint,
                 address=key.address,
             )
-        raise RefusedError(
-            f"{key.address} was refused: {in_words(decision.reasons[0])}",
-            reasons=decision.reasons,
-            hint=decision.hint,
-            address=key.address,
-        )
+        raise refused(key.address, decision)
 
-    async def _keep_refusal(self, conversation_id: ConversationId, decision: Decision) -> None:
+    async def keep_refusal(self, conversation_id: ConversationId, decision: Decision) -> None:
+        """Keep a decision that leads to no turn."""
         write = RecordDecision(
             conversation_id=conversation_id,
             decision=decision.decision,
@@ -192,7 +188,7 @@ class Conversations:
         conversation = resolved.conversation if resolved else self.mint(key, fences=(fence,))
         conversation_id = conversation.conversation_id
         link = resolved.link if resolved else None
-        views = self._views(conversation_id)
+        views = views_newest_first(self._store, conversation_id)
         last = next(views, None)
         return Claim(
             conversation=conversation,
@@ -203,15 +199,6 @@ class Conversations:
             last=last,
             prompts=_prompts(link, chain((last,), views) if last else ()),
         )
-
-    def _views(self, conversation_id: ConversationId) -> Iterator[tuple[TurnId, TurnView]]:
-        """Read turns, newest first; nearly always only the first of them is asked for."""
-        newest = self._store.turns(conversation_id, newest=1)
-        if not newest:
-            return
-        yield newest[0].turn_id, turns.fold(self._store.turn_events(newest[0].turn_id))
-        for turn in reversed(self._store.turns(conversation_id, newest=LOOK_BACK_TURNS_MAX)[:-1]):
-            yield turn.turn_id, turns.fold(self._store.turn_events(turn.turn_id))
 
     def mint(
         self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1
@@ -249,6 +236,28 @@ class Conversations:
             except ConflictError:
                 continue  # another process named this workstream, or took this name: look again
             return name
+
+
+def refused(address: str, decision: Decision) -> RefusedError:
+    """Return the error that tells a refusal, with its cure."""
+    return RefusedError(
+        f"{address} was refused: {in_words(decision.reasons[0])}",
+        reasons=decision.reasons,
+        hint=decision.hint,
+        address=address,
+    )
+
+
+def views_newest_first(
+    store: Store, conversation_id: ConversationId
+) -> Iterator[tuple[TurnId, TurnView]]:
+    """Read turns, newest first; nearly always only the first of them is asked for. Blocking."""
+    newest = store.turns(conversation_id, newest=1)
+    if not newest:
+        return
+    yield newest[0].turn_id, turns.fold(store.turn_events(newest[0].turn_id))
+    for turn in reversed(store.turns(conversation_id, newest=LOOK_BACK_TURNS_MAX)[:-1]):
+        yield turn.turn_id, turns.fold(store.turn_events(turn.turn_id))
 
 
 def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Prompts:

@@ -17,6 +17,7 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core import turn as turns
 from upthread.core.commands import EndLink, OpenLink, Write
 from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnIntended, TurnParked
+from upthread.core.freshness import Shift
 from upthread.core.handshake import RESUME, decide
 from upthread.core.prompt import NEW_SESSION_DECISIONS
 from upthread.core.rollover import LOST, PoisonSigns, Recovery, poison, recovery_of
@@ -94,7 +95,7 @@ class Driver:
         with anyio.move_on_after(CLEAN_UP_S, shield=True):
             if live.view.is_over or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE:
                 return
-            left = live.recording.close() if live.recording else ()
+            left = await live.recording.close() if live.recording else ()
             ended = TurnEnded(outcome=Outcome.CANCELLED, detail="interrupted by the caller")
             try:
                 await self._end(live, ended, writes=left)
@@ -112,6 +113,8 @@ class Driver:
         if live.is_elsewhere and decision not in NEW_SESSION_DECISIONS:
             await self._move(live)
             return
+        if decision not in NEW_SESSION_DECISIONS:
+            await self._note_version(live, connection)
         try:
             attached = await attach(connection, decision=decision, current=live.current_session)
         except UpstreamError as error:
@@ -120,6 +123,18 @@ class Driver:
         writes = await self._bank(live, connection, attached) if attached.how == "new" else ()
         await live.commit(live.attached_event(connection, attached), writes=writes)
         live.tell_started()
+
+    async def _note_version(self, live: LiveTurn, connection: AgentConnection) -> None:
+        """Keep that the agent is another version; it tells so only once it runs."""
+        inputs = live.inputs
+        was = inputs.surroundings.agent_version if inputs and inputs.surroundings else ""
+        now = connection.capabilities.version
+        if inputs is None or not was or was == now:
+            return
+        changed = replace(inputs.freshness, agent_version=Shift(was=was, now=now))
+        live.inputs = replace(inputs, freshness=changed)
+        if decide(live.inputs).reasons != live.require_intended().reasons:
+            await live.commit(_decided_again(live))
 
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
         """A session that is gone for certain is closed with its cause; anything else is raised."""
@@ -207,7 +222,7 @@ class Driver:
         recovery = recovery_of(result.outcome, may_send=live.view.may_send)
         match recovery:
             case Recovery.NONE:
-                ended = live.ended_event(result, late_events=answer.late_events)
+                ended = await live.ended_event(result, late_events=answer.late_events)
                 await self._end(live, ended, writes=answer.writes)
             case Recovery.ROLL_OVER | Recovery.RELAY:
                 await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)

@@ -76,8 +76,11 @@ class Examiner:
 
     def look(self, *, at_ms: int) -> tuple[Write, ...]:
         """Look at what is due and return the writes that keep it. Blocking."""
+        # Taken out first: on another thread, more may be noticed meanwhile.
+        ran, self._ran = self._ran, []
+        due_now, self._due = self._due, []
         found: dict[str, ExaminedFile] = {}
-        for started_at_ns, ended_at_ns in self._ran:
+        for started_at_ns, ended_at_ns in ran:
             touched = changed_between(
                 self._root,
                 self._known.values(),
@@ -85,10 +88,8 @@ class Examiner:
                 ended_at_ns=ended_at_ns,
             )
             found.update((each.path, each) for each in touched if self._has_changed(each))
-        for due in self._due:
+        for due in due_now:
             found.update((path, self._examined(path, due.how)) for path in due.paths)
-        self._ran.clear()
-        self._due.clear()
         return self._kept(found.values(), at_ms)
 
     def _notice(self, part: Part) -> None:

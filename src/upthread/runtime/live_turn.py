@@ -16,6 +16,7 @@ from upthread.agents.base import (
 )
 from upthread.core import turn as turns
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
+from upthread.core.decisions import freshness_in, price_in
 from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.events import (
     AgentEvent,
@@ -26,7 +27,9 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
+from upthread.core.freshness import Freshness
 from upthread.core.handshake import FIRST, START_FRESH, HandshakeInputs
+from upthread.core.price import NOTHING_PRICED, Price
 from upthread.core.prior_context import Injection, PriorContext, must_inject
 from upthread.core.prompt import NEW_SESSION_DECISIONS, Task
 from upthread.core.recorder import Recorder
@@ -54,6 +57,7 @@ from upthread.errors import UpstreamError
 from upthread.runtime.attach import Attached
 from upthread.runtime.conversation import Claim, ClaimRequest
 from upthread.runtime.gate import Gate
+from upthread.runtime.gathering import USUAL_FRESHNESS, FreshnessSettings, surroundings
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.recording import Recording
 from upthread.runtime.system import System
@@ -78,6 +82,7 @@ class TurnStarted:
     upstream_session_id: UpstreamSessionId
     turn_number: int
     recognition: str = ""
+    price: Price = NOTHING_PRICED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +118,9 @@ class TellRequest:
     """One delegation. `at_intent` and `at_end` add a run's writes to the turn's own commits.
 
     `durability` is what a user message and a tool call are committed with.
-    `condition` is the digest of what `resume_if` looks at; `reports` are what a briefing may tell.
+    `condition` is the digest of what `resume_if` looks at. `injection` says when a session is told
+    what was said before; `outward_patterns` which commands and titles reach beyond this machine.
     `redactor` is what the turn is recorded with, None where it is recorded as it is.
-    `injection` says when a session is told what was said before; `outward_patterns` which commands
-    and titles reach beyond this machine.
     """
 
     claim: ClaimRequest
@@ -131,9 +135,8 @@ class TellRequest:
     condition: str | None = None
     durability: Durability = Durability.PROCESS
     redactor: Redactor | None = None
-    goal: str = ""
-    reports: tuple[tuple[str, Report], ...] = ()
     injection: Injection = "auto"
+    freshness: FreshnessSettings = USUAL_FRESHNESS
     outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up
@@ -170,6 +173,7 @@ class LiveTurn:
         """The prompt as the person wrote it, None when another process was told it."""
         self.view = turns.TurnView()
         self.inputs: HandshakeInputs | None = None
+        self.agent_version = ""
         self.next_seq = claim.messages + 1
         self.turn_number = claim.turns
         self.recorder: Recorder | None = None
@@ -271,6 +275,11 @@ class LiveTurn:
         """Ask the store something, off the event loop."""
         return await self._system.in_thread(lambda: query(self._store))
 
+    @property
+    def freshness(self) -> Freshness:
+        """What had changed when the turn was decided."""
+        return freshness_in(self.require_intended().inputs)
+
     def new_nonce(self) -> str:
         """Return a word that no content can have known."""
         return self._system.new_id("prior")
@@ -354,6 +363,7 @@ class LiveTurn:
     def attached_event(self, connection: AgentConnection, attached: Attached) -> SessionAttached:
         """Return the event that names the session and the process that serves it."""
         process = connection.process
+        self.agent_version = connection.capabilities.version
         return SessionAttached(
             upstream_session_id=attached.upstream_session_id,
             how=attached.how,
@@ -376,17 +386,33 @@ class LiveTurn:
             is_prior_injected=is_injected and bool(prior.said),
         )
 
-    def ended_event(self, result: PromptResult, *, late_events: int) -> TurnEnded:
-        """Return the end of the turn as its prompt ended."""
+    async def ended_event(self, result: PromptResult, *, late_events: int = 0) -> TurnEnded:
+        """Return the end of the turn as its prompt ended, with what its session works in now."""
         recorder = self.recorder
         return TurnEnded(
             outcome=result.outcome,
             report=self.report_data(),
+            adopted=bool(self.adopted_reply),
             detail=result.detail,
             tokens_used=recorder.tokens_used if recorder else None,
+            tokens_window=recorder.tokens_window if recorder else None,
             was_compacted=recorder is not None and recorder.was_compacted,
             late_events=late_events,
+            surroundings=await self._system.in_thread(self._surroundings),
         )
+
+    def _surroundings(self) -> JsonValue:
+        """Return what the session works in, as plain data. Blocking."""
+        claim = self.request.claim
+        here = surroundings(
+            working_directory=self.request.open.working_directory,
+            agent=claim.agent,
+            agent_version=self.agent_version,
+            role=claim.role,
+            at_ms=self._system.now_ms(),
+        )
+        data: JsonValue = msgspec.to_builtins(here)
+        return data
 
     def tell_started(self, *, recognition: str = "") -> None:
         """Tell the listener what was decided, now that the session is known."""
@@ -401,6 +427,7 @@ class LiveTurn:
                 upstream_session_id=self.require_link().upstream_session_id,
                 turn_number=self.turn_number,
                 recognition=recognition,
+                price=price_in(intended.inputs),
             )
         )
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from upthread.core import turn as turns
-from upthread.core.briefing import BriefingInputs, Reported, build_briefing
+from upthread.core.briefing import BriefingInputs, build_briefing
 from upthread.core.catching_up import open_calls
 from upthread.core.chain import readable
 from upthread.core.effects import Effect, effects_of
-from upthread.core.handshake import START_FRESH
+from upthread.core.handshake import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.history.handing_over import damage_told
 from upthread.core.history.model import history_of
 from upthread.core.prior_context import (
@@ -33,6 +33,8 @@ from upthread.core.types import (
     ToolCallPart,
     UpstreamSessionId,
 )
+from upthread.core.update import change_lines, render_update
+from upthread.runtime.briefing import BriefingRequest, briefing_inputs, workstream_run
 from upthread.runtime.live_turn import LiveTurn
 from upthread.store.base import Store
 
@@ -41,9 +43,6 @@ EARLIER_MESSAGES_MAX = 256
 
 CUT_OFF_MESSAGES_MAX = 16
 """How far back a child's calls are looked for that a crash left open."""
-
-LAST_REPLY_MESSAGES_MAX = 64
-"""How far back a last reply is looked for, tool results counted."""
 
 
 async def earlier_texts(live: LiveTurn) -> tuple[str, ...]:
@@ -184,7 +183,8 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
     """Return what a session is told of the past; empty for one that remembers it.
 
     A conversation that goes on in another session hears what was said last; one that starts fresh
-    hears a briefing. With either go the actions that must not be done again.
+    hears a briefing. With either go the actions that must not be done again. One that goes on in
+    its session hears what has changed around it, where that was decided.
     """
     past = ""
     if is_prior_injected:
@@ -193,10 +193,12 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
     elif live.telling == START_FRESH:
         past = await _briefing_of_past(live)
     is_told = bool(past) or bool(live.view.sends)
+    update = render_update(live.freshness, role=live.request.claim.role)
     pieces = (
         past,
         await _damage_told(live) if is_prior_injected else "",
         effects_block(await _effects_told(live)) if is_told else "",
+        update if live.telling == RESUME_WITH_UPDATE else "",
     )
     return "\n\n".join(piece for piece in pieces if piece)
 
@@ -215,27 +217,19 @@ async def _damage_told(live: LiveTurn) -> str:
 async def _briefing_of_past(live: LiveTurn) -> str:
     if live.turn_number <= 1:
         return ""
-    independent = live.request.claim.role.continuity == "fresh"
-    goal = live.request.goal or (await live.message(1)).text
-    return build_briefing(
-        BriefingInputs(
-            goal=goal,
-            reports=[Reported(role, report) for role, report in live.request.reports],
-            last_reply="" if independent else await _last_reply(live),
+    conversation = live.conversation
+    changes = change_lines(live.freshness)
+    before_seq = live.require_intended().prompt_seq
+    is_independent = live.request.claim.role.continuity == "fresh"
+
+    def read(store: Store) -> BriefingInputs:
+        request = BriefingRequest(
+            conversation=conversation,
+            run=workstream_run(store, conversation.key),
+            changes=changes,
+            before_seq=before_seq,
+            is_independent=is_independent,
         )
-    )
+        return briefing_inputs(store, request)
 
-
-async def _last_reply(live: LiveTurn) -> str:
-    """Return the newest reply among the last messages; children's are elsewhere."""
-    prompt_seq = live.require_intended().prompt_seq
-    conversation_id = live.conversation.conversation_id
-    earlier = await live.read(
-        lambda store: store.messages(conversation_id, newest=LAST_REPLY_MESSAGES_MAX)
-    )
-    replies = [
-        message.text
-        for message in earlier
-        if message.speaker is Speaker.ASSISTANT and message.seq < prompt_seq and message.text
-    ]
-    return replies[-1] if replies else ""
+    return build_briefing(await live.read(read))

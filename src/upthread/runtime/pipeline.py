@@ -37,7 +37,6 @@ from upthread.core.pipeline import (
     Wait,
 )
 from upthread.core.prompt import Task
-from upthread.core.reports import Report
 from upthread.core.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
@@ -70,8 +69,6 @@ class StepRequest:
     task: Task
     run_id: RunId
     fences: tuple[Fence, ...]
-    goal: str
-    reports: tuple[tuple[str, Report], ...]
     condition_role: Callable[[str], str | None]
     at_intent: Callable[[TurnId], Sequence[Write]]
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]]
@@ -355,7 +352,6 @@ class Runs:
     def _step_request(self, live: LiveRun, command: RunStep) -> StepRequest:
         role = command.step.role
         view = live.view
-        own = view.report(role)
 
         def at_intent(turn_id: TurnId) -> Sequence[Write]:
             started = StepStarted(role=role, turn_id=turn_id, asked_again=command.asked_again)
@@ -373,8 +369,6 @@ class Runs:
             task=command.task,
             run_id=live.run_id,
             fences=live.fences,
-            goal=view.specification,
-            reports=((role, own),) if own else (),
             condition_role=lambda name: digest_of(view, name),
             at_intent=at_intent,
             at_end=at_end,

@@ -16,6 +16,7 @@ from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
 from upthread.core.recorder import Recorder
 from upthread.core.types import Durability, Fence, ToolCallPart
+from upthread.runtime.examiner import Examiner
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -33,12 +34,14 @@ class Recording:
         store: Store,
         system: System,
         recorder: Recorder,
+        examiner: Examiner,
         fences: Sequence[Fence],
         on_event: Callable[[AgentEvent], None],
     ) -> None:
         self._store = store
         self._system = system
         self._recorder = recorder
+        self._examiner = examiner
         self._fences = tuple(fences)
         self._on_event = on_event
         self._pending: list[Write] = []
@@ -50,7 +53,7 @@ class Recording:
         self._recorder.record(event, at_ms=self._system.now_ms())
         self._is_dirty = True
         self._on_event(event)
-        self._pending += self._recorder.drain()
+        self._take_in(self._recorder.drain())
         is_urgent = any(write.durability is Durability.SYNCED for write in self._pending)
         if is_urgent or len(self._pending) >= BATCH_WRITES_MAX:
             await self._commit()
@@ -60,7 +63,7 @@ class Recording:
         while True:
             await anyio.sleep(FLUSH_EVERY_S)
             if self._is_dirty:
-                self._pending += self._recorder.flush()
+                self._take_in(self._recorder.flush())
                 await self._commit()
 
     async def intend(self, request: PermissionRequest) -> None:
@@ -76,15 +79,22 @@ class Recording:
             ),
             at_ms=self._system.now_ms(),
         )
-        self._pending += self._recorder.drain()
+        self._take_in(self._recorder.drain())
         await self._commit()
 
-    def close(self) -> tuple[Write, ...]:
+    async def close(self) -> tuple[Write, ...]:
         """Return the writes that are left, for the commit that ends the turn."""
-        self._pending += self._recorder.finish(at_ms=self._system.now_ms())
+        now_ms = self._system.now_ms()
+        self._take_in(self._recorder.finish(at_ms=now_ms))
         left = tuple(self._pending)
         self._pending.clear()
-        return left
+        if not self._examiner.is_due:
+            return left
+        return (*left, *await self._system.in_thread(lambda: self._examiner.look(at_ms=now_ms)))
+
+    def _take_in(self, writes: Sequence[Write]) -> None:
+        self._examiner.notice(writes)
+        self._pending += writes
 
     async def _commit(self) -> None:
         # Shielded: a batch that is taken out of `_pending` is written or raises, never dropped.
@@ -97,4 +107,9 @@ class Recording:
         self._pending.clear()
         self._is_dirty = False
         if batch:
-            await self._system.in_thread(lambda: self._store.commit(batch, fences=self._fences))
+            await self._system.in_thread(lambda: self._write(batch))
+
+    def _write(self, batch: tuple[Write, ...]) -> None:
+        """Commit a batch, and in the same commit the files it says were examined. Blocking."""
+        looked = self._examiner.look(at_ms=self._system.now_ms())
+        self._store.commit((*batch, *looked), fences=self._fences)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upthread.agents.base import AgentConnection
+from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.catching_up import unrecorded
 from upthread.core.commands import Write
-from upthread.core.events import PromptRecognised, PromptSent, TurnEnded, TurnParked
+from upthread.core.events import PromptRecognised, PromptSent, TurnParked
 from upthread.core.prompt import continuation
 from upthread.core.recognition import Recognised, recognise
 from upthread.core.turn import UNDECIDABLE, Recognition
@@ -84,7 +84,7 @@ class Recoverer:
     async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:
         writes = await self._record_tail(live, found)
         live.adopted_reply = found.reply
-        ended = TurnEnded(outcome=Outcome.OK, report=live.report_data(), adopted=True)
+        ended = await live.ended_event(PromptResult(outcome=Outcome.OK))
         follow_up = live.request.at_end(live.turn_id, ended, live.reply)
         await live.commit(known, ended, writes=(*writes, *follow_up))
 

@@ -101,6 +101,21 @@ def _repository_of(directory: Path, common: str) -> str:
     return str((directory / common).resolve().parent)
 
 
+def default_branch(directory: Path) -> str | None:
+    """Return the branch work starts from: the remote's, else main, master or git's own default.
+
+    None where none of them exists. Blocking; raises UsageError when git refuses.
+    """
+    remote = _git(directory, "symbolic-ref", "--quiet", "refs/remotes/origin/HEAD")
+    if remote is not None:
+        return remote.removeprefix("refs/remotes/origin/")
+    configured = _git(directory, "config", "--get", "init.defaultBranch")
+    for branch in filter(None, (configured, "main", "master")):
+        if _git(directory, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"):
+            return branch
+    return None
+
+
 def _branch_of(reference: str) -> str | None:
     prefix = "refs/heads/"
     return reference.removeprefix(prefix) if reference.startswith(prefix) else None

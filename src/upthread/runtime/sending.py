@@ -17,6 +17,7 @@ from upthread.core.prompt import context_for
 from upthread.core.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.runtime.examiner import Examiner
 from upthread.runtime.live_turn import LiveTurn
 from upthread.runtime.looking_back import (
     effects_of_turn,
@@ -82,7 +83,7 @@ class Sender:
             tasks.cancel_scope.cancel()
         return Answer(
             result=results[0],
-            writes=recording.close(),
+            writes=await recording.close(),
             prompt_characters=len(text),
             duration_s=anyio.current_time() - began_s,
             late_events=connection.late_events,
@@ -103,9 +104,31 @@ class Sender:
             store=self._store,
             system=self._system,
             recorder=recorder,
+            examiner=await _examiner(live),
             fences=live.fences,
             on_event=live.request.listener.event,
         )
+
+
+async def _examiner(live: LiveTurn) -> Examiner:
+    """Return who keeps what the session reads, knowing what it read before."""
+    conversation_id = live.conversation.conversation_id
+    session = live.require_link().upstream_session_id
+    turn_id = live.turn_id
+    known, first_ordinal = await live.read(
+        lambda store: (
+            store.examined(conversation_id, upstream_session_id=session),
+            store.examined_count(turn_id),
+        )
+    )
+    return Examiner(
+        root=live.request.open.working_directory,
+        conversation_id=conversation_id,
+        turn_id=turn_id,
+        upstream_session_id=session,
+        known=known,
+        first_ordinal=first_ordinal,
+    )
 
 
 async def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:

@@ -16,7 +16,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnIntended,
 )
-from upthread.core.handshake import decide
+from upthread.core.handshake import REFUSE, HandshakeInputs, decide
 from upthread.core.prompt import wants_fresh, without_fresh
 from upthread.core.types import (
     Outcome,
@@ -24,8 +24,9 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import UsageError
-from upthread.runtime.conversation import Conversations
+from upthread.runtime.conversation import Conversations, refused
 from upthread.runtime.driving import Driver
+from upthread.runtime.gathering import Subject, gathered
 from upthread.runtime.live_turn import LiveTurn, TellRequest, TurnResult
 from upthread.runtime.looking_back import recorder_of_rest
 from upthread.runtime.system import System
@@ -122,8 +123,11 @@ class Turns:
             is_fresh_asked=wants_fresh(request.task.text) or request.is_fresh_asked,
             condition_now=request.condition,
         )
-        live.inputs = inputs
-        decision = decide(inputs)
+        live.inputs = await self._gathered(live, inputs)
+        decision = decide(live.inputs)
+        if decision.decision == REFUSE:
+            await self._conversations.keep_refusal(live.conversation.conversation_id, decision)
+            raise refused(live.conversation.key.address, decision)
         prompt_seq = live.next_seq
         conversation_id = live.conversation.conversation_id
         intended = TurnIntended(
@@ -146,3 +150,16 @@ class Turns:
         )
         await live.commit(intended, writes=writes)
         live.next_seq = prompt_seq + 1
+
+    async def _gathered(self, live: LiveTurn, inputs: HandshakeInputs) -> HandshakeInputs:
+        """Add to the inputs what has changed and what each way would cost."""
+        request = live.request
+        subject = Subject(
+            conversation=live.conversation,
+            link=live.link,
+            role=request.claim.role,
+            working_directory=request.open.working_directory,
+            settings=request.freshness,
+            now_ms=self._system.now_ms(),
+        )
+        return await live.read(lambda store: gathered(store, inputs, subject))

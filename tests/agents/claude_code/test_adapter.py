@@ -152,3 +152,4 @@ async def test_it_lists_no_sessions_and_says_so(request_in):
 def test_a_person_resumes_with_the_command_that_is_used():
     assert scripted().resume_command("x") == (sys.executable, str(SCRIPTED), "--resume", "x")
     assert scripted().resume_command("--help") is None
+    assert scripted().resume_command("a742ea7680ae1c821") is None, "a sub-agent's"

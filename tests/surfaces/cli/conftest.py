@@ -146,13 +146,13 @@ class Terminal:
 
 
 def _tidy(text: str) -> str:
-    """Name sessions in the order they appear, so that a snapshot can be read."""
+    """Name sessions in the order they appear, and no estimate, so that a snapshot can be read."""
     seen: dict[str, str] = {}
 
     def name(found: re.Match[str]) -> str:
         return seen.setdefault(found[0], f"ses_{len(seen) + 1}")
 
-    return re.sub(r"ses_[0-9a-f]{24}", name, text)
+    return re.sub(r"~\d+k?\b", "~N", re.sub(r"ses_[0-9a-f]{24}", name, text))
 
 
 def _make_upthread(place: Path) -> Upthread:
@@ -163,6 +163,10 @@ def _make_upthread(place: Path) -> Upthread:
     agent = home / "bin" / "opencode"
     agent.write_text(AGENT.format(name="opencode", python=sys.executable))
     agent.chmod(0o755)
+    # The stand-in speaks ACP and nothing else; OpenCode itself is driven through its server.
+    (home / "upthread").mkdir(mode=0o700)
+    settings = '[agents.opencode]\ncommand = ["opencode", "acp"]\n'
+    (home / "upthread" / "config.toml").write_text(settings)
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "seed")):
         identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
         subprocess.run(["git", *identity, *words], cwd=project, check=True, capture_output=True)

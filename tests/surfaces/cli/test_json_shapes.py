@@ -136,6 +136,10 @@ def live(tmp_path_factory, make_upthread):
     one("keep", "keep", "--yes")
     one("forget", "forget", "w", "--dry-run")
     one("forget", "forget", "p", "--yes")
+    one("setup", "setup", "opencode", "--yes")
+    one("status", "use", "w")
+    one("status", "status")
+    one("drain", "drain")
     one("migrate", "migrate", "--db", database_at(up.directory))
     return seen
 

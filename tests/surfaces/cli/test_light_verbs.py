@@ -57,7 +57,7 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
 def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):
     text = shared("--help").out
     verbs = ["tell", "run", "answer", "ls", "show", "why", "id", "open"]
-    rest = ["adopt", "reset", "audit", "agents", "demo"]
+    rest = ["setup", "use", "status", "mcp", "adopt", "reset", "audit", "agents", "demo"]
     daily, more = text.split("Every day")[1].split("More")
 
     for name, part in [*((verb, daily) for verb in verbs), *((verb, more) for verb in rest)]:

@@ -121,7 +121,9 @@ spec-42/validator (Leda-validator): idle
     assert tidy(up("why", "spec-42/validator").out) == snapshot("""\
 spec-42/validator (Leda-validator)
   last  STARTED FRESH ses_1 with a briefing · 2nd turn: the role starts fresh every time
+        ~N tokens to resume; ~N to brief
   now   it would start a fresh session with a briefing: the role starts fresh every time
+        ~N tokens to resume; ~N to brief
 """)
     assert up("ls").out == snapshot("""\
 WORKSTREAM  NAME  STATUS    OPEN  TURNS  ROLES

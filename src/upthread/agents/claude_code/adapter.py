@@ -102,10 +102,14 @@ class ClaudeCodeAdapter:
             )
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        # An id that begins with a dash would be taken for an option.
-        if upstream_session_id.startswith("-"):
+        # A sub-agent's id is no session's; one that begins with a dash would be an option.
+        if upstream_session_id.startswith("-") or _SUBAGENT.fullmatch(upstream_session_id):
             return None
         return (*self._command, "--resume", upstream_session_id)
+
+
+_SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
+"""The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
 
 
 def _home(environment: Mapping[str, str]) -> Path:

@@ -16,6 +16,7 @@ import typer
 
 from upthread import __version__
 from upthread.errors import UsageError
+from upthread.surfaces.cli.app_hooks import drain, mcp, setup, status, use
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.completing import complete_address, complete_workstream
 from upthread.surfaces.cli.output import Output
@@ -507,6 +508,9 @@ _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("open", open_session),
 )
 _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("setup", setup),
+    ("use", use),
+    ("status", status),
     ("brief", brief),
     ("adopt", adopt),
     ("reset", reset),
@@ -517,5 +521,7 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
+    ("mcp", mcp),
+    ("drain", drain),
     ("migrate", migrate),
 )

@@ -72,6 +72,9 @@ def doctor(call: Call, agent: str | None) -> int:
         diagnosis.holdings, found = call.with_project(_own)
         for finding in found:
             _add(diagnosis, finding)
+    if agent is None:
+        for finding in call.with_project(_of_hooks):
+            _add(diagnosis, finding)
     if agent != OURS:
         for stored in stored_histories(os.environ, agent=agent):
             _add(diagnosis, finding_of(stored))
@@ -182,6 +185,12 @@ async def _own(project: Project) -> tuple[Holdings, list[Finding | None]]:
         lambda: list(_own_findings(project.store, project.project_id))
     )
     return await holdings(project), found
+
+
+async def _of_hooks(project: Project) -> list[Finding]:
+    from upthread.surfaces.cli.hook_findings import hook_findings
+
+    return await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 
 from upthread.client import Project, Why
+from upthread.core.decisions import freshness_in, price_in
 from upthread.core.handshake import in_words
-from upthread.core.types import Link
+from upthread.core.types import Decision, Link
+from upthread.core.update import change_lines
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.effects import RecordedEffect
 from upthread.runtime.overview import RoleView, WorkstreamView
@@ -21,6 +23,7 @@ from upthread.surfaces.cli.words import (
     decision_in_words,
     intention_in_words,
     ordinal,
+    price_in_words,
     reasons_in_words,
 )
 
@@ -102,11 +105,22 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         last = decision_in_words(found.last.decision, session)
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
         output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
+        _write_grounds(output, found.last)
     now = intention_in_words(found.now.decision, session)
     output.line(f"  now   it would {now}: {reasons_in_words(found.now.reasons)}")
+    _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
     return 0
+
+
+def _write_grounds(output: Output, decision: Decision) -> None:
+    """Write what a decision rests on: the changed files, and what each way would cost."""
+    for line in change_lines(freshness_in(decision.inputs)):
+        output.line(f"        {one_line(line)}", "dim")
+    price = price_in_words(price_in(decision.inputs))
+    if price:
+        output.line(f"        {price}", "dim")
 
 
 def upstream_id(call: Call, address: str) -> int:

@@ -13,8 +13,10 @@ import msgspec
 
 from upthread.client import Why
 from upthread.core import events
+from upthread.core.decisions import freshness_in, price_in
 from upthread.core.events import AgentEvent, Question, TurnParked
 from upthread.core.pipeline import RunView
+from upthread.core.price import Price
 from upthread.core.reports import Report
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
 from upthread.runtime.effects import RecordedEffect
@@ -167,14 +169,28 @@ def why(found: Why) -> Shape:
 
 
 def _decision(decision: Decision) -> Shape:
-    """Staleness and price are part of the contract: null and empty until they are known."""
+    """A decision with what it rests on; the price is null where nothing is known of it.
+
+    `stale_files` lists some of many; `stale_files_total` counts them all.
+    """
+    found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     return {
         "decision": decision.decision,
         "reasons": decision.reasons,
         "words": reasons_in_words(decision.reasons),
-        "stale_files": [],
-        "tokens_to_resume": None,
-        "tokens_to_brief": None,
+        "stale_files": [changed.path for changed in found.changed],
+        "stale_files_total": found.changed_count,
+        **tokens(price),
+        "cache": price.cache,
+    }
+
+
+def tokens(price: Price) -> Shape:
+    """What each way would cost. `tokens_are_estimated`: the agent did not count what it holds."""
+    return {
+        "tokens_to_resume": price.resume.count if price.resume else None,
+        "tokens_to_brief": price.briefing.count if price.briefing else None,
+        "tokens_are_estimated": price.resume is None or price.resume.is_estimate,
     }
 
 
@@ -191,6 +207,7 @@ def turn_started(started: TurnStarted) -> Shape:
         "decision": started.decision,
         "reasons": started.reasons,
         "recognition": started.recognition or None,
+        **tokens(started.price),
         "agent": started.agent,
         "upstream_session_id": started.upstream_session_id,
         "line": started_line(started),

@@ -15,6 +15,7 @@ from upthread.core.handshake import (
     START_FRESH,
     in_words,
 )
+from upthread.core.price import Price
 from upthread.core.turn import HELD_BACK, UNDECIDABLE
 from upthread.core.types import Conversation, Outcome
 from upthread.runtime.live_turn import TurnStarted
@@ -34,6 +35,9 @@ _RECOGNISED: Final[Mapping[str, str]] = {
     "absent": "the turn was cut off before its prompt arrived; it is sent again",
     "undecidable": "the turn was cut off; what became of its prompt cannot be told",
 }
+
+TOLD_FROM_TOKENS: Final = 2_000
+"""A session that holds less is cheap either way, and the line stays short."""
 
 _FOLLOWING: Final = frozenset({"unchanged", "no_session"})
 """Reasons that say nothing more once another one stands before them."""
@@ -85,7 +89,21 @@ def started_line(started: TurnStarted) -> str:
     number = f" · {ordinal(started.turn_number)} turn" if started.turn_number > 1 else ""
     why = _RECOGNISED.get(started.recognition) or _why(decision, started.reasons)
     because = f": {why}" if why else ""
-    return f"{conversation_name(started.conversation)}: {done}{number}{because}"
+    price = price_in_words(started.price) if _is_worth_telling(started.price) else ""
+    cost = f" ({price})" if price else ""
+    return f"{conversation_name(started.conversation)}: {done}{number}{because}{cost}"
+
+
+def price_in_words(price: Price) -> str:
+    """`41k tokens to resume, cache cold; ~2k to brief`; empty where nothing is known."""
+    if price.resume is None or price.briefing is None:
+        return ""
+    cache = "" if price.cache == "unknown" else f", cache {price.cache}"
+    return f"{price.resume.in_words} tokens to resume{cache}; {price.briefing.in_words} to brief"
+
+
+def _is_worth_telling(price: Price) -> bool:
+    return price.resume is not None and price.resume.count >= TOLD_FROM_TOKENS
 
 
 def _why(decision: str, reasons: tuple[str, ...]) -> str:

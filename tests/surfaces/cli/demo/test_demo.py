@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
@@ -18,7 +20,7 @@ def shown(tmp_path_factory):
         env={"PATH": os.environ["PATH"], "HOME": str(home)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=380,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -47,6 +49,15 @@ def test_without_continuity_more_is_asked_read_and_done_again(shown):
     assert ours["reads_again"] < theirs["reads_again"]
     assert ours["tool_calls_again"] < theirs["tool_calls_again"]
     assert ours["bytes_sent"] < theirs["bytes_sent"]
+
+
+def test_from_a_briefing_nothing_is_asked_again_and_more_is_read_than_by_a_resumed_session(shown):
+    resumed, briefed, none = (shown[0][name] for name in ("with", "briefed", "without"))
+    assert briefed["status"] == "approved"
+    assert briefed["questions_again"] == 0
+    assert resumed["reads_again"] < briefed["reads_again"] < none["reads_again"]
+    assert resumed["sessions"] < briefed["sessions"] < none["sessions"]
+    assert resumed["bytes_sent"] < briefed["bytes_sent"]
 
 
 def test_the_figures_are_those_of_the_agents_own_log(shown):

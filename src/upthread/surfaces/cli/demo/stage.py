@@ -20,6 +20,10 @@ ANY_ANSWER = "yes"
 SETTINGS = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
 
 
+BRIEFED = SETTINGS + "[freshness]\nresume_tokens_max = 1\n"
+"""Every session is too big to resume, so that each turn starts fresh from a briefing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """Where one part is played. All that it writes is below `directory`."""
@@ -52,12 +56,12 @@ class Stage:
         }
 
 
-def set_stage(directory: Path) -> Stage:
+def set_stage(directory: Path, *, settings: str = SETTINGS) -> Stage:
     """Copy the example into a new repository below `directory`."""
     stage = Stage(directory=directory)
     directory.mkdir(mode=0o700, parents=True)
     shutil.copytree(example_directory(), stage.project)
-    (stage.project / "upthread.toml").write_text(SETTINGS, encoding="utf-8")
+    (stage.project / "upthread.toml").write_text(settings, encoding="utf-8")
     _git(stage.project, "init", "--quiet", "--initial-branch=main")
     _git(stage.project, "add", "--all")
     _git(stage.project, "commit", "--quiet", "--message=Start")

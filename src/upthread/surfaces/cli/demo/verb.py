@@ -1,10 +1,11 @@
-"""`upthread demo`: both parts, then the table."""
+"""`upthread demo`: the parts, then the table."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from upthread.config import load_settings
 from upthread.errors import UsageError
 from upthread.surfaces.cli.demo import with_upthread, without
 from upthread.surfaces.cli.demo.counting import Counts
-from upthread.surfaces.cli.demo.stage import EXAMPLE, WORKSTREAM, set_stage
+from upthread.surfaces.cli.demo.stage import BRIEFED, EXAMPLE, WORKSTREAM, set_stage
 
 ROWS = (
     ("ended", "status"),
@@ -45,26 +46,26 @@ def demo(
     directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))
     told: list[str] = []
     try:
-        ours, theirs = _play(directory, say=told.append if as_json else typer.echo)
+        parts = _play(directory, say=told.append if as_json else typer.echo)
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
     if as_json:
-        result = {"schema": 1, "told": told, "with": asdict(ours), "without": asdict(theirs)}
+        result = {"schema": 1, "told": told, **{name: asdict(part) for name, part in parts.items()}}
         typer.echo(json.dumps(result))
-        raise typer.Exit(_exit_code(ours))
-    typer.echo(_table(ours, theirs))
+        raise typer.Exit(_exit_code(parts["with"]))
+    typer.echo(_table(tuple(parts.values())))
     if keep is not None:
         project, home = directory / "with" / EXAMPLE, directory / "with" / "home"
         typer.echo(f"kept; try: UPTHREAD_HOME={home} upthread -C {project} audit {WORKSTREAM}")
-    raise typer.Exit(_exit_code(ours))
+    raise typer.Exit(_exit_code(parts["with"]))
 
 
 def _exit_code(ours: Counts) -> int:
     return 0 if ours.status == "approved" else 1
 
 
-def _play(directory: Path, say: with_upthread.Say) -> tuple[Counts, Counts]:
+def _play(directory: Path, say: with_upthread.Say) -> dict[str, Counts]:
     say("This is a rehearsal: a rule-based agent, no model. Everything else is real:")
     say("processes, sessions, files, git, the kill. Every figure is counted in this run.")
     say("The rehearsal remembers only what its session holds, so lost continuity shows.\n")
@@ -75,19 +76,20 @@ def _play(directory: Path, say: with_upthread.Say) -> tuple[Counts, Counts]:
     stage = set_stage(directory / "without")
     settings = load_settings(stage.project, environment=stage.environment)
     theirs = without.play(stage, settings, say)
-    return ours, theirs
+    say("\n── With upthread, every session new, from a briefing ──")
+    stage = set_stage(directory / "briefed", settings=BRIEFED)
+    briefed = with_upthread.play(stage, say)
+    return {"with": ours, "briefed": briefed, "without": theirs}
 
 
-def _table(ours: Counts, theirs: Counts) -> str:
-    cells = [
-        (label, _cell(getattr(ours, name)), _cell(getattr(theirs, name))) for label, name in ROWS
-    ]
-    widths = [max(len(row[column]) for row in cells) for column in (0, 1, 2)]
-    head = ("", "with upthread", "without")
-    widths = [max(width, len(title)) for width, title in zip(widths, head, strict=True)]
+def _table(parts: Sequence[Counts]) -> str:
+    head = ("", "resumed", "from a briefing", "without upthread")
+    cells = [(label, *(_cell(getattr(part, name)) for part in parts)) for label, name in ROWS]
+    rows = (head, *cells)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *cells)
+        for row in rows
     ]
     return "\n" + "\n".join(lines)
 

@@ -1,0 +1,197 @@
+"""What an open project does for hooks: publish what they read, take in what they saw."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+
+from upthread.config import Settings
+from upthread.core.names import parse_workstream
+from upthread.core.types import ProjectId
+from upthread.core.workstreams import choose_workstream
+from upthread.errors import StoreError
+from upthread.runtime.bindings import files
+from upthread.runtime.bindings.claims import is_claimed_by_another
+from upthread.runtime.bindings.files import BusyError, UnreadableError
+from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
+from upthread.runtime.bindings.places import Place
+from upthread.runtime.conversation import Conversations
+from upthread.runtime.draining import Draining
+from upthread.runtime.lease import Leases
+from upthread.runtime.overview import Overview
+from upthread.runtime.publishing import ConditionOf, Published, installed_path, publish, use
+from upthread.runtime.system import System
+from upthread.store.base import Store
+
+Result = TypeVar("Result")
+
+WORKSTREAM_VARIABLE: Final = "UPTHREAD_WORKSTREAM"
+DRAINS_MAX: Final = 10
+"""How often one process looks into the spool again; whoever comes after goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InUse:
+    """Which workstream this working tree is on. `workstream` is None when nothing names one.
+
+    `because` is a code of core/workstreams.py. `last` is the workstream of the newest turn, with
+    its time in epoch milliseconds; None before the first. `underway` are the addresses that
+    sub-agents of hooked agents are working on now.
+    """
+
+    workstream: str | None
+    because: str
+    branch: str | None
+    last: tuple[str, int] | None
+    underway: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HookParts:
+    """The parts of an open project that hooks are served with."""
+
+    store: Store
+    system: System
+    settings: Settings
+    leases: Leases
+    conversations: Conversations
+    overview: Overview
+
+
+def hooks_of(parts: HookParts, *, project_id: ProjectId, condition_of: ConditionOf) -> Hooks:
+    """Return what a project does for hooks."""
+    source = Published(
+        store=parts.store,
+        settings=parts.settings,
+        project_id=project_id,
+        overview=parts.overview,
+        condition_of=condition_of,
+    )
+    draining = Draining(
+        store=parts.store,
+        system=parts.system,
+        leases=parts.leases,
+        conversations=parts.conversations,
+    )
+    return Hooks(source=source, system=parts.system, draining=draining, settings=parts.settings)
+
+
+class Hooks:
+    """Made by `Project`, as `up.hooks`."""
+
+    def __init__(
+        self, *, source: Published, system: System, draining: Draining, settings: Settings
+    ) -> None:
+        self._source = source
+        self._system = system
+        self._draining = draining
+        self._home = Path(settings.home)
+        self._root = Path(settings.working_directory)
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether `upthread setup` has been run: without it nobody reads what is published."""
+        return Path(installed_path(self._home)).exists()
+
+    async def publish(self) -> None:
+        """Write what hooks read, from the store. Raises StoreError when it cannot be written."""
+        try:
+            await self._system.in_thread(
+                lambda: publish(self._source, home=self._home, root=self._root)
+            )
+        except (BusyError, UnreadableError, OSError) as error:
+            raise StoreError(
+                f"what hooks read could not be written: {error}",
+                hint="the turn itself is kept; `upthread drain` writes it again",
+            ) from error
+
+    async def published(self, work: Awaitable[Result]) -> Result:
+        """Return what the work returns; what hooks read is written again after it.
+
+        After work that failed too: it may have opened a session. Raises as `publish` does.
+        """
+        try:
+            return await work
+        finally:
+            if self.is_installed:
+                with anyio.CancelScope(shield=True):
+                    await self.publish()
+
+    async def drain(self) -> int:
+        """Take in what hooks saw, then publish; returns how many calls were taken in.
+
+        One process at a time: another one's work is not waited for, it looks again before it ends.
+        """
+        taken = 0
+        for _ in range(DRAINS_MAX):
+            place = await self._system.in_thread(self._place)
+            try:
+                with files.Lock(f"{place.project}/drain", wait_s=0.0):
+                    number = await self._draining.drain(place, self._source.project_id)
+                    await self.publish()
+            except BusyError:
+                return taken
+            taken += number
+            if not number:
+                return taken
+        return taken
+
+    async def use(self, workstream: str | None) -> InUse:
+        """Say what this working tree works on, None for no longer anything."""
+        name = None if workstream is None else parse_workstream(workstream)
+        await self.publish()
+        await self._system.in_thread(lambda: use(Place(str(self._home), str(self._root)), name))
+        return await self.in_use()
+
+    async def in_use(self, environment: str | None = None) -> InUse:
+        """Return which workstream this working tree is on, and why."""
+        await self.publish()
+        return await self._system.in_thread(lambda: self._in_use(environment))
+
+    def _place(self) -> Place:
+        """Return the place, published or not."""
+        place = Place(str(self._home), str(self._root))
+        place.known = {"project_id": self._source.project_id}
+        return place
+
+    def _in_use(self, environment: str | None) -> InUse:
+        place = self._place()
+        known = place.read() or {}
+        used = object_in(known, "used").get(place.root)
+        workstream, because = choose_workstream(
+            environment=environment,
+            named=None,
+            used=used if isinstance(used, str) else None,
+            branch=place.branch,
+            default_branch=text_in(known, "default_branch") or None,
+        )
+        listed = [
+            (number_in(each, "last_at_ms"), text_in(each, "name"))
+            for each in list_in(known, "workstreams")
+        ]
+        last = max(listed, default=None)
+        return InUse(
+            workstream=workstream,
+            because=because,
+            branch=place.branch,
+            last=(last[1], last[0]) if last else None,
+            underway=_underway(place),
+        )
+
+
+def _underway(place: Place) -> tuple[str, ...]:
+    found: list[str] = []
+    for path in sorted(Path(place.project, "bindings").glob("*.json")):
+        try:
+            binding = files.read(str(path)) or {}
+        except UnreadableError:
+            continue
+        if is_claimed_by_another(binding, ""):
+            slot = number_in(binding, "slot")
+            suffix = f"~{slot}" if slot > 1 else ""
+            found.append(f"{text_in(binding, 'workstream')}/{text_in(binding, 'role')}{suffix}")
+    return tuple(sorted(found))

@@ -1,0 +1,100 @@
+"""Why: the last decision on a role, and the one that would be taken now. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from upthread.client.preparing import Preparing
+from upthread.config import Settings
+from upthread.core.events import TurnIntended
+from upthread.core.handshake import HandshakeInputs, decide
+from upthread.core.roles import Role
+from upthread.core.types import Decision, JsonValue
+from upthread.runtime.gathering import Subject, gathered
+from upthread.runtime.overview import RoleView
+from upthread.runtime.system import System
+from upthread.store.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """The last decision and the one that would be taken now. `last` is None before the first."""
+
+    address: str
+    last: Decision | None
+    now: Decision
+
+
+class Whys:
+    """`await up.why(address)`."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        settings: Settings,
+        preparing: Preparing,
+        role: Callable[[str], Awaitable[RoleView]],
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._settings = settings
+        self._preparing = preparing
+        self._role = role
+
+    async def __call__(self, address: str, *, agent: str | None = None) -> Why:
+        """Return the last decision and what would be decided now. Raises NotFoundError."""
+        view = await self._role(address)
+        inputs = await self._system.in_thread(lambda: self._inputs(view, agent))
+        intended = _intended(view)
+        return Why(
+            address=view.conversation.key.address,
+            last=_decision(intended) if intended else None,
+            now=decide(inputs),
+        )
+
+    def _inputs(self, view: RoleView, agent: str | None) -> HandshakeInputs:
+        """Return what a prompt that came now would be decided on. Blocking."""
+        key = view.conversation.key
+        role = self._settings.role(key.role)
+        current = view.link.agent if view.link else None
+        intended = _intended(view)
+        known = HandshakeInputs(
+            conversation_id=view.conversation.conversation_id,
+            agent=agent or role.agent or current or self._settings.agent or "",
+            continuity=role.continuity,
+            turns=view.turns,
+            current_agent=current,
+            holder=view.holder.in_words() if view.holder else None,
+            was_interrupted=view.state == "interrupted",
+            callers=self._preparing.callers,
+            depth_max=self._settings.depth_max,
+            condition_before=intended.condition if intended else None,
+            condition_now=self._preparing.condition(key.workstream, role),
+        )
+        return gathered(self._store, known, self._subject(view, role))
+
+    def _subject(self, view: RoleView, role: Role) -> Subject:
+        return Subject(
+            conversation=view.conversation,
+            link=view.link,
+            role=role,
+            working_directory=self._settings.working_directory,
+            settings=self._preparing.freshness,
+            now_ms=self._system.now_ms(),
+        )
+
+
+def _intended(view: RoleView) -> TurnIntended | None:
+    return view.last_turn.intended if view.last_turn else None
+
+
+def _decision(intended: TurnIntended) -> Decision:
+    return Decision(
+        decision=intended.decision,
+        reasons=intended.reasons,
+        inputs=cast("Mapping[str, JsonValue]", intended.inputs or {}),
+    )

@@ -1,0 +1,73 @@
+"""Claims: which call is using a conversation's session, and whether whoever made it still lives.
+
+Calls of one role at the same moment never share a session: each claims a slot, under the project's
+lock. A claim ends with its call, with the agent's process, or with its session's next prompt.
+"""
+
+from __future__ import annotations
+
+import os
+
+from upthread.runtime.bindings.light_json import number_in, object_in, text_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+STAT_BYTES_MAX = 4096
+
+
+def claim(
+    *, agent: str, session: str, call_id: str, pid: int, is_background: bool
+) -> dict[str, Any]:
+    """Return the claim of a call, made inside an agent's main session by the process `pid`."""
+    return {
+        "agent": agent,
+        "session": session,
+        "call_id": call_id,
+        "pid": pid,
+        "ticks": started_at_ticks(pid) or 0,
+        "is_background": is_background,
+    }
+
+
+def is_claimed_by_another(binding: dict[str, Any], call_id: str) -> bool:
+    """Return whether another call that is still under way uses a conversation."""
+    held = object_in(binding, "claim")
+    return bool(held) and text_in(held, "call_id") != call_id and _lives(held)
+
+
+def is_of_call(binding: dict[str, Any], call_id: str) -> bool:
+    """Return whether a conversation is claimed by this call."""
+    return text_in(object_in(binding, "claim"), "call_id") == call_id
+
+
+def _lives(held: dict[str, Any]) -> bool:
+    ticks = started_at_ticks(number_in(held, "pid"))
+    return ticks is not None and number_in(held, "ticks") in {0, ticks}
+
+
+def started_at_ticks(pid: int) -> int | None:
+    """Return when a process started, None if it is gone; 0 where the machine does not tell."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None if os.path.exists("/proc/self/stat") else _lives_without_proc(pid)
+    try:
+        stat = os.read(descriptor, STAT_BYTES_MAX)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    after_name = stat[stat.rindex(b")") + 2 :].split()
+    return None if after_name[0] in {b"Z", b"X"} else int(after_name[19])
+
+
+def _lives_without_proc(pid: int) -> int | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return 0
+    return 0

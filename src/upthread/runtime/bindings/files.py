@@ -1,0 +1,135 @@
+"""Private files: read with a limit, replaced atomically, changed by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+from upthread.runtime.bindings.light_json import NotJsonError, dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+SCHEMA = 1
+FILE_BYTES_MAX = 4 * 1024 * 1024
+LOCK_WAIT_S = 0.5
+LOCK_LOOK_S = 0.005
+
+
+class UnreadableError(Exception):
+    """A file is there and cannot be used; the message says which, and why."""
+
+
+class BusyError(Exception):
+    """Another process holds the lock for longer than a hook may wait."""
+
+
+def read(path: str) -> dict[str, Any] | None:
+    """Return a file's content, None when there is no file. Raises UnreadableError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}") from error
+    try:
+        raw = _all_of(descriptor)
+        fields = loads(raw.decode("utf-8"))
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}") from error
+    except (NotJsonError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"{path}: {error}") from error
+    finally:
+        os.close(descriptor)
+    if fields.get("schema") != SCHEMA:
+        raise UnreadableError(f"{path}: written by another version of upthread")
+    return fields
+
+
+def _all_of(descriptor: int) -> bytes:
+    pieces: list[bytes] = []
+    left = FILE_BYTES_MAX
+    while piece := os.read(descriptor, min(left + 1, 1024 * 1024)):
+        left -= len(piece)
+        if left < 0:
+            raise NotJsonError(f"more than {FILE_BYTES_MAX} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def replace(path: str, fields: dict[str, Any]) -> None:
+    """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
+    _make_directory(os.path.dirname(path))
+    beside = f"{path}.{os.getpid()}"
+    raw = dumps({"schema": SCHEMA, **fields}).encode("ascii")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        _write_all(descriptor, raw)
+    except BaseException:
+        os.unlink(beside)
+        raise
+    finally:
+        os.close(descriptor)
+    os.replace(beside, path)
+
+
+def _make_directory(path: str) -> None:
+    """Make a directory and those above it, each for nobody else; `makedirs` does the last only."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_directory(os.path.dirname(path))
+        _make_directory(path)
+
+
+def _write_all(descriptor: int, raw: bytes) -> None:
+    left = raw
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def remove(path: str) -> None:
+    """Take a file away, if it is there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+class Lock:
+    """Held by one process at a time, given back by its death. Raises BusyError."""
+
+    def __init__(self, path: str, *, wait_s: float = LOCK_WAIT_S) -> None:
+        self._path = path
+        self._wait_s = wait_s
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        _make_directory(os.path.dirname(self._path))
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline_s = time.monotonic() + self._wait_s
+        while not self._is_taken():
+            if time.monotonic() >= deadline_s:
+                os.close(self._descriptor)
+                raise BusyError(f"{self._path} is held by another process")
+            time.sleep(LOCK_LOOK_S)
+
+    def _is_taken(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._descriptor)

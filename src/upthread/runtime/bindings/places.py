@@ -1,0 +1,115 @@
+"""Places: which repository a directory is in, seen without asking git, and where its files lie.
+
+As `runtime.repository` sees it: a worktree belongs to the repository it was made from. A place that
+nobody has set up for hooks has no file, and nothing happens there.
+"""
+
+from __future__ import annotations
+
+import _blake2
+import os
+
+from upthread.runtime.bindings import files
+from upthread.runtime.bindings.files import Lock, UnreadableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+UP_MAX = 64
+"""How many directories up a repository is looked for."""
+
+GIT_FILE_BYTES_MAX = 4096
+
+
+class Place:
+    """A working tree and the files of its project.
+
+    `root` is the working tree's directory, `repository` the directory of the repository it belongs
+    to, `branch` what is checked out: None on a detached HEAD and outside of git. `known` is the
+    place's file, None when nobody has set it up.
+    """
+
+    def __init__(self, home: str, directory: str) -> None:
+        self.home = os.path.join(home, "hooks")
+        self.root, git_directory = _working_tree(os.path.realpath(directory))
+        common = _common_directory(git_directory) if git_directory else None
+        self.repository = os.path.dirname(common) if common else self.root
+        self.branch = _branch(git_directory) if git_directory else None
+        self.path = os.path.join(self.home, "places", f"{key_of(self.repository)}.json")
+        self.known: dict[str, Any] | None = None
+
+    def read(self) -> dict[str, Any] | None:
+        """Read the place's file again. Raises UnreadableError."""
+        self.known = files.read(self.path)
+        return self.known
+
+    @property
+    def project(self) -> str:
+        """The directory of the project's files. Only of a place that was read and is known."""
+        name = (self.known or {}).get("project_id")
+        if not isinstance(name, str) or not name.replace("_", "").isalnum():
+            raise UnreadableError(f"{self.path}: it names no project")
+        return os.path.join(self.home, "projects", name)
+
+    def binding_path(self, workstream: str, role: str, slot: int) -> str:
+        """Return where a conversation's binding lies. Names are data: never part of a path."""
+        key = key_of(f"{workstream}\0{role}\0{slot}")
+        return os.path.join(self.project, "bindings", f"{key}.json")
+
+    def session_path(self, agent: str, session: str) -> str:
+        """Return where the workstream of an agent's main session is kept."""
+        key = key_of(f"{agent}\0{session}")
+        return os.path.join(self.project, "sessions", f"{key}.json")
+
+    def lock(self, *, wait_s: float = files.LOCK_WAIT_S) -> Lock:
+        """Return the lock under which the project's bindings and spool are changed."""
+        return Lock(os.path.join(self.project, "lock"), wait_s=wait_s)
+
+
+def key_of(text: str) -> str:
+    """Return a name for a file, made from a text that must not be one."""
+    return _blake2.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _working_tree(directory: str) -> tuple[str, str | None]:
+    """Return the root and its git directory; the directory itself and None outside of git."""
+    place = directory
+    for _ in range(UP_MAX):
+        inside = os.path.join(place, ".git")
+        if os.path.isdir(inside):
+            return place, inside
+        named = _first_line(inside)
+        if named.startswith("gitdir: "):
+            target = os.path.join(place, named.removeprefix("gitdir: "))
+            return place, os.path.realpath(target)
+        parent = os.path.dirname(place)
+        if parent == place:
+            break
+        place = parent
+    return directory, None
+
+
+def _common_directory(git_directory: str) -> str:
+    named = _first_line(os.path.join(git_directory, "commondir"))
+    return os.path.realpath(os.path.join(git_directory, named)) if named else git_directory
+
+
+def _branch(git_directory: str) -> str | None:
+    head = _first_line(os.path.join(git_directory, "HEAD"))
+    prefix = "ref: refs/heads/"
+    return head.removeprefix(prefix) if head.startswith(prefix) else None
+
+
+def _first_line(path: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        raw = os.read(descriptor, GIT_FILE_BYTES_MAX)
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    return os.fsdecode(raw).partition("\n")[0].strip()

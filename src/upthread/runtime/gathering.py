@@ -1,0 +1,182 @@
+"""Gathering: what a decision rests on beside the claim: what has changed, and what each way costs.
+
+Blocking: reads the store, asks git, and looks at the files the session knows. Writes nothing, so
+that a decision can be shown without being carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from upthread.core.briefing import build_briefing
+from upthread.core.codec import encode_json
+from upthread.core.decision_rules import RELAYED
+from upthread.core.decisions import USUAL_LIMITS, HandshakeInputs, Limits
+from upthread.core.events import TurnEnded
+from upthread.core.freshness import Freshness, Surroundings, freshness
+from upthread.core.price import Price, Tokens, cache_state, estimated, held
+from upthread.core.roles import Role
+from upthread.core.types import Conversation, Link, Part, ToolCallPart
+from upthread.core.update import change_lines
+from upthread.runtime.briefing import BriefingRequest, briefing_inputs, workstream_run
+from upthread.runtime.conversation import views_newest_first
+from upthread.runtime.examining import look_again
+from upthread.runtime.repository import git_facts
+from upthread.store.base import Store
+
+ESTIMATED_MESSAGES_MAX: Final = 256
+"""How many of a session's messages an estimate of its tokens counts, the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessSettings:
+    """How freshness and price are judged, as configured.
+
+    `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
+    models whose agent does not tell it, None where that is unknown.
+    """
+
+    limits: Limits = USUAL_LIMITS
+    critical: tuple[str, ...] = ()
+    window_tokens: int | None = None
+
+
+USUAL_FRESHNESS: Final = FreshnessSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whose session is judged, and where it would go on. `link` is None without an open one."""
+
+    conversation: Conversation
+    link: Link | None
+    role: Role
+    working_directory: str
+    settings: FreshnessSettings
+    now_ms: int
+
+
+def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> HandshakeInputs:
+    """Return the inputs with limits, relays, freshness and price as they are now. Blocking."""
+    inputs = replace(inputs, limits=subject.settings.limits)
+    link = subject.link
+    if link is None:
+        return inputs
+    last = _last_worked(store, link)
+    was = _surroundings_of(last)
+    here = surroundings(
+        working_directory=subject.working_directory,
+        agent=inputs.agent,
+        # What it was, until the agent runs and says what it is.
+        agent_version=was.agent_version if was else "",
+        role=subject.role,
+        at_ms=subject.now_ms,
+    )
+    found = _freshness(store, subject, link, was=was, here=here)
+    idle_s = None if was is None else (subject.now_ms - was.at_ms) / 1000
+    is_same_prefix = not found.is_configuration_changed and found.model is None
+    return replace(
+        inputs,
+        relays=_relays(store.links(link.conversation_id)),
+        freshness=found,
+        surroundings=here,
+        price=Price(
+            resume=_tokens_held(store, link, last),
+            briefing=_tokens_of_briefing(store, subject, found),
+            cache=cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix),
+            window_tokens=(last and last.tokens_window) or subject.settings.window_tokens,
+        ),
+    )
+
+
+def surroundings(
+    *, working_directory: str, agent: str, agent_version: str, role: Role, at_ms: int
+) -> Surroundings:
+    """Return what a session works in now. Blocking: asks git."""
+    git = git_facts(Path(working_directory))
+    return Surroundings(
+        working_directory=working_directory,
+        agent=agent,
+        agent_version=agent_version,
+        configuration=role.configuration,
+        repository=git.repository,
+        branch=git.branch,
+        commit=git.commit,
+        git_fault=git.fault,
+        at_ms=at_ms,
+    )
+
+
+def _last_worked(store: Store, link: Link) -> TurnEnded | None:
+    """Return how the newest turn ended that came to its end in this session, None before any."""
+    for _, view in views_newest_first(store, link.conversation_id):
+        is_same = view.attached and view.attached.upstream_session_id == link.upstream_session_id
+        if is_same and view.ended is not None and view.ended.surroundings is not None:
+            return view.ended
+    return None
+
+
+def _surroundings_of(last: TurnEnded | None) -> Surroundings | None:
+    return msgspec.convert(last.surroundings, Surroundings) if last else None
+
+
+def _freshness(
+    store: Store, subject: Subject, link: Link, *, was: Surroundings | None, here: Surroundings
+) -> Freshness:
+    known = store.examined(link.conversation_id, upstream_session_id=link.upstream_session_id)
+    return freshness(
+        known=known,
+        now=look_again(subject.working_directory, known),
+        was=was,
+        here=here,
+        critical=subject.settings.critical,
+        places_gone=_places_gone(was),
+    )
+
+
+def _places_gone(was: Surroundings | None) -> frozenset[str]:
+    places = (was.working_directory, was.repository) if was else ()
+    return frozenset(place for place in places if place and not Path(place).exists())
+
+
+def _relays(links: Iterable[Link]) -> int:
+    """Count the links at the chain's end that relayed the one before, which was nearly full."""
+    newest_first = reversed(tuple(links))
+    return sum(1 for _ in takewhile(lambda link: link.opened_because == RELAYED, newest_first))
+
+
+# --- the price ---------------------------------------------------------------------------------
+
+
+def _tokens_held(store: Store, link: Link, last: TurnEnded | None) -> Tokens:
+    reported = last.tokens_used if last else None
+    characters = _characters_of(store, link) if reported is None else 0
+    return held(reported=reported, characters=characters)
+
+
+def _characters_of(store: Store, link: Link) -> int:
+    messages = store.messages(link.conversation_id, newest=ESTIMATED_MESSAGES_MAX)
+    said = (m.parts for m in messages if m.upstream_session_id == link.upstream_session_id)
+    return sum(_characters(part) for parts in said for part in parts)
+
+
+def _characters(part: Part) -> int:
+    if isinstance(part, ToolCallPart):
+        return len(part.title) + len(encode_json(part.arguments))
+    return len(getattr(part, "text", ""))
+
+
+def _tokens_of_briefing(store: Store, subject: Subject, found: Freshness) -> Tokens:
+    request = BriefingRequest(
+        conversation=subject.conversation,
+        run=workstream_run(store, subject.conversation.key),
+        changes=change_lines(found),
+        is_independent=subject.role.continuity == "fresh",
+    )
+    return estimated(len(build_briefing(briefing_inputs(store, request))))

@@ -1,0 +1,70 @@
+"""The verbs for the agents people already run, as they are typed: see `app`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.completing import complete_workstream
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+
+
+def use(
+    call: Call,
+    *,
+    workstream: Annotated[
+        str | None,
+        typer.Argument(metavar="WS", help="The workstream.", autocompletion=complete_workstream),
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Use none any more.")] = False,
+) -> int:
+    """Say which workstream this working tree is on."""
+    from upthread.surfaces.cli import using
+
+    if clear == (workstream is not None):
+        raise UsageError("say which workstream", hint="upthread use WS, or upthread use --clear")
+    return using.use(call, workstream)
+
+
+def status(call: Call) -> int:
+    """Show which workstream this working tree is on, and why."""
+    from upthread.surfaces.cli import using
+
+    return using.status(call)
+
+
+def setup(
+    call: Call,
+    *,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="opencode or claude.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Give an agent continuity of its own: every delegation finds its session."""
+    from upthread.surfaces.cli.setup import verb
+
+    return verb.setup(call, agent, is_removing=remove, is_yes=yes, is_dry_run=dry_run)
+
+
+def mcp(
+    call: Call,
+    *,
+    http: Annotated[bool, typer.Option("--http", help="Over HTTP on loopback, not stdio.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: a free one.")] = 0,
+) -> int:
+    """Serve delegation as MCP tools, to agents that take MCP servers."""
+    from upthread.surfaces.cli import serving
+
+    return serving.mcp(call, is_http=http, port=port)
+
+
+def drain(call: Call) -> int:
+    """Take what plug-ins and hooks saw into the store; they start this by themselves."""
+    from upthread.surfaces.cli import using
+
+    return using.drain(call)

@@ -1,0 +1,1 @@
+"""`upthread setup AGENT`: continuity in the agents people already run, and its way back."""

@@ -1,0 +1,184 @@
+"""Changes to files that are not ours: shown, made whole, and undone byte for byte.
+
+What was there before is kept with what was written. As long as nobody else has changed the file
+since, taking the change back restores it exactly; if somebody has, only our part is taken out.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from upthread.errors import UpthreadError, UsageError
+from upthread.runtime.bindings import files
+from upthread.runtime.publishing import installed_path
+
+FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+NEW_FILE_MODE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A file as it is and as it shall be; None: it is not there."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything would change."""
+        return self.before != self.after
+
+    def diff(self) -> Iterator[str]:
+        """Yield the lines of a unified diff."""
+        old, new = (_lines(content) for content in (self.before, self.after))
+        names = [
+            str(self.path) if each is not None else os.devnull for each in (self.before, self.after)
+        ]
+        for line in difflib.unified_diff(old, new, names[0], names[1], lineterm=""):
+            yield line.rstrip("\n")
+
+    def make(self) -> None:
+        """Bring the file to what it shall be, in one step. Raises UpthreadError."""
+        try:
+            _replace(self.path, self.after)
+        except OSError as error:
+            raise UpthreadError(
+                f"{self.path} cannot be written: {error.strerror}", hint="nothing else was changed"
+            ) from error
+
+
+def read_file(path: Path) -> bytes | None:
+    """Return a file's bytes, None without one. Raises UsageError for one that is no plain file."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_BYTES_MAX:
+            raise UsageError(f"{path} is not a file of settings", hint="look what it is")
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UpthreadError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return [] if content is None else content.decode("utf-8", "replace").splitlines(keepends=True)
+
+
+def _replace(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+        return
+    target = path.resolve()  # a link to a file kept elsewhere stays one
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
+    beside = target.with_name(f".{target.name}.upthread-{os.getpid()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        beside.chmod(mode)
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+# --- what was installed, written down ----------------------------------------------------------
+
+
+class Installed:
+    """What `setup` has done on this machine, by agent. `drain` is how hooks start a drain."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = installed_path(home)
+        self._fields: dict[str, Any] = files.read(self._path) or {}
+
+    def agents(self) -> tuple[str, ...]:
+        """Return the agents that are set up."""
+        return tuple(self._agents())
+
+    def write_down(
+        self, agent: str, changes: tuple[Change, ...], *, drain: tuple[str, ...]
+    ) -> None:
+        """Remember changes before they are made; the first `before` of a file stands."""
+        kept = self._agents().get(agent, {})
+        for change in changes:
+            earlier = cast("Mapping[str, Any]", kept.get(str(change.path), {}))
+            kept[str(change.path)] = {
+                "before": earlier["before"] if earlier else _encoded(change.before),
+                "after": _encoded(change.after),
+            }
+        self._fields = {"drain": list(drain), "agents": {**self._agents(), agent: kept}}
+        files.replace(self._path, self._fields)
+
+    def undoing(
+        self, agent: str, taken_out: Callable[[Path, bytes], bytes | None]
+    ) -> tuple[Change, ...]:
+        """Return the changes that undo an agent's set-up; `taken_out` takes our part of a file."""
+        return tuple(
+            self._undone(Path(path), kept, taken_out)
+            for path, kept in self._agents().get(agent, {}).items()
+        )
+
+    def forget(self, agent: str) -> None:
+        """Remember no longer that an agent is set up."""
+        agents = {name: kept for name, kept in self._agents().items() if name != agent}
+        if agents:
+            self._fields = {**self._fields, "agents": agents}
+            files.replace(self._path, self._fields)
+        else:
+            files.remove(self._path)
+
+    def expected(self, agent: str) -> Iterator[tuple[Path, bytes | None]]:
+        """Yield the files of an agent's set-up with what was written to them."""
+        for path, kept in self._agents().get(agent, {}).items():
+            yield Path(path), _decoded(kept["after"])
+
+    def _undone(
+        self,
+        path: Path,
+        kept: Mapping[str, Any],
+        taken_out: Callable[[Path, bytes], bytes | None],
+    ) -> Change:
+        now, before = read_file(path), _decoded(kept["before"])
+        if now is None:
+            return Change(path=path, before=None, after=None)
+        if now == _decoded(kept["after"]):
+            return Change(path=path, before=now, after=before)
+        return Change(path=path, before=now, after=taken_out(path, now))
+
+    def _agents(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._fields.get("agents", {}))
+
+
+def _encoded(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode("ascii")
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def as_json_object(path: Path, content: bytes | None) -> dict[str, Any]:
+    """Return a settings file's object. Raises UsageError for one that is no plain JSON."""
+    if content is None or not content.strip():
+        return {}
+    try:
+        value: object = json.loads(content)
+    except ValueError as error:
+        raise UsageError(
+            f"{path} is not plain JSON: {error}",
+            hint="mend it first; upthread changes no other form",
+        ) from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} holds no object", hint="mend it first")
+    return cast("dict[str, Any]", value)

@@ -1,0 +1,39 @@
+"""OpenCode: one plug-in file in the user's own plug-in folder. Its settings are not touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from upthread.surfaces.cli.setup.changes import Change, read_file
+
+AGENT: Final = "opencode"
+PLUGIN: Final = "upthread.js"
+PLACEHOLDER: Final = "__COMMAND__"
+
+
+def changes(environment: Mapping[str, str], command: tuple[str, ...]) -> tuple[Change, ...]:
+    """Return what setting OpenCode up changes; `command` runs the hook, its agent and home last."""
+    path = _plugin_folder(environment) / PLUGIN
+    return (Change(path=path, before=read_file(path), after=plugin(command)),)
+
+
+def plugin(command: tuple[str, ...]) -> bytes:
+    """Return the plug-in, with the command it asks."""
+    template = resources.files("upthread").joinpath("surfaces/hook/opencode.js")
+    return template.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(command)).encode()
+
+
+def taken_out(_path: Path, _content: bytes) -> bytes | None:
+    """Return the file without our part: all of it is ours."""
+    return None
+
+
+def _plugin_folder(environment: Mapping[str, str]) -> Path:
+    chosen = environment.get("XDG_CONFIG_HOME")
+    home = environment.get("HOME")
+    base = Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".config"
+    return base / "opencode" / "plugin"

@@ -1,0 +1,99 @@
+"""The verb: what would change is shown, a person agrees, and it is done, or undone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from upthread.client import Project
+from upthread.config import home_directory
+from upthread.errors import UsageError
+from upthread.surfaces.cli.asking import confirm
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.changing import DECLINED
+from upthread.surfaces.cli.setup import claude_code, opencode
+from upthread.surfaces.cli.setup.changes import Change, Installed
+
+DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How one agent is set up. `name` is the agent's in the store."""
+
+    name: str
+    changes: Callable[[Mapping[str, str], tuple[str, ...]], tuple[Change, ...]]
+    taken_out: Callable[[Path, bytes], bytes | None]
+
+
+TARGETS: Final[Mapping[str, Target]] = {
+    claude_code.AGENT: Target(claude_code.HOOK_AGENT, claude_code.changes, claude_code.taken_out),
+    opencode.AGENT: Target(opencode.AGENT, opencode.changes, opencode.taken_out),
+}
+
+
+def setup(call: Call, agent: str, *, is_removing: bool, is_yes: bool, is_dry_run: bool) -> int:
+    """Set an agent up, or take that back, after asking."""
+    if agent not in TARGETS:
+        raise UsageError(f"{agent!r} cannot be set up", hint=f"one of: {', '.join(TARGETS)}")
+    home = home_directory(os.environ)
+    installed = Installed(home)
+    if is_removing:
+        changes = installed.undoing(agent, TARGETS[agent].taken_out)
+    else:
+        changes = TARGETS[agent].changes(os.environ, hook_command(TARGETS[agent].name, home))
+    needed = tuple(change for change in changes if change.is_needed)
+    if not call.output.is_json:
+        _show(call, needed)
+    question = f"{'Change these back' if is_removing else 'Make these changes'}?"
+    if is_dry_run:
+        return _tell(call, agent, needed, is_done=False)
+    if needed and not is_yes and not confirm(call.output, question):
+        call.output.note("nothing was changed")
+        return DECLINED
+    if not is_removing:
+        installed.write_down(agent, changes, drain=drain_command())
+    for change in needed:
+        change.make()
+    if is_removing:
+        installed.forget(agent)
+    else:
+        call.with_project(_publish)
+    return _tell(call, agent, needed, is_done=True)
+
+
+def hook_command(agent: str, home: Path) -> tuple[str, ...]:
+    """Return how the hook program is run: one file, no site, nothing of the environment."""
+    program = resources.files("upthread").joinpath("surfaces/hook/__main__.py")
+    return (sys.executable, "-I", "-S", str(program), agent, str(home.absolute()))
+
+
+def drain_command() -> tuple[str, ...]:
+    """Return how hooks start a drain."""
+    return (sys.executable, "-m", "upthread", "drain")
+
+
+async def _publish(project: Project) -> None:
+    await project.hooks.publish()
+
+
+def _show(call: Call, changes: tuple[Change, ...]) -> None:
+    for change in changes:
+        for line in change.diff():
+            call.output.line(line, DIFF_STYLES.get(line[:1], ""))
+    if not changes:
+        call.output.line("nothing is to be changed")
+
+
+def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> int:
+    if call.output.is_json:
+        files = [str(change.path) for change in changes]
+        call.output.json({"agent": agent, "is_done": is_done, "files": files})
+    elif is_done and changes:
+        call.output.line(f"{agent}: done; start it again to see it", "green")
+    return 0

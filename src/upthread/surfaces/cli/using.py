@@ -1,0 +1,66 @@
+"""Using: which workstream this working tree is on, and what hooks saw, taken in."""
+
+from __future__ import annotations
+
+import os
+
+from upthread.client import Project
+from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
+from upthread.core.workstreams import BECAUSE
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.words import moment
+
+
+def use(call: Call, workstream: str | None) -> int:
+    """Say what this working tree works on; None: nothing in particular any more."""
+
+    async def change(project: Project) -> InUse:
+        return await project.hooks.use(workstream)
+
+    return _show(call, call.with_project(change))
+
+
+def status(call: Call) -> int:
+    """Show which workstream this working tree is on, and why."""
+
+    async def look(project: Project) -> InUse:
+        return await project.hooks.in_use(os.environ.get(WORKSTREAM_VARIABLE))
+
+    return _show(call, call.with_project(look))
+
+
+def drain(call: Call) -> int:
+    """Take in what hooks saw."""
+
+    async def take(project: Project) -> int:
+        return await project.hooks.drain()
+
+    number = call.with_project(take)
+    if call.output.is_json:
+        call.output.json({"calls": number})
+    return 0
+
+
+def _show(call: Call, found: InUse) -> int:
+    output = call.output
+    if output.is_json:
+        output.json(
+            {
+                "workstream": found.workstream,
+                "because": found.because,
+                "branch": found.branch,
+                "last": found.last[0] if found.last else None,
+                "last_at_ms": found.last[1] if found.last else None,
+                "underway": found.underway,
+            }
+        )
+        return 0
+    if found.workstream is None:
+        last = f"; last: {found.last[0]}, {moment(found.last[1])}" if found.last else ""
+        output.line(f"no workstream{last}")
+        output.line("  upthread use NAME says which", "dim")
+    else:
+        output.row((found.workstream, "bold"), (f": {BECAUSE[found.because]}", ""))
+    for address in found.underway:
+        output.line(f"  {address}: running in an agent with upthread's hooks")
+    return 0

@@ -1,0 +1,405 @@
+"""A delegation seen by a hook: which conversation it belongs to, what is decided, how it went.
+
+Under the project's lock a slot is claimed, the decision taken from the binding alone, and the event
+spooled; so three calls at the same moment get three sessions, and no two decide on the same state.
+"""
+
+from __future__ import annotations
+
+import os
+
+from upthread.core.plain_case import START_FRESH, plain_decision
+from upthread.core.workstreams import choose_workstream, named_workstream
+from upthread.runtime.bindings import files, spool
+from upthread.runtime.bindings.claims import claim, is_claimed_by_another, is_of_call
+from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
+from upthread.runtime.bindings.looking import FILES_MAX, examined, has_moved
+from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.words import address, decision_line, update_note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SLOTS_MAX = 64
+FRESH_PREFIX = "fresh:"
+"""As `core.prompt.FRESH_PREFIX`."""
+
+WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
+PROMPT_CHARACTERS_MAX = 1_000_000
+HOWS = frozenset({"read", "wrote"})
+RESUMING = frozenset({"resume", "resume_with_update"})
+
+
+class Call:
+    """A call of a sub-agent, as the agent's plug-in tells it.
+
+    `session` is the main session it is made in, `pid` the agent's process. `unusable` are sessions
+    the agent has been asked for: what it said of each, an outcome's word or `busy`. `can_resume` is
+    whether the agent's tool takes a session to go on in.
+    """
+
+    def __init__(self, agent: str, fields: dict[str, Any]) -> None:
+        self.agent = agent
+        self.session = text_in(fields, "session")
+        self.call_id = text_in(fields, "call_id")
+        self.role = text_in(fields, "role").lower()
+        self.prompt = text_in(fields, "prompt")
+        self.pid = number_in(fields, "pid") or os.getppid()
+        self.is_background = fields.get("is_background") is True
+        self.unusable = object_in(fields, "unusable")
+        self.can_resume = fields.get("can_resume") is not False
+
+    @property
+    def is_fresh_asked(self) -> bool:
+        """Whether the prompt asks for a fresh session by its first word."""
+        return self.prompt.lstrip().lower().startswith(FRESH_PREFIX)
+
+    @property
+    def text(self) -> str:
+        """The prompt without its `fresh:`."""
+        if not self.is_fresh_asked:
+            return self.prompt
+        return self.prompt.lstrip()[len(FRESH_PREFIX) :].lstrip()
+
+
+class Decided:
+    """What the hook does: `session` is resumed, None for a new one; `line` is for the person.
+
+    `decision` is empty for a call that is left alone.
+    """
+
+    def __init__(
+        self, *, line: str, prompt: str, decision: str = "", session: str = "", context: str = ""
+    ) -> None:
+        self.line = line
+        self.prompt = prompt
+        self.decision = decision
+        self.session = session
+        self.context = context
+
+
+# --- which workstream --------------------------------------------------------------------------
+
+
+def workstream_of(place: Place, agent: str, session: str) -> tuple[str | None, str]:
+    """Return the workstream an agent's session works on, and the reason's code."""
+    known = place.known or {}
+    bound = files.read(place.session_path(agent, session)) if session else None
+    used = object_in(known, "used").get(place.root)
+    return choose_workstream(
+        environment=os.environ.get(WORKSTREAM_VARIABLE),
+        named=text_in(bound or {}, "workstream"),
+        used=used if isinstance(used, str) else None,
+        branch=place.branch,
+        default_branch=text_in(known, "default_branch") or None,
+    )
+
+
+def hear_prompt(place: Place, agent: str, session: str, prompt: str) -> str | None:
+    """Bind a main session to the workstream its person's prompt names; returns the name, if any."""
+    known = [text_in(each, "name") for each in list_in(place.known or {}, "workstreams")]
+    name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], [each for each in known if each])
+    if name:
+        files.replace(place.session_path(agent, session), {"workstream": name})
+    return name
+
+
+# --- before ------------------------------------------------------------------------------------
+
+
+def before(place: Place, call: Call) -> Decided:
+    """Decide how a call attaches, claim its conversation, and keep what was decided."""
+    workstream, because = workstream_of(place, call.agent, call.session)
+    role = object_in(object_in(place.known or {}, "roles"), call.role)
+    if not role:
+        line = f"upthread: {call.role}: left alone: it is not one of the configured roles"
+        return Decided(line=line, prompt=call.prompt)
+    if workstream is None:
+        line = (
+            f"upthread: {call.role}: STARTED, not continued: no workstream; "
+            "say `upthread use NAME`, or name one in the prompt"
+        )
+        return Decided(line=line, prompt=call.prompt)
+    with place.lock():
+        path, binding = _slot(place, call, workstream)
+        decided, reasons = _decided(place, call, role, binding)
+        held = _claim(call)
+        event = {
+            **_where(binding),
+            **held,
+            "because": because,
+            "decision": decided.decision,
+            "reasons": reasons,
+            "upstream_session_id": decided.session,
+            "prompt": call.text,
+            "context": decided.context,
+        }
+        spool.put(place, "decided", event)
+        files.replace(path, {**binding, "claim": held})
+        decided.line += _undecided_before(place)
+    return decided
+
+
+def before_message(place: Place, call: Call, child: str) -> Decided:
+    """Keep that a main session goes on with a sub-agent it named itself; nothing is decided."""
+    with place.lock():
+        for path, binding in bindings(place):
+            if text_in(binding, "session") != child or is_claimed_by_another(binding, call.call_id):
+                continue
+            held = _claim(call)
+            event = {
+                **_where(binding),
+                **held,
+                "because": "session",
+                "decision": "resume",
+                "reasons": ["unchanged"],
+                "upstream_session_id": child,
+                "prompt": call.prompt,
+                "context": "",
+            }
+            spool.put(place, "decided", event)
+            files.replace(path, {**binding, "claim": held})
+            line = decision_line(binding, "resume", child, "")
+            return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
+    return Decided(line="", prompt=call.prompt)
+
+
+def _claim(call: Call) -> dict[str, Any]:
+    return claim(
+        agent=call.agent,
+        session=call.session,
+        call_id=call.call_id,
+        pid=call.pid,
+        is_background=call.is_background,
+    )
+
+
+def _undecided_before(place: Place) -> str:
+    """Return what a person has not been told yet: calls that went on without a decision."""
+    missed = spool.untold(place)
+    if not missed:
+        return ""
+    why = text_in(files.read(missed[-1]) or {}, "why")
+    spool.mark_told(missed)
+    return f"; UNDECIDED before this: {len(missed)}, the last because {why}"
+
+
+def _where(binding: dict[str, Any]) -> dict[str, Any]:
+    return {name: binding[name] for name in ("workstream", "role", "slot")}
+
+
+def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any]]:
+    """Return the first conversation of the role that no living call uses."""
+    for slot in range(1, SLOTS_MAX + 1):
+        path = place.binding_path(workstream, call.role, slot)
+        binding = files.read(path) or {}
+        is_busy = call.unusable.get(text_in(binding, "session")) == "busy"
+        if not is_busy and not is_claimed_by_another(binding, call.call_id):
+            return path, {
+                **binding,
+                "workstream": workstream,
+                "role": call.role,
+                "slot": slot,
+                # Claimed by one that is dead: its call had begun, and nobody saw its end.
+                "was_interrupted": binding.get("was_interrupted") is True
+                or _is_left(binding, call),
+            }
+    where = address(workstream, call.role, SLOTS_MAX)
+    raise files.BusyError(f"{where}: {SLOTS_MAX} calls of one role are under way")
+
+
+def _is_left(binding: dict[str, Any], call: Call) -> bool:
+    return bool(object_in(binding, "claim")) and not is_of_call(binding, call.call_id)
+
+
+def _decided(
+    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any]
+) -> tuple[Decided, list[str]]:
+    session = text_in(binding, "session")
+    failed = call.unusable.get(session) if session else None
+    moved = _moved(place, role, binding)
+    plain = plain_decision(
+        turns=number_in(binding, "turns"),
+        agent=call.agent,
+        current_agent=text_in(binding, "agent") or None,
+        continuity=text_in(role, "continuity"),
+        is_fresh_asked=call.is_fresh_asked,
+        has_failed=failed is not None,
+        was_interrupted=binding.get("was_interrupted") is True,
+        has_condition_changed=binding.get("condition_before")
+        not in {None, binding.get("condition_now")},
+        has_moved=moved,
+    )
+    if plain is not None:
+        decision, reasons, says, note = plain[0], [plain[1]], _PLAIN[plain[1]], ""
+    else:
+        from upthread.surfaces.hook.full_decision import decide_fully
+
+        decision, reasons, says, changed, shifts = decide_fully(
+            place, call.agent, role, binding, failed
+        )
+        note = update_note(changed, shifts)
+    if decision in RESUMING and not call.can_resume:
+        decision, reasons, says = START_FRESH, [NO_ARGUMENT, *reasons], _PLAIN[NO_ARGUMENT]
+    is_resumed = decision in RESUMING
+    context = note if decision == "resume_with_update" else _past(decision, reasons, binding)
+    return Decided(
+        line=decision_line(binding, decision, session, says, is_briefed=bool(context)),
+        prompt=f"{context}\n\n{call.text}" if context else call.text,
+        decision=decision,
+        session=session if is_resumed else "",
+        context=context,
+    ), reasons
+
+
+NO_ARGUMENT = "no_resume_argument"
+_PLAIN = {
+    "none_yet": "",
+    "asked": "a fresh session was asked for",
+    "policy": "the role starts fresh every time",
+    "unchanged": "",
+    NO_ARGUMENT: "the agent's tool takes no session to go on in",
+}
+"""The words of the plain reasons, as the handshake's table has them."""
+
+
+def _past(decision: str, reasons: list[str], binding: dict[str, Any]) -> str:
+    """Return what a session that knows nothing is told of the conversation it goes on with."""
+    if decision == "resume_with_replay":
+        return text_in(binding, "replay") or text_in(binding, "briefing")
+    is_told = decision == START_FRESH and reasons[0] != "policy"
+    return text_in(binding, "briefing") if is_told else ""
+
+
+def _moved(place: Place, role: dict[str, Any], binding: dict[str, Any]) -> bool:
+    """Return whether anything around a session may not be as it was, quickly."""
+    was = object_in(binding, "surroundings")
+    here = surroundings(place, role)
+    if was and any(was.get(name) != here[name] for name in here):
+        return True
+    return any(has_moved(place.root, each) for each in list_in(binding, "files"))
+
+
+def surroundings(place: Place, role: dict[str, Any]) -> dict[str, Any]:
+    """Return what a session works in, as far as a hook sees it."""
+    return {
+        "working_directory": place.root,
+        "repository": place.repository,
+        "branch": place.branch,
+        "configuration": text_in(role, "configuration"),
+    }
+
+
+# --- while and after ---------------------------------------------------------------------------
+
+
+def started(place: Place, call: Call, child: str, *, transcript: str = "") -> None:
+    """Keep that a call's child session exists: its id is worth most when the call then fails."""
+    with place.lock():
+        found = _of_call(place, call)
+        if found is None:
+            return
+        path, binding = found
+        spool.put(place, "started", _event(call, binding, child))
+        now = _now_in(place, call, binding, child, transcript)
+        files.replace(path, {**now, "claim": {**object_in(binding, "claim"), "child": child}})
+
+
+def ended(
+    place: Place,
+    call: Call,
+    child: str,
+    *,
+    outcome: str,
+    reply: str,
+    examinations: list[Any],
+    transcript: str = "",
+) -> None:
+    """Keep how a call went and free its conversation. Each of `examinations` has path and how."""
+    with place.lock():
+        found = _of_call(place, call)
+        if found is None:
+            return
+        path, binding = found
+        seen = _examined(
+            place, binding if child == text_in(binding, "session") else {}, examinations
+        )
+        event = {
+            **_event(call, binding, child),
+            "outcome": outcome,
+            "reply": reply,
+            "files": seen,
+        }
+        spool.put(place, "ended", event)
+        after = _now_in(place, call, binding, child, transcript) if child else binding
+        turns = number_in(binding, "turns") + 1
+        files.replace(
+            path,
+            {
+                **after,
+                "files": seen,
+                "turns": turns if child else turns - 1,
+                "was_interrupted": outcome == "process_died",
+                "claim": None,
+            },
+        )
+
+
+def release(place: Place, agent: str, session: str) -> None:
+    """Free what calls of a main session have left claimed: its person has gone on."""
+    with place.lock():
+        for path, binding in bindings(place):
+            held = object_in(binding, "claim")
+            is_theirs = text_in(held, "agent") == agent and text_in(held, "session") == session
+            if is_theirs and held.get("is_background") is not True:
+                interrupted = {"was_interrupted": True, "claim": None}
+                spool.put(place, "released", {**_where(binding), **held})
+                files.replace(path, {**binding, **interrupted})
+
+
+def _of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
+    return next((each for each in bindings(place) if is_of_call(each[1], call.call_id)), None)
+
+
+def bindings(place: Place) -> list[tuple[str, dict[str, Any]]]:
+    """Return all bindings of a project with their paths."""
+    folder = os.path.join(place.project, "bindings")
+    try:
+        listed = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    paths = [os.path.join(folder, name) for name in listed if name.endswith(".json")]
+    return [(path, found) for path in paths if (found := files.read(path)) is not None]
+
+
+def _event(call: Call, binding: dict[str, Any], child: str) -> dict[str, Any]:
+    held = object_in(binding, "claim")
+    return {**_where(binding), **held, "agent": call.agent, "upstream_session_id": child}
+
+
+def _now_in(
+    place: Place, call: Call, binding: dict[str, Any], child: str, transcript: str
+) -> dict[str, Any]:
+    role = object_in(object_in(place.known or {}, "roles"), text_in(binding, "role"))
+    return {
+        **binding,
+        "agent": call.agent,
+        "session": child,
+        "main_session": call.session or text_in(object_in(binding, "claim"), "session"),
+        "transcript": transcript or text_in(binding, "transcript"),
+        "surroundings": surroundings(place, role),
+    }
+
+
+def _examined(place: Place, binding: dict[str, Any], examinations: list[Any]) -> list[Any]:
+    """Return all files the session has examined, those of this call as they are now."""
+    known = {text_in(each, "path"): each for each in list_in(binding, "files")}
+    prefix = place.root.rstrip("/") + "/"
+    for each in examinations[:FILES_MAX]:
+        name, how = text_in(each, "path"), text_in(each, "how")
+        if name and "\0" not in name and how in HOWS:
+            path = os.path.normpath(os.path.join(place.root, name)).removeprefix(prefix)
+            known.pop(path, None)
+            known[path] = examined(place.root, path, how)
+    return list(known.values())[-FILES_MAX:]

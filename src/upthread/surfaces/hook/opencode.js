@@ -1,0 +1,127 @@
+// upthread for OpenCode 1.18: a `task` of a configured role goes on in its earlier session.
+//
+// The decision is made by the hook program; this file carries it out. `task_id` is set in place,
+// since OpenCode ignores a new `args` object. A child is learned from the running part of the call,
+// so that one that fails or is aborted is known too. Whatever goes wrong here, OpenCode goes on.
+import { spawn } from "node:child_process"
+
+const COMMAND = __COMMAND__
+const ANSWER_TIME_MAX_MS = 2000
+const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
+const TRIES_MAX = 4
+const EXAMINING = { read: "read", edit: "wrote", write: "wrote", patch: "wrote" }
+const NOTE = "The earlier session of a role is continued by itself; leave task_id out."
+
+const ask = (request) =>
+  new Promise((resolve) => {
+    const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "pipe", "ignore"] })
+    let text = ""
+    const failed = (why) => resolve({ line: `upthread: UNDECIDED, OpenCode goes on without it: ${why}` })
+    const timer = setTimeout(() => { child.kill("SIGKILL"); failed("the hook took too long") }, ANSWER_TIME_MAX_MS)
+    child.on("error", (error) => { clearTimeout(timer); failed(error.message) })
+    child.stdin.on("error", () => {})
+    child.stdout.on("data", (piece) => { if (text.length < ANSWER_CHARACTERS_MAX) text += piece })
+    child.on("close", () => {
+      clearTimeout(timer)
+      try { resolve(text ? JSON.parse(text) : {}) } catch (error) { failed(error.message) }
+    })
+    child.stdin.end(JSON.stringify({ pid: process.pid, ...request }))
+  })
+
+const reply = (output) => /<task_result>\n?([\s\S]*?)\n?<\/task_result>/.exec(output)?.[1] ?? output
+
+export const Upthread = async ({ client, directory }) => {
+  const calls = new Map()      // call id -> { request, child, args, taskId }
+  const children = new Map()   // child session -> [{ path, how }, ...]
+
+  const tell = (request) => ask({ cwd: directory, ...request })
+  const show = (line, variant = "info") => {
+    if (line) client.tui.showToast({ body: { message: line, variant, duration: 8000 } }).catch(() => {})
+  }
+
+  // What OpenCode would do with an id it does not know, or that is another role's: a new session,
+  // silently, or the other role's history. So it is asked first.
+  const unusable = async (id, role) => {
+    const found = await client.session.get({ path: { id } }).catch(() => ({}))
+    if (!found.data) return "missing"
+    if (found.data.agent && found.data.agent !== role) return "missing"
+    const states = await client.session.status().catch(() => ({}))
+    const state = states.data?.[id]?.type
+    return state && state !== "idle" ? "busy" : null
+  }
+
+  const decide = async (request) => {
+    const known = {}
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+      const told = await tell({ ...request, event: "before", unusable: known })
+      const fault = told.task_id ? await unusable(told.task_id, request.role) : null
+      if (!fault) return told
+      known[told.task_id] = fault
+    }
+    return { line: "upthread: UNDECIDED, OpenCode goes on without it: no session could be used" }
+  }
+
+  const end = async (callID, outcome, said) => {
+    const call = calls.get(callID)
+    if (!call) return
+    calls.delete(callID)
+    const files = children.get(call.child) ?? []
+    children.delete(call.child)
+    const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files })
+    show(told.line, "warning")
+  }
+
+  const watch = async (part) => {
+    const call = part.type === "tool" && part.tool === "task" ? calls.get(part.callID) : undefined
+    if (!call) return
+    const child = part.state.metadata?.sessionId
+    if (child && !call.child) {
+      call.child = child
+      children.set(child, [])
+      const told = await tell({ ...call.request, event: "started", child })
+      show(told.line, "warning")
+    }
+    if (part.state.status === "error") {
+      await end(part.callID, /abort|interrupt|cancel/i.test(part.state.error) ? "cancelled" : "unknown", part.state.error)
+    }
+  }
+
+  return {
+    "chat.message": async (input, output) => {
+      if (calls.size && [...calls.values()].some((call) => call.child === input.sessionID)) return
+      const text = output.parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
+      const told = await tell({ event: "prompt", session: input.sessionID, prompt: text })
+      show(told.line, "warning")
+    },
+    "tool.execute.before": async (input, output) => {
+      if (input.tool !== "task" || !output.args || output.args.task_id) return
+      const { subagent_type: role, prompt } = output.args
+      const request = { session: input.sessionID, call_id: input.callID, role, prompt }
+      const told = await decide(request)
+      calls.set(input.callID, { request: { session: request.session, call_id: request.call_id, role }, args: output.args, taskId: told.task_id })
+      if (told.task_id) output.args.task_id = told.task_id
+      if (told.prompt) output.args.prompt = told.prompt
+      show(told.line)
+    },
+    "tool.execute.after": async (input, output) => {
+      const examined = EXAMINING[input.tool]
+      if (examined && input.args?.filePath) children.get(input.sessionID)?.push({ path: input.args.filePath, how: examined })
+      const call = input.tool === "task" ? calls.get(input.callID) : undefined
+      if (!call) return
+      const child = output?.metadata?.sessionId
+      if (call.taskId && child !== call.taskId) {
+        const why = "the session that was named is not the one OpenCode used: does another plug-in replace `args` of `task`?"
+        await tell({ event: "noted", session: input.sessionID, why })
+        show(`upthread: NOT RESUMED: ${why}`, "error")
+      }
+      call.child = child ?? call.child
+      await end(input.callID, "ok", reply(output?.output ?? ""))
+    },
+    event: async ({ event }) => {
+      if (event.type === "message.part.updated") await watch(event.properties.part)
+    },
+    "tool.definition": async (input, output) => {
+      if (input.toolID === "task") output.description += `\n\n${NOTE}`
+    },
+  }
+}

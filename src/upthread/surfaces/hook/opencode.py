@@ -1,0 +1,44 @@
+"""What the OpenCode plug-in asks: one object in, one out. The plug-in is `opencode.js`."""
+
+from __future__ import annotations
+
+from upthread.runtime.bindings import spool
+from upthread.runtime.bindings.light_json import list_in, text_in
+from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.delegation import Call, before, ended, hear_prompt, release, started
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+AGENT = "opencode"
+
+
+def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
+    """Answer one request; an empty answer changes nothing."""
+    call = Call(AGENT, request)
+    match text_in(request, "event"):
+        case "before":
+            decided = before(place, call)
+            return {"line": decided.line, "prompt": decided.prompt, "task_id": decided.session}
+        case "started":
+            started(place, call, text_in(request, "child"))
+        case "ended":
+            ended(
+                place,
+                call,
+                text_in(request, "child"),
+                outcome=text_in(request, "outcome"),
+                reply=text_in(request, "reply"),
+                examinations=list_in(request, "files"),
+            )
+            spool.start_drain(place)
+        case "prompt":
+            release(place, AGENT, call.session)
+            hear_prompt(place, AGENT, call.session, call.prompt)
+        case "noted":
+            spool.put(place, "undecided", {"agent": AGENT, "why": text_in(request, "why")})
+            spool.start_drain(place)
+        case other:
+            raise ValueError(f"the plug-in asked for {other[:40]!r}")
+    return {}

@@ -1,0 +1,61 @@
+"""The one line that says what was decided, where the person is looking."""
+
+from __future__ import annotations
+
+from upthread.core.plain_case import FIRST, RESUME, START_FRESH
+from upthread.runtime.bindings.light_json import number_in, text_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NOTE_FILES_MAX = 20
+
+_DONE = {
+    FIRST: "STARTED",
+    RESUME: "RESUMED {session}",
+    "resume_with_update": "RESUMED {session} with an update",
+    "resume_with_replay": "ROLLED OVER from {session} with replay",
+    START_FRESH: "STARTED FRESH",
+}
+
+
+def address(workstream: str, role: str, slot: int) -> str:
+    """`spec-42/planner`, or `spec-42/planner~2` for a sibling."""
+    return f"{workstream}/{role}" + (f"~{slot}" if slot > 1 else "")
+
+
+def decision_line(
+    binding: dict[str, Any], decision: str, session: str, says: str, *, is_briefed: bool = False
+) -> str:
+    """Return the decision in one line; `says` are its reasons in words, empty for a plain one."""
+    where = address(
+        text_in(binding, "workstream"), text_in(binding, "role"), number_in(binding, "slot")
+    )
+    base_name = text_in(binding, "base_name")
+    name = f" ({base_name}-{text_in(binding, 'role')})" if base_name else ""
+    done = _DONE.get(decision, decision).format(session=session or "an earlier session")
+    if is_briefed and decision == START_FRESH:
+        done += " with a briefing"
+    turns = number_in(binding, "turns") + 1
+    number = f" · turn {turns}" if turns > 1 else ""
+    return f"upthread: {where}{name}: {done}{number}" + (f": {says}" if says else "")
+
+
+def update_note(changed: list[dict[str, Any]], moved: list[str]) -> str:
+    """Return what a resumed session is told of what has changed since it last worked."""
+    lines = [
+        f"- {_one_line(text_in(each, 'path'))} ({text_in(each, 'how')})"
+        for each in changed[:NOTE_FILES_MAX]
+    ]
+    if len(changed) > NOTE_FILES_MAX:
+        lines.append(f"- and {len(changed) - NOTE_FILES_MAX} more")
+    told = ["Since you last worked here:"]
+    if lines:
+        told += ["Files you had examined have changed; look at them again:", *lines]
+    told += moved
+    return "\n".join(told) if len(told) > 1 else ""
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)[:300]

@@ -1,0 +1,1 @@
+"""The MCP server: delegation as tools, for agents that take MCP servers. Needs the extra `mcp`."""

@@ -1,0 +1,115 @@
+"""The tools, six and no more. Each says in a line what it is for: every session pays for it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+
+import msgspec
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from upthread import __version__
+from upthread.client import Project
+from upthread.errors import UpthreadError
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.output import plain
+from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
+
+INSTRUCTIONS = (
+    "Delegate work to roles that remember. Show `line` to the person; never invent session ids."
+)
+READING = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+WORKING = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
+ANSWERING = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+
+Address = Annotated[str, Field(description="WORKSTREAM/ROLE, e.g. spec-42/planner")]
+Shape = dict[str, Any]
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def server_of(project: Project, delegations: Delegations) -> MCPServer[Any]:
+    """Return the server with its tools, over an open project."""
+    server: MCPServer[Any] = MCPServer(
+        "upthread", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+    )
+    _add_delegating(server, delegations)
+    _add_looking(server, project)
+    return server
+
+
+def _told(tool: Callable[Parameters, Awaitable[Result]]) -> Callable[Parameters, Awaitable[Result]]:
+    """Let a model read what went wrong and what to do next; the SDK shows only its own errors."""
+
+    @functools.wraps(tool)
+    async def told(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return await tool(*args, **kwargs)
+        except UpthreadError as error:
+            raise ToolError(str(error)) from error
+
+    return told
+
+
+def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
+    @server.tool(annotations=WORKING)
+    @_told
+    async def delegate(  # pyright: ignore[reportUnusedFunction]  # the decorator has it
+        address: Address,
+        prompt: str,
+        fresh: bool = False,  # noqa: FBT001, FBT002  # a tool's argument
+        when_busy: Literal["refuse", "wait", "sibling"] = "refuse",
+    ) -> Delegated:
+        """Give a role a prompt; it goes on in its own earlier session. Long ones return running."""
+        return await delegations.begin(address, prompt, is_fresh=fresh, when_busy=when_busy)
+
+    @server.tool(annotations=READING)
+    @_told
+    async def wait(handle: str) -> Delegated:  # pyright: ignore[reportUnusedFunction]
+        """Wait for a delegation that is running."""
+        return await delegations.wait(handle)
+
+
+def _add_looking(server: MCPServer[Any], project: Project) -> None:
+    @server.tool(annotations=READING)
+    @_told
+    async def status(  # pyright: ignore[reportUnusedFunction]
+        workstream: str | None = None,
+    ) -> Shape:
+        """How workstreams stand: roles, verdicts, open questions."""
+        views = (
+            await project.workstreams() if workstream is None else [await project.show(workstream)]
+        )
+        return _plain({"workstreams": [shapes.workstream(v, project.command_of) for v in views]})
+
+    @server.tool(annotations=READING)
+    @_told
+    async def report(address: Address) -> Shape:  # pyright: ignore[reportUnusedFunction]
+        """What a role handed back last."""
+        view = await project.role(address)
+        ended = view.last_turn.ended if view.last_turn else None
+        found = msgspec.to_builtins(view.report) if view.report else None
+        return _plain({"report": found or (ended.report if ended else None)})
+
+    @server.tool(annotations=ANSWERING)
+    @_told
+    async def answer(  # pyright: ignore[reportUnusedFunction]
+        workstream: str, text: str, question_id: str | None = None
+    ) -> Shape:
+        """Pass on a person's answer to a role's open question; never make one up."""
+        view = await project.answer(workstream, text, question_id=question_id)
+        return _plain(shapes.run_state(workstream, view, next_commands=()))
+
+    @server.tool(annotations=READING)
+    @_told
+    async def why(address: Address) -> Shape:  # pyright: ignore[reportUnusedFunction]
+        """Why a session was resumed or not, and what would be decided now."""
+        return _plain(shapes.why(await project.why(address)))
+
+
+def _plain(shape: shapes.Shape) -> Shape:
+    return {name: plain(value) for name, value in shape.items()}

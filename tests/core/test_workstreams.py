@@ -1,0 +1,80 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core import names
+from upthread.core.workstreams import (
+    BECAUSE,
+    BYTES_MAX,
+    as_workstream,
+    choose_workstream,
+    named_workstream,
+)
+from upthread.errors import UsageError
+
+SAID = {
+    "environment": "from-environment",
+    "named": "from-prompt",
+    "used": "from-use",
+    "branch": "from-branch",
+    "default_branch": "main",
+}
+NOBODY = dict.fromkeys(SAID)
+
+
+def test_the_first_that_says_something_wins_and_says_why():
+    said = dict(SAID)
+    order = [("environment", "environment"), ("named", "named_in_prompt")]
+    order += [("used", "used"), ("branch", "branch")]
+    for source, because in order:
+        assert choose_workstream(**said) == (SAID[source], because)
+        assert because in BECAUSE
+        said[source] = None
+    assert choose_workstream(**said) == (None, "none")
+
+
+def test_the_default_branch_names_no_workstream():
+    assert choose_workstream(**{**NOBODY, "branch": "main", "default_branch": "main"})[0] is None
+    assert choose_workstream(**{**NOBODY, "branch": "main"}) == ("main", "branch")
+
+
+def test_something_that_is_no_name_counts_as_nothing_said():
+    said = {**NOBODY, "environment": "  ", "used": "a\nb", "branch": "fix-7"}
+    assert choose_workstream(**said) == ("fix-7", "branch")
+
+
+@given(st.text(max_size=250))
+def test_a_name_is_one_here_exactly_where_an_address_takes_it(text):
+    try:
+        taken = names.parse_workstream(text)
+    except UsageError:
+        taken = None
+    except UnicodeEncodeError:  # half of a character
+        taken = None
+    found = as_workstream(text)
+    if text.isprintable():
+        assert found == taken
+    assert BYTES_MAX == names.WORKSTREAM_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("prompt", "named"),
+    [
+        ("Go on with spec-42, please", "spec-42"),
+        ("spec-42", "spec-42"),
+        ("Ask spec-42/planner.", "spec-42"),
+        ("It is about spec-42.", "spec-42"),
+        ("See spec-42.md", None),
+        ("It is about spec-421", None),
+        ("It is about old/spec-42", None),
+        ("It is about spec-42-b", None),
+        ("Not spec-42-b but spec-42 it is", "spec-42"),
+        ("First spec-42, then feature/x", None),
+        ("export it", None),
+        ("the workstream export", "export"),
+        ("Workstream: `export`", "export"),
+        ("nothing", None),
+    ],
+)
+def test_a_prompt_names_a_workstream_only_beyond_doubt(prompt, named):
+    assert named_workstream(prompt, ["spec-42", "feature/x", "export"]) == named

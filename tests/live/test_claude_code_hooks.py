@@ -1,0 +1,212 @@
+"""The hooks in the real Claude Code: what its sub-agents know of the work before."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.claude_code import call, claude_environment
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+ROLE = "---\nname: planner\ndescription: plans\n---\nYou are the planner.\n"
+SETTINGS = '{\n    "env": {"A": "é"},\n\n    "hooks": {"Stop": [{"hooks": []}]} }'
+"""A user's own, in a form nobody would write by program."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of `claude -p`: its session, what hooks told the person, the requests it made."""
+
+    session: str
+    lines: tuple[str, ...]
+    requests: tuple[Any, ...]
+
+    @property
+    def by_children(self) -> list[str]:
+        named = [r for r in self.requests if r.headers.get("x-claude-code-agent-id")]
+        return [json.dumps(request.body["messages"]) for request in named]
+
+
+class Hooked:
+    """Claude Code with the hooks, as `upthread setup` installs them."""
+
+    def __init__(self, binary: Path, model: RehearsalModel, directory: Path) -> None:
+        self.binary = binary
+        self.model = model
+        self.project = directory / "project"
+        self.home = directory / "home"
+        self.upthread_home = directory / "upthread"
+        self.environment = {
+            **claude_environment(self.home, model),
+            "UPTHREAD_HOME": str(self.upthread_home),
+            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+        }
+        agents = self.project / ".claude" / "agents"
+        agents.mkdir(parents=True)
+        (agents / "planner.md").write_text(ROLE)
+        git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
+            subprocess.run([*git, *words], cwd=self.project, check=True)
+        self.settings = self.home / ".claude" / "settings.json"
+        self.settings.parent.mkdir(exist_ok=True)
+        self.settings.write_text(SETTINGS)
+        self.upthread("setup", "claude", "--yes")
+
+    def upthread(self, *words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "upthread", *words, "--json"],
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def run(self, prompt: str, *more: str) -> Ran:
+        before = len(self.model.model_requests)
+        options = ["--output-format", "stream-json", "--verbose", "--include-hook-events"]
+        allowed = ["--allowedTools", "Read", "Agent", "SendMessage"]
+        done = subprocess.run(
+            [str(self.binary), "-p", *options, *allowed, *more],
+            cwd=self.project,
+            env=self.environment,
+            input=prompt,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        hooks = [event for event in events if event.get("subtype") == "hook_response"]
+        assert all(event["exit_code"] == 0 for event in hooks)
+        told = [json.loads(event["stdout"]) for event in hooks if event["stdout"]]
+        return Ran(
+            session=events[-1]["session_id"],
+            lines=tuple(each["systemMessage"] for each in told if "systemMessage" in each),
+            requests=tuple(self.model.model_requests[before:]),
+        )
+
+    def planner(self, workstream: str, *, turns: int) -> Any:
+        """How the planner stands once so many turns are in the store."""
+        deadline = time.monotonic() + 60
+        while True:
+            self.upthread("drain")
+            listed = self.upthread("ls")["workstreams"]
+            roles = [role for each in listed for role in each["roles"]]
+            found = [r for r in roles if r["address"] == f"{workstream}/planner"]
+            if found and found[0]["turns"] >= turns:
+                return found[0]
+            assert time.monotonic() < deadline, listed
+            time.sleep(0.2)
+
+
+def delegate(prompt: str) -> str:
+    return call("Agent", description="plan", prompt=prompt, subagent_type="planner")
+
+
+def write_to(child: str, message: str) -> str:
+    return call("SendMessage", to=child, summary="go on", message=message)
+
+
+@pytest.fixture(scope="module")
+def hooked(claude_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hooked]:
+    with RehearsalModel() as model:
+        yield Hooked(claude_binary, model, tmp_path_factory.mktemp("hooked"))
+    assert model.violations == []
+
+
+def test_another_main_session_gets_the_briefing_and_the_person_the_line(hooked):
+    hooked.upthread("use", "spec-1")
+    (hooked.project / "a.txt").write_text("hello\n")
+    reading = call("Read", file_path=str(hooked.project / "a.txt"))
+    first = hooked.run("Go.\n\n" + delegate(f"Remember KIWI-1.\n\n{reading} [[SAY noted PEAR]]"))
+    assert "upthread: spec-1/planner: STARTED" in first.lines
+    hooked.planner("spec-1", turns=1)
+    second = hooked.run(f"Go.\n\n{delegate('What was it?')}")
+    (line,) = second.lines[-1:]
+    assert len(second.lines) == 1, second.lines
+    assert "STARTED FRESH with a briefing" in line
+    assert "takes no session" in line
+    (child,) = second.by_children
+    assert "# Briefing" in child
+    assert "KIWI-1" in child
+    assert "noted PEAR" in child
+    assert "a.txt" in child
+    view = hooked.planner("spec-1", turns=2)
+    assert view["last_turn"]["decision"] == "start_fresh_with_briefing"
+    assert view["resume_command"] is None, "a sub-agent has no interface of its own"
+
+
+def test_the_same_main_session_goes_on_with_the_same_sub_agent(hooked):
+    hooked.upthread("use", "spec-2")
+    first = hooked.run(f"Go.\n\n{delegate('Remember KIWI-2.')}")
+    child = hooked.planner("spec-2", turns=1)["upstream_session_id"]
+    second = hooked.run(f"Go on.\n\n{write_to(child, 'What was it?')}", "--resume", first.session)
+    told = json.dumps(second.requests[0].body["messages"])
+    assert f"spec-2/planner: SendMessage with to: '{child}'" in told
+    assert any("RESUMED" in line for line in second.lines)
+    assert "KIWI-2" in second.by_children[-1]
+    assert "What was it?" in second.by_children[-1]
+    view = hooked.planner("spec-2", turns=2)
+    assert len(view["chain"]) == 1
+    assert view["last_turn"]["outcome"] == "ok"
+    audit = json.dumps(hooked.upthread("audit", "spec-2"))
+    assert "HIST n_user=2" in audit, "its reply was recorded"
+
+
+@pytest.fixture
+def handover(hooked) -> Iterator[None]:
+    settings = hooked.project / "upthread.toml"
+    settings.write_text("handover = true\n")
+    yield
+    settings.unlink()
+
+
+def test_with_handover_another_main_session_goes_on_with_the_whole_history(hooked, handover):
+    hooked.upthread("use", "spec-3")
+    hooked.run(f"Go.\n\n{delegate('Remember KIWI-3.')}")
+    child = hooked.planner("spec-3", turns=1)["upstream_session_id"]
+    second = hooked.run(f"Go.\n\n{delegate('What was it?')} {write_to(child, 'What was it?')}")
+    assert any("has its history here" in line for line in second.lines)
+    (asked,) = second.by_children
+    assert "# Briefing" not in asked
+    assert "KIWI-3" in asked
+    assert len(hooked.planner("spec-3", turns=2)["chain"]) == 1
+
+
+def test_a_model_that_ignores_the_deny_still_gets_the_briefing(hooked, handover):
+    hooked.upthread("use", "spec-4")
+    hooked.run(f"Go.\n\n{delegate('Remember KIWI-4.')}")
+    hooked.planner("spec-4", turns=1)
+    second = hooked.run(f"Go.\n\n{delegate('What was it?')} {delegate('What was it?')}")
+    (asked,) = second.by_children
+    assert "# Briefing" in asked
+    assert "KIWI-4" in asked
+
+
+def test_without_a_workstream_a_session_is_told_which_was_the_last(hooked):
+    hooked.upthread("use", "--clear")
+    ran = hooked.run(f"Go.\n\n{delegate('Plan.')}")
+    assert any(line.startswith("upthread: no workstream; last: spec-") for line in ran.lines)
+    assert any("STARTED, not continued" in line for line in ran.lines)
+
+
+def test_taking_it_back_restores_the_settings_byte_for_byte(hooked):
+    assert "upthread/surfaces/hook" in hooked.settings.read_text()
+    hooked.upthread("setup", "claude", "--remove", "--yes")
+    assert hooked.settings.read_text() == SETTINGS

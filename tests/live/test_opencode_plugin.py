@@ -1,0 +1,247 @@
+"""The plug-in in the real OpenCode: `task` finds its session, whatever happened in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.acp_process import AcpProcess
+from tests.live.opencode import opencode_environment
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+ROLES = {
+    role: {"mode": "subagent", "description": role, "prompt": f"You are the {role}."}
+    for role in ("planner", "validator")
+}
+ROLES["planner"]["tools"] = {"bash": False}
+
+
+class Plugged:
+    """OpenCode with the plug-in, as `upthread setup` installs it, and a project it works in."""
+
+    def __init__(self, binary: Path, model: RehearsalModel, directory: Path) -> None:
+        self.binary = binary
+        self.model = model
+        self.project = directory / "project"
+        self.home = directory / "upthread"
+        self.environment = {
+            **opencode_environment(directory / "home", model, more_config={"agent": ROLES}),
+            "UPTHREAD_HOME": str(self.home),
+        }
+        self.project.mkdir()
+        git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
+            subprocess.run([*git, *words], cwd=self.project, check=True)
+        self.upthread("setup", "opencode", "--yes")
+
+    def start(self) -> AcpProcess:
+        return AcpProcess([str(self.binary), "acp"], environment=self.environment, cwd=self.project)
+
+    def upthread(self, *words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "upthread", *words, "--json"],
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def conversation(self, address: str, *, turns: int) -> Any:
+        """How a conversation stands once so many turns are in the store."""
+        deadline = time.monotonic() + 60
+        while True:
+            self.upthread("drain")
+            listed = self.upthread("ls")["workstreams"]
+            roles = [role for each in listed for role in each["roles"]]
+            found = next((role for role in roles if role["address"] == address), None)
+            if found and found["turns"] >= turns:
+                return found
+            assert time.monotonic() < deadline, listed
+            time.sleep(0.2)
+
+    def requests_of(self, session: str) -> list[Any]:
+        return [r for r in list(self.model.model_requests) if r.session_id == session]
+
+    def binding(self, role: str) -> Path:
+        for path in self.home.glob("hooks/projects/*/bindings/*.json"):
+            found = json.loads(path.read_text())
+            if (found["workstream"], found["role"]) == (self.used, role):
+                return path
+        raise AssertionError(f"{role} has no binding in {self.used}")
+
+    def use(self, workstream: str) -> None:
+        self.used = workstream
+        self.upthread("use", workstream)
+
+
+def delegate(prompt: str, role: str = "planner") -> str:
+    call = {"description": "work", "prompt": prompt, "subagent_type": role}
+    return f"Delegate it.\n\n[[CALL task {json.dumps(call)}]] [[SAY handed back]]"
+
+
+def main_session(agent: AcpProcess, plugged: Plugged) -> str:
+    made = agent.call("session/new", cwd=str(plugged.project), mcpServers=[])
+    return made["result"]["sessionId"]
+
+
+def told(request: Any) -> str:
+    return json.dumps(request.body["messages"])
+
+
+@pytest.fixture(scope="module")
+def plugged(opencode_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plugged]:
+    with RehearsalModel() as model:
+        yield Plugged(opencode_binary, model, tmp_path_factory.mktemp("plugged"))
+    assert model.violations == []
+
+
+@pytest.fixture(scope="module")
+def agent(plugged: Plugged) -> Iterator[AcpProcess]:
+    with plugged.start() as agent:
+        yield agent
+
+
+def test_task_without_an_id_finds_its_session_from_another_process_and_main_session(plugged):
+    plugged.use("spec-1")
+    for prompt in ("Remember KIWI-42.", "What was it?"):
+        with plugged.start() as agent:
+            agent.prompt(main_session(agent, plugged), delegate(prompt))
+    child = plugged.conversation("spec-1/planner", turns=2)
+    first, second = plugged.requests_of(child["upstream_session_id"])
+    assert len(child["chain"]) == 1
+    assert "KIWI-42" in told(second)
+    assert second.body["messages"][-1]["content"] == "What was it?"
+    assert first.body["messages"][0] == second.body["messages"][0], "the role's own instructions"
+    assert first.body["tools"] == second.body["tools"], "the role's own permissions"
+    assert "You are the planner." in told(second)
+
+
+def test_a_child_that_failed_goes_on_in_its_session(plugged, agent):
+    plugged.use("spec-2")
+    for prompt in ("Remember KIWI-43.", "Fail.\n\n[[FAIL 400 no]]", "What was it?"):
+        agent.prompt(main_session(agent, plugged), delegate(prompt))
+    child = plugged.conversation("spec-2/planner", turns=3)
+    assert len(child["chain"]) == 1
+    assert "KIWI-43" in told(plugged.requests_of(child["upstream_session_id"])[-1])
+    audit = plugged.upthread("audit", "spec-2", "--format", "json")
+    outcomes = [turn["outcome"] for turn in audit["conversations"][0]["turns"]]
+    assert outcomes[0] == outcomes[2] == "ok"
+    assert outcomes[1] != "ok"
+
+
+def test_a_child_that_failed_at_once_is_known_all_the_same(plugged, agent):
+    plugged.use("spec-3")
+    for prompt in ("Remember KIWI-44.\n\n[[FAIL 400 no]]", "What was it?"):
+        agent.prompt(main_session(agent, plugged), delegate(prompt))
+    child = plugged.conversation("spec-3/planner", turns=2)
+    assert len(child["chain"]) == 1
+    assert "KIWI-44" in told(plugged.requests_of(child["upstream_session_id"])[-1])
+
+
+def test_a_child_that_was_aborted_goes_on_in_its_session(plugged, agent):
+    plugged.use("spec-4")
+    session = main_session(agent, plugged)
+    before = len(plugged.model.model_requests)
+    running = agent.start_prompt(session, delegate("Remember KIWI-45.\n\n[[HANG]]"))
+    agent.wait_for(lambda: len(plugged.model.model_requests) >= before + 2)
+    agent.notify("session/cancel", sessionId=session)
+    agent.answer_to(running)
+    agent.prompt(main_session(agent, plugged), delegate("What was it?"))
+    child = plugged.conversation("spec-4/planner", turns=2)
+    assert len(child["chain"]) == 1
+    assert "KIWI-45" in told(plugged.requests_of(child["upstream_session_id"])[-1])
+
+
+def test_an_id_that_opencode_does_not_know_is_replaced_with_what_was_said(plugged, agent):
+    plugged.use("spec-5")
+    agent.prompt(main_session(agent, plugged), delegate("Remember KIWI-46."))
+    plugged.conversation("spec-5/planner", turns=1)
+    path = plugged.binding("planner")
+    known = json.loads(path.read_text())
+    path.write_text(json.dumps({**known, "session": "ses_00000000000000000000000000"}))
+    agent.prompt(main_session(agent, plugged), delegate("What was it?"))
+    child = plugged.conversation("spec-5/planner", turns=2)
+    assert child["last_turn"]["decision"] == "resume_with_replay"
+    assert child["last_turn"]["reasons"][0] == "missing"
+    assert "KIWI-46" in told(plugged.requests_of(child["upstream_session_id"])[-1])
+
+
+def test_a_child_is_told_which_files_have_changed(plugged, agent):
+    plugged.use("spec-6")
+    file = plugged.project / "notes.txt"
+    file.write_text("one\n")
+    read = {"filePath": str(file)}
+    agent.prompt(
+        main_session(agent, plugged),
+        delegate(f"Read it.\n\n[[CALL read {json.dumps(read)}]] [[SAY read it]]"),
+    )
+    plugged.conversation("spec-6/planner", turns=1)
+    agent.prompt(main_session(agent, plugged), delegate("Go on."))
+    same = plugged.conversation("spec-6/planner", turns=2)
+    assert same["last_turn"]["decision"] == "resume"
+    file.write_text("another text\n")
+    agent.prompt(main_session(agent, plugged), delegate("Go on."))
+    child = plugged.conversation("spec-6/planner", turns=3)
+    assert child["last_turn"]["decision"] == "resume_with_update"
+    assert len(child["chain"]) == 1
+    last = plugged.requests_of(child["upstream_session_id"])[-1].body["messages"][-1]["content"]
+    assert "notes.txt (changed)" in last
+    assert last.endswith("Go on.")
+
+
+def test_three_at_once_work_in_three_sessions(plugged, agent):
+    plugged.use("spec-7")
+    sessions = [main_session(agent, plugged) for _ in range(3)]
+    running = [
+        agent.start_prompt(session, delegate(f"Part {n}.\n\n[[SLEEP 8]] [[SAY done]]"))
+        for n, session in enumerate(sessions)
+    ]
+    for request in running:
+        agent.answer_to(request)
+    children = [plugged.conversation(f"spec-7/planner{slot}", turns=1) for slot in ("", "~2", "~3")]
+    assert len({child["upstream_session_id"] for child in children}) == 3
+
+
+def test_a_role_that_starts_fresh_and_a_prompt_that_asks_for_it_get_a_new_session(plugged, agent):
+    plugged.use("spec-8")
+    for prompt in ("Look.", "Look again."):
+        agent.prompt(main_session(agent, plugged), delegate(prompt, "validator"))
+    assert len(plugged.conversation("spec-8/validator", turns=2)["chain"]) == 2
+    for prompt in ("Plan.", "fresh: Plan again."):
+        agent.prompt(main_session(agent, plugged), delegate(prompt))
+    child = plugged.conversation("spec-8/planner", turns=2)
+    assert child["last_turn"]["reasons"] == ["asked"]
+    last = plugged.requests_of(child["upstream_session_id"])[-1].body["messages"][-1]["content"]
+    assert last.endswith("Plan again.")
+    assert "fresh:" not in last
+
+
+def test_a_prompt_that_names_a_workstream_binds_the_session(plugged, agent):
+    plugged.use("spec-9")
+    agent.prompt(main_session(agent, plugged), delegate("Plan."))
+    plugged.conversation("spec-9/planner", turns=1)
+    plugged.use("other-1")
+    agent.prompt(main_session(agent, plugged), f"On spec-9: {delegate('Go on.')}")
+    assert plugged.conversation("spec-9/planner", turns=2)["turns"] == 2
+
+
+def test_taking_it_back_leaves_nothing_behind(plugged, opencode_binary):
+    plugin = Path(plugged.environment["XDG_CONFIG_HOME"], "opencode", "plugin", "upthread.js")
+    assert plugin.exists()
+    plugged.upthread("setup", "opencode", "--remove", "--yes")
+    assert not plugin.exists()
+    assert not os.path.lexists(plugged.home / "hooks" / "installed.json")

@@ -1,0 +1,119 @@
+"""What the tests of the hook share: the real program as a process, in a place that is published."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[3] / "src/upthread/surfaces/hook/__main__.py"
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a hook ended."""
+
+    out: str
+    err: str
+    code: int
+    wall_s: float
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        return json.loads(self.out) if self.out else {}
+
+
+class HookPlace:
+    """A repository with upthread's files beside it; `hook` is what an agent would run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.project = directory / "project"
+        self.home = directory / "upthread"
+        self.project.mkdir()
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(directory),
+            "UPTHREAD_HOME": str(self.home),
+        }
+        git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
+            subprocess.run([*git, *words], cwd=self.project, check=True)
+        self.upthread("use", "spec-42")
+
+    def upthread(self, *words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "upthread", *words, "--json"],
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def hook(
+        self,
+        request: dict[str, Any] | bytes,
+        *,
+        agent: str = "opencode",
+        before: Callable[[], None] | None = None,
+        **environment: str,
+    ) -> Said:
+        """Run the program to its end; `before` runs in its process, before the program does."""
+        raw = request if isinstance(request, bytes) else json.dumps(request).encode()
+        started_s = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(PROGRAM), agent, str(self.home)],
+            cwd=self.project,
+            env={**self.environment, **environment},
+            input=raw,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            preexec_fn=before,
+        )
+        wall_s = time.monotonic() - started_s
+        return Said(done.stdout.decode(), done.stderr.decode(), done.returncode, wall_s)
+
+    def request(self, event: str, call_id: str, **fields: Any) -> dict[str, Any]:
+        return {
+            "event": event,
+            "cwd": str(self.project),
+            "session": "ses_main",
+            "call_id": call_id,
+            "role": "planner",
+            "pid": os.getpid(),
+            **fields,
+        }
+
+    def call(self, call_id: str, child: str, *, prompt: str = "Plan it.", **ended: Any) -> Said:
+        """One delegation from begin to end; returns what was decided."""
+        decided = self.hook(self.request("before", call_id, prompt=prompt))
+        self.hook(self.request("started", call_id, child=child))
+        end = {"outcome": "ok", "reply": "Planned.", **ended}
+        self.hook(self.request("ended", call_id, child=child, **end))
+        return decided
+
+    def files(self, pattern: str) -> list[Path]:
+        return sorted(self.home.glob(f"hooks/projects/*/{pattern}"))
+
+    @property
+    def binding(self) -> Path:
+        (path,) = self.files("bindings/*.json")
+        return path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> HookPlace:
+    return HookPlace(tmp_path)

@@ -1,0 +1,214 @@
+"""What the hook decides, seen from outside: one process for each event."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+from tests.surfaces.hook.conftest import PROGRAM
+
+
+def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place):
+    first = place.call("c1", "ses_1").answer
+    assert first["task_id"] == ""
+    assert first["line"] == "upthread: spec-42/planner: STARTED"
+    (place.home / "upthread.db").unlink()
+    second = place.hook(place.request("before", "c2", prompt="Go on.")).answer
+    assert second["task_id"] == "ses_1"
+    assert second["line"] == "upthread: spec-42/planner: RESUMED ses_1 · turn 2"
+    assert second["prompt"] == "Go on."
+
+
+def test_what_hooks_saw_is_in_the_store_after_a_drain_and_once_only(place):
+    place.call("c1", "ses_1", prompt="Plan it.")
+    place.call("c2", "ses_1", prompt="Go on.")
+    assert place.upthread("drain")["calls"] == 2
+    assert place.upthread("drain")["calls"] == 0
+    audit = place.upthread("audit", "spec-42")
+    (conversation,) = audit["conversations"]
+    turns = conversation["turns"]
+    assert [turn["decision"] for turn in turns] == ["first", "resume"]
+    assert [turn["outcome"] for turn in turns] == ["ok", "ok"]
+    assert [link["upstream_session_id"] for link in conversation["chain"]] == ["ses_1"]
+    assert "Planned." in json.dumps(turns)
+    assert place.files("spool/*") == []
+
+
+def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
+    place.upthread("setup", "opencode", "--yes")
+    place.call("c1", "ses_1")
+    place.upthread("drain")
+    place.upthread("reset", "spec-42/planner", "--yes")
+    answer = place.hook(place.request("before", "c2", prompt="Plan it.")).answer
+    assert answer["task_id"] == ""
+    assert answer["line"].endswith("STARTED")
+
+
+def test_a_drain_does_not_go_by_the_clock(place):
+    """The clock was set back between the events of a call, and a name follows from the time."""
+    place.call("c1", "ses_1")
+    names = place.files("spool/*.json")
+    for number, path in enumerate(reversed(names)):
+        path.rename(path.with_name(f"{number:020d}-1-{path.name.rpartition('-')[2]}"))
+    assert place.upthread("drain")["calls"] == 1
+    view = place.upthread("show", "spec-42/planner")
+    assert view["upstream_session_id"] == "ses_1"
+    assert view["last_turn"]["outcome"] == "ok"
+
+
+def test_calls_at_the_same_moment_get_a_session_each(place):
+    answers = [
+        place.hook(place.request("before", call_id, prompt="Plan it.")).answer
+        for call_id in ("c1", "c2", "c3")
+    ]
+    addresses = [answer["line"].split(": ")[1] for answer in answers]
+    assert addresses == ["spec-42/planner", "spec-42/planner~2", "spec-42/planner~3"]
+    assert place.upthread("status")["underway"] == sorted(addresses)
+
+
+def test_a_call_whose_agent_died_frees_its_session_and_is_told_as_interrupted(place):
+    dead = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    place.hook(place.request("before", "c1", prompt="Plan it.", pid=dead.pid))
+    place.hook(place.request("started", "c1", child="ses_1", pid=dead.pid))
+    dead.kill()
+    dead.communicate()
+    again = place.hook(place.request("before", "c2", prompt="Go on.")).answer
+    assert again["task_id"] == "ses_1"
+    assert "cut off" in again["line"]
+    place.hook(place.request("ended", "c2", child="ses_1", outcome="ok", reply="Planned."))
+    assert place.upthread("drain")["calls"] == 2
+    (conversation,) = place.upthread("audit", "spec-42")["conversations"]
+    assert [t["outcome"] for t in conversation["turns"]] == ["process_died", "ok"]
+
+
+def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
+    names = [f"file-{number}.txt" for number in range(6)]
+    for name in names:
+        (place.project / name).write_text("one")
+    read = [{"path": name, "how": "read"} for name in names]
+    place.call("c1", "ses_1", files=read)
+    (place.project / names[0]).write_text("two")
+    (place.project / names[1]).unlink()
+    update = place.call("c2", "ses_1", files=read).answer
+    assert update["task_id"] == "ses_1"
+    assert "with an update" in update["line"]
+    assert f"- {names[0]} (changed)" in update["prompt"]
+    assert f"- {names[1]} (deleted)" in update["prompt"]
+    assert update["prompt"].endswith("\n\nPlan it.")
+    place.upthread("drain")
+    for name in names:
+        (place.project / name).write_text("three")
+    fresh = place.hook(place.request("before", "c3", prompt="Plan it.")).answer
+    assert fresh["task_id"] == ""
+    assert "STARTED FRESH" in fresh["line"]
+    assert "# Briefing" in fresh["prompt"]
+
+
+def test_a_touched_file_with_the_same_content_has_not_changed(place):
+    (place.project / "a.txt").write_text("one")
+    place.call("c1", "ses_1", files=[{"path": "a.txt", "how": "read"}])
+    os.utime(place.project / "a.txt", (1, 1))
+    answer = place.hook(place.request("before", "c2", prompt="Go on.")).answer
+    assert answer["prompt"] == "Go on."
+    assert answer["line"].endswith("RESUMED ses_1 · turn 2")
+
+
+def test_another_branch_is_told(place):
+    place.call("c1", "ses_1")
+    subprocess.run(["git", "checkout", "-qb", "other"], cwd=place.project, check=True)
+    answer = place.hook(place.request("before", "c2", prompt="Go on.")).answer
+    assert answer["task_id"] == "ses_1"
+    assert "The branch is 'other' now; it was 'main'." in answer["prompt"]
+
+
+def test_a_session_the_agent_does_not_have_is_replaced_with_what_was_said(place):
+    place.call("c1", "ses_1", prompt="Remember KIWI.")
+    place.upthread("drain")
+    request = place.request("before", "c2", prompt="Go on.", unusable={"ses_1": "missing"})
+    answer = place.hook(request).answer
+    assert answer["task_id"] == ""
+    assert "KIWI" in answer["prompt"]
+    assert "no longer has the session" in answer["line"]
+    place.hook(place.request("ended", "c2", child="ses_2", outcome="ok", reply="Planned."))
+    place.upthread("drain")
+    chain = place.upthread("show", "spec-42/planner")["chain"]
+    assert [link["upstream_session_id"] for link in chain] == ["ses_1", "ses_2"]
+    assert chain[0]["ended_because"] == "missing"
+
+
+def test_the_environment_a_prompt_a_branch_and_nothing_say_which_workstream(place):
+    place.upthread("use", "--clear")
+    request = place.request("before", "c1", prompt="Plan it.")
+    assert "no workstream" in place.hook(request).answer["line"]
+    named = place.hook(request, UPTHREAD_WORKSTREAM="spec-9").answer["line"]
+    assert "spec-9/planner" in named
+    subprocess.run(["git", "checkout", "-qb", "feature/x"], cwd=place.project, check=True)
+    assert "feature/x/planner" in place.hook(request).answer["line"]
+    assert place.upthread("status")["because"] == "branch"
+
+
+def test_a_worktree_is_the_same_project_and_says_for_itself_what_it_works_on(place):
+    place.call("c1", "ses_1")
+    tree = place.project.parent / "tree"
+    subprocess.run(["git", "worktree", "add", "-q", str(tree)], cwd=place.project, check=True)
+    request = place.request("before", "c2", prompt="Go on.", cwd=str(tree))
+    assert "tree/planner" in place.hook(request).answer["line"], "its branch, not what main uses"
+    told = place.hook(request, UPTHREAD_WORKSTREAM="spec-42").answer
+    assert told["task_id"] == "ses_1"
+
+
+def test_roles_nobody_configured_are_left_alone_and_say_so(place):
+    answer = place.hook(place.request("before", "c1", prompt="Look.", role="explore")).answer
+    assert "left alone" in answer["line"]
+    assert answer["task_id"] == ""
+    assert place.files("spool/*") == []
+
+
+def test_a_place_nobody_set_up_is_left_alone(place, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    said = place.hook(place.request("before", "c1", prompt="Plan it.", cwd=str(elsewhere)))
+    assert (said.code, said.out, said.err) == (0, "", "")
+
+
+def test_files_are_private_and_names_are_never_paths(place):
+    answer = place.hook(
+        place.request("before", "c1", prompt="Plan it."), UPTHREAD_WORKSTREAM="../../../escape"
+    ).answer
+    assert "../../../escape/planner" in answer["line"]
+    written = [path for path in place.home.rglob("*") if path.is_file()]
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in written)
+    assert {stat.S_IMODE(p.stat().st_mode) for p in place.home.rglob("*") if p.is_dir()} == {0o700}
+    assert not any("escape" in path.name for path in place.home.parent.rglob("*"))
+
+
+HEAVY = ("json", "re", "typing", "dataclasses", "pathlib", "enum", "subprocess", "argparse", "apsw")
+LISTING = """
+import sys
+sys.argv = ["hook"]
+sys.path.insert(0, {source!r})
+from upthread.surfaces.hook.program import main
+main(["opencode", {home!r}])
+sys.stderr.write("\\n".join(sys.modules))
+"""
+
+
+@pytest.mark.parametrize("call_id", ["first", "resumed"])
+def test_the_usual_call_loads_nothing_heavy(place, call_id):
+    if call_id == "resumed":
+        place.call("c1", "ses_1")
+    source = str(PROGRAM.parents[3])
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LISTING.format(source=source, home=str(place.home))],
+        input=json.dumps(place.request("before", call_id, prompt="Plan it.")).encode(),
+        capture_output=True,
+        env=place.environment,
+        cwd=place.project,
+        check=True,
+    )
+    assert json.loads(done.stdout)["prompt"] == "Plan it."
+    assert set(done.stderr.decode().split("\n")) & set(HEAVY) == set()

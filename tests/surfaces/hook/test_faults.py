@@ -1,0 +1,193 @@
+"""A thousand calls while everything goes wrong: the agent always goes on, and nothing is silent."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.surfaces.hook.conftest import HookPlace, Said
+
+CALLS = 1_000
+AT_ONCE = 20
+CPU_MS_MAX = 150
+"""Of one call, by the mean: time on the clock is the machine's, which here runs much else."""
+
+UNDECIDED = "upthread: UNDECIDED"
+
+
+def disk_is_full() -> None:
+    """As a full disk does: no write goes through. Runs in the hook's process, before it begins."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def garbled(path: Path) -> None:
+    path.write_bytes(b'{"schema": 1, "claim": [[[')
+
+
+def of_another_version(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: list[Callable[[Path], None]] = [truncated, garbled, of_another_version, a_directory]
+
+
+@contextmanager
+def locked(place: HookPlace) -> Iterator[None]:
+    (lock,) = place.files("lock")
+    with lock.open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def seen(place: HookPlace) -> HookPlace:
+    """A place where the planner has worked once."""
+    place.call("c0", "ses_1")
+    return place
+
+
+def line_of(said: Said) -> str:
+    assert said.code == 0, said
+    assert said.err == "", said
+    return said.answer.get("line", "")
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_binding_is_told_and_the_agent_goes_on(seen, damage):
+    damage(seen.binding)
+    said = seen.hook(seen.request("before", "c1", prompt="Go on."))
+    assert line_of(said).startswith(UNDECIDED)
+    assert seen.binding.name in line_of(said)
+    assert "task_id" not in said.answer
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_place_is_told(seen, damage):
+    (path,) = seen.home.glob("hooks/places/*.json")
+    damage(path)
+    assert line_of(seen.hook(seen.request("before", "c1"))).startswith(UNDECIDED)
+
+
+def test_what_is_no_request_is_told(seen):
+    for raw in (b"", b"{", b"[]", b"\xff\xfe", b'{"event": "before"' + b" " * 100):
+        assert line_of(seen.hook(raw)).startswith(UNDECIDED), raw
+    assert line_of(seen.hook(seen.request("nonsense", "c1"))).startswith(UNDECIDED)
+
+
+def test_a_lock_that_is_held_is_not_waited_for(seen):
+    with locked(seen):
+        said = seen.hook(seen.request("before", "c1", prompt="Go on."))
+    assert "held by another process" in line_of(said)
+
+
+def test_a_full_disk_is_told_with_what_could_not_be_kept(seen):
+    said = seen.hook(seen.request("before", "c1", prompt="Go on."), before=disk_is_full)
+    assert line_of(said).startswith(UNDECIDED)
+    assert "could not be kept" in line_of(said)
+    again = seen.hook(seen.request("before", "c2", prompt="Go on."))
+    assert again.answer["task_id"] == "ses_1", "what was there is still there"
+
+
+def test_what_was_not_decided_is_told_with_the_next_decision_and_once(seen):
+    with locked(seen):
+        seen.hook(seen.request("before", "c1", prompt="Go on."))
+    told = line_of(seen.hook(seen.request("before", "c2", prompt="Go on.")))
+    assert "RESUMED ses_1" in told
+    assert "UNDECIDED before this: 1, the last because BusyError" in told
+    again = line_of(seen.hook(seen.request("before", "c2", prompt="Go on.")))
+    assert "UNDECIDED" not in again
+
+
+def test_a_program_that_takes_too_long_ends_by_itself(seen):
+    """Standard input stays open, as with an agent that hangs; the hook does not wait for it."""
+    read, write = os.pipe()
+    with os.fdopen(write, "wb"):
+        said = seen.hook(b"", before=lambda: os.dup2(read, 0))
+    os.close(read)
+    assert "took more than" in line_of(said)
+
+
+@pytest.mark.timeout(600)
+def test_a_thousand_calls_under_faults_end_well_and_none_is_lost(seen):
+    faults = [*DAMAGES, locked, disk_is_full, "garbage", None, None, None]
+    turnstile = threading.Lock()
+    said: dict[str, tuple[str, Said]] = {}
+
+    def call(number: int) -> None:
+        fault = faults[number // AT_ONCE % len(faults)]
+        call_id = f"call-{number}"
+        request: Any = seen.request("before", call_id, prompt="Go on.", role=f"role-{number % 3}")
+        if fault == "garbage":
+            request = json.dumps(request).encode()[:-5]
+        full = disk_is_full if fault is disk_is_full else None
+        result = seen.hook(request, before=full)
+        with turnstile:
+            said[call_id] = (str(fault), result)
+
+    publish_roles(seen)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for first in range(0, CALLS, AT_ONCE):
+            fault = faults[first // AT_ONCE % len(faults)]
+            batch = range(first, first + AT_ONCE)
+            restored = {path: path.read_bytes() for path in seen.files("bindings/*.json")}
+            if fault in DAMAGES:
+                for path in restored:
+                    fault(path)
+            if fault is locked:
+                with locked(seen):
+                    list(pool.map(call, batch))
+            else:
+                list(pool.map(call, batch))
+            if fault in DAMAGES:
+                mend(restored)
+            free_claims(seen)
+
+    spooled = {json.loads(p.read_text()).get("call_id") for p in seen.files("spool/*-decided.json")}
+    assert len(said) == CALLS
+    for call_id, (fault, result) in said.items():
+        told = line_of(result)
+        assert told, (fault, result)
+        assert call_id in spooled or UNDECIDED in told, (fault, result)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert cpu_s * 1_000 / CALLS < CPU_MS_MAX
+
+
+def publish_roles(place: HookPlace) -> None:
+    roles = "".join(f'[roles.role-{number}]\ncontinuity = "resume"\n' for number in range(3))
+    (place.project / "upthread.toml").write_text(roles)
+    place.upthread("use", "spec-42")
+
+
+def mend(restored: dict[Path, bytes]) -> None:
+    for path, raw in restored.items():
+        if path.is_dir():
+            path.rmdir()
+        path.write_bytes(raw)
+
+
+def free_claims(place: HookPlace) -> None:
+    """The calls are over: their slots are free again."""
+    for path in place.files("bindings/*.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "claim": None}))

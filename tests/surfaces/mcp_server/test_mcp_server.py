@@ -1,0 +1,246 @@
+"""The MCP server as a client of the official SDK sees it: every tool, over stdio and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+TOKEN = "a-token-of-the-tests"
+TOOLS = {"delegate", "wait", "status", "report", "answer", "why"}
+TOKENS_MAX = 1_000
+CHARACTERS_OF_A_TOKEN = 4
+ENDS = '```upthread\n{"status": "done", "summary": "planned"}\n```'
+SPECIFICATION = "# Greeter\n\n- R1 `a.txt`: it is there.\n"
+
+
+class Server:
+    """A project and how its server is started."""
+
+    def __init__(self, directory: Path) -> None:
+        self.project = directory / "project"
+        self.project.mkdir()
+        (self.project / "upthread.toml").write_text(
+            'agent = "rehearsal"\n[permissions]\nedit = "allow"\n'
+        )
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(directory),
+            "UPTHREAD_HOME": str(directory / "upthread"),
+            "UPTHREAD_REHEARSAL_HOME": str(directory / "sessions"),
+            "UPTHREAD_MCP_TOKEN": TOKEN,
+        }
+
+    def words(self, *more: str) -> list[str]:
+        return [sys.executable, "-m", "upthread", *more]
+
+    def upthread(self, *words: str) -> None:
+        subprocess.run(
+            self.words(*words),
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            check=False,
+        )
+
+    @asynccontextmanager
+    async def over_stdio(self) -> AsyncGenerator[Client]:
+        command = StdioServerParameters(
+            command=sys.executable,
+            args=self.words("mcp")[1:],
+            env=self.environment,
+            cwd=self.project,
+        )
+        async with Client(command) as client:
+            yield client
+
+
+@asynccontextmanager
+async def over_http(address: str, token: str = TOKEN) -> AsyncGenerator[Client]:
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(address, http_client=http)) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Server:
+    return Server(tmp_path)
+
+
+@pytest.fixture
+def address(server: Server) -> Iterator[str]:
+    """Where a server over HTTP listens."""
+    process = subprocess.Popen(
+        server.words("mcp", "--http"),
+        cwd=server.project,
+        env=server.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    line = process.stderr.readline()
+    found = re.search(r"http://\S+", line)
+    assert found, line
+    yield found[0]
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+async def call(client: Client, tool: str, **arguments: object) -> Any:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def drive_every_tool(client: Client) -> None:
+    listed = (await client.list_tools()).tools
+    assert {tool.name for tool in listed} == TOOLS
+    first = await call(
+        client, "delegate", address="spec-42/planner", prompt=f"[[rehearse: say {ENDS}]]"
+    )
+    assert first["status"] == "done"
+    assert "STARTED" in first["line"]
+    found = await call(client, "report", address="spec-42/planner")
+    assert found["report"]["summary"] == "planned"
+    second = await call(
+        client, "delegate", address="spec-42/planner", prompt="[[rehearse: say two]]"
+    )
+    assert "RESUMED" in second["line"]
+    assert second["upstream_session_id"] == first["upstream_session_id"]
+    assert second["reply"].endswith("two")
+    assert (await call(client, "wait", handle=second["handle"]))["status"] == "done"
+    (workstream,) = (await call(client, "status", workstream="spec-42"))["workstreams"]
+    assert workstream["roles"][0]["turns"] == 2
+    why = await call(client, "why", address="spec-42/planner")
+    assert why["last"]["decision"] == "resume"
+    asked = (await call(client, "status", workstream="asking"))["workstreams"][0]
+    (question,) = asked["open_questions"]
+    answered = await call(
+        client, "answer", workstream="asking", text="Hi", question_id=question["id"]
+    )
+    assert answered["open_questions"] == []
+
+
+def ask_a_question(server: Server) -> None:
+    """A run whose clarifier has one question for a person."""
+    specification = f"{SPECIFICATION}\n## Open\n\n- OPEN opening: Which word?\n"
+    (server.project / "spec.md").write_text(specification)
+    server.upthread("run", "asking", "--spec", "spec.md")
+
+
+@pytest.mark.anyio
+async def test_a_client_drives_every_tool_over_stdio(server):
+    ask_a_question(server)
+    async with server.over_stdio() as client:
+        await drive_every_tool(client)
+
+
+@pytest.mark.anyio
+async def test_a_client_drives_every_tool_over_http(server, address):
+    ask_a_question(server)
+    async with over_http(address) as client:
+        await drive_every_tool(client)
+
+
+@pytest.mark.anyio
+async def test_tools_are_annotated_described_and_cheap(server):
+    async with server.over_stdio() as client:
+        listed = (await client.list_tools()).tools
+    for tool in listed:
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint is (tool.name not in {"delegate", "answer"})
+        assert tool.description
+        assert tool.output_schema
+    told = [tool.model_dump(exclude_none=True, by_alias=True) for tool in listed]
+    assert len(json.dumps(told)) / CHARACTERS_OF_A_TOKEN <= TOKENS_MAX
+
+
+@pytest.mark.anyio
+async def test_an_error_says_what_and_what_next(server):
+    async with server.over_stdio() as client:
+        result = await client.call_tool("why", {"address": "nowhere/planner"})
+        unknown = await client.call_tool("wait", {"handle": "dlg_nothing"})
+    assert result.is_error
+    assert "upthread tell" in str(result.content)
+    assert unknown.is_error
+    assert "see `status`" in str(unknown.content)
+
+
+@pytest.mark.anyio
+async def test_a_refusal_is_an_answer_with_its_reason(server):
+    async with server.over_stdio() as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            lambda: call(
+                client, "delegate", address="w/planner", prompt="[[rehearse: slow 20 200]]"
+            )
+        )
+        while True:
+            listed = (await call(client, "status"))["workstreams"]
+            if any(role["state"] == "running" for each in listed for role in each["roles"]):
+                break
+            await anyio.sleep(0.1)
+        refused = await call(client, "delegate", address="w/planner", prompt="Me too.")
+        assert refused["status"] == "refused"
+        assert "running" in refused["detail"]
+
+
+@pytest.mark.anyio
+async def test_eight_clients_at_once_each_get_their_own_answer(address):
+    answers: dict[int, Any] = {}
+
+    async def one(number: int) -> None:
+        async with over_http(address) as client:
+            answers[number] = await call(
+                client,
+                "delegate",
+                address=f"w{number}/planner",
+                prompt=f"[[rehearse: say {number}]]",
+            )
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(8):
+            tasks.start_soon(one, number)
+    assert all(answers[n]["reply"].endswith(str(n)) for n in range(8))
+    assert len({each["upstream_session_id"] for each in answers.values()}) == 8
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}", "Host": "evil.example:80"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "null"}, 403),
+        ({"Host": "evil.example"}, 403),
+    ],
+)
+def test_strangers_and_web_pages_are_refused(address, headers, status):
+    answer = httpx2.post(address, headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "x"})
+    assert answer.status_code == status
+    assert answer.content == b""
+
+
+def test_a_name_that_was_bound_anew_to_loopback_is_refused(address):
+    """DNS rebinding: the browser believes it talks to the page's own host, port and all."""
+    port = address.rsplit(":", 1)[1].partition("/")[0]
+    rebound = {"Host": f"page.example:{port}", "Origin": f"http://page.example:{port}"}
+    answer = httpx2.post(address, headers={"Authorization": f"Bearer {TOKEN}", **rebound}, json={})
+    assert answer.status_code == 403
