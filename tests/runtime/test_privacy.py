@@ -232,7 +232,7 @@ async def test_after_forgetting_no_file_holds_what_was_said(world: World) -> Non
         await project.tell(ADDRESS, "Quixotic zebra asks", LEAKY)
         await project.tell("other/planner", "Someone else", REHEARSAL)
         before = await project.audit("other")
-        await project.forgetting.forget(Selection(workstream="spec-42"))
+        await project.forget(Selection(workstream="spec-42"))
         assert [name for name in holding(world, "Quixotic") if "stderr" not in name] == []
         after = await project.audit("other")
         forgotten = await project.audit("spec-42")
@@ -245,7 +245,7 @@ async def test_after_forgetting_no_file_holds_what_was_said(world: World) -> Non
 async def test_a_conversation_goes_on_after_it_was_forgotten(world: World) -> None:
     async with world.open() as project:
         await project.tell(ADDRESS, "Quixotic", REHEARSAL)
-        await project.forgetting.forget(Selection(workstream="spec-42"))
+        await project.forget(Selection(workstream="spec-42"))
         result = await project.tell(ADDRESS, "and now?", REHEARSAL)
     assert (result.outcome, result.decision) == ("ok", "resume")
     world.check_histories()
@@ -256,7 +256,7 @@ async def test_a_run_that_is_forgotten_is_over(world: World) -> None:
     async with world.open() as project:
         options = upthread.RunOptions(agent="rehearsal", steps_max=1)
         await project.run("spec-42", specification, options)
-        found = await project.forgetting.forget(Selection(workstream="spec-42"))
+        found = await project.forget(Selection(workstream="spec-42"))
         view = await project.show("spec-42")
     assert [held.is_over for each in found for held in each.runs] == [False]
     assert view.status == "idle"
@@ -267,7 +267,7 @@ async def test_only_one_role_is_forgotten_with_its_children(world: World) -> Non
     async with world.open() as project:
         await project.tell(ADDRESS, "[[rehearse: child explore Childword]] Plannerword", REHEARSAL)
         await project.tell("spec-42/constructor", "Constructorword", REHEARSAL)
-        await project.forgetting.forget(Selection(workstream="spec-42", role="planner"))
+        await project.forget(Selection(workstream="spec-42", role="planner"))
     assert holding(world, "Plannerword") == []
     assert holding(world, "Childword") == []
     assert holding(world, "Constructorword") == ["upthread.db"]
@@ -280,7 +280,7 @@ async def test_nothing_is_forgotten_under_a_turn_that_runs(world: World) -> None
         while not (await project.role(ADDRESS)).holder:  # noqa: ASYNC110  # another task's turn
             await anyio.sleep(0.01)
         with pytest.raises(LeaseHeldError):
-            await project.forgetting.forget(Selection(workstream="spec-42"))
+            await project.forget(Selection(workstream="spec-42"))
         assert (await project.conversation(ADDRESS))[0].text == "Quixotic"
         tasks.cancel_scope.cancel()
 

@@ -35,7 +35,7 @@ from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.effects import RecordedEffect, recorded_effects
-from upthread.runtime.forgetting import Forgetting
+from upthread.runtime.forgetting import Forgetting, HeldWorkstream, Selection
 from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
@@ -293,6 +293,15 @@ class Project:
         return await self._system.in_thread(lambda: self._by_instance_name(text))
 
     # --- changing ------------------------------------------------------------------------------
+
+    async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
+        """Erase what was said, also where hooks read it; returns what was erased.
+
+        Raises LeaseHeldError while a turn or a run is under way there.
+        """
+        if self.hooks.is_installed:  # else what they saw would come in after it
+            await self.hooks.drain()
+        return await self.hooks.published(self.forgetting.forget(selection))
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.

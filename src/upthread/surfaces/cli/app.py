@@ -17,6 +17,7 @@ import typer
 from upthread import __version__
 from upthread.errors import UsageError
 from upthread.surfaces.cli.app_hooks import drain, mcp, setup, status, use
+from upthread.surfaces.cli.app_privacy import forget, keep
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.completing import complete_address, complete_workstream
 from upthread.surfaces.cli.output import Output
@@ -393,42 +394,6 @@ def audit(
     from upthread.surfaces.cli.audit import verb
 
     return verb.audit(call, workstream, form=form)
-
-
-def forget(
-    call: Call,
-    *,
-    workstream: Annotated[
-        str | None, typer.Argument(metavar="WS", autocompletion=complete_workstream)
-    ] = None,
-    role: Annotated[
-        str | None,
-        typer.Option("--role", metavar="ROLE", help="Only what this role said."),
-    ] = None,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="DATE", help="Only what is older, UTC.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: DryRun = False,
-) -> int:
-    """Erase what was said; that something was said, when and by whom stays."""
-    from upthread.surfaces.cli import forgetting
-
-    return forgetting.forget(
-        call, workstream, role=role, before=before, is_yes=yes, is_dry_run=dry_run
-    )
-
-
-def keep(
-    call: Call,
-    *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: DryRun = False,
-) -> int:
-    """Erase what is older than [keep] in the configuration says."""
-    from upthread.surfaces.cli import forgetting
-
-    return forgetting.keep(call, is_yes=yes, is_dry_run=dry_run)
 
 
 def list_agents(call: Call) -> int:

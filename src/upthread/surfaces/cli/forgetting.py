@@ -129,7 +129,7 @@ def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry
 
     async def change(project: Project) -> None:
         for selection in found.selections:
-            await project.forgetting.forget(selection)
+            await project.forget(selection)
         await anyio.to_thread.run_sync(lambda: remove_logs(found.logs))
 
     call.with_project(change)

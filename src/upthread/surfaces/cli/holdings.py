@@ -99,13 +99,18 @@ def _summed(
 def _files(project: Project) -> Iterator[HeldFile]:
     home, database = Path(project.settings.home), project.settings.database
     own = (*database_files(database), key_path(database, home))
-    for path in (*own, *(log.path for log in logs(home)), *_repairs(home)):
+    for path in (
+        *own,
+        *(log.path for log in logs(home)),
+        *_below(home / "hooks"),
+        *_below(home / "repairs"),
+    ):
         if path.is_file():
             yield _held(path)
 
 
-def _repairs(home: Path) -> Iterator[Path]:
-    for directory, _, names in os.walk(home / "repairs"):
+def _below(place: Path) -> Iterator[Path]:
+    for directory, _, names in os.walk(place):
         yield from (Path(directory, name) for name in sorted(names))
 
 
