@@ -23,6 +23,7 @@ import w5_cold_start
 import w6_writers
 import w7_validity
 import w8_freshness
+import w9_redaction
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -35,6 +36,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W6": w6_writers.measure,
     "W7": w7_validity.measure,
     "W8": w8_freshness.measure,
+    "W9": w9_redaction.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

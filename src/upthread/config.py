@@ -29,6 +29,7 @@ from upthread.core.roles import (
     read_markdown_role,
     read_toml_role,
 )
+from upthread.core.types import STRICTNESS, RecordMode
 from upthread.errors import ConfigError, NotFoundError
 
 Value = TypeVar("Value")
@@ -63,6 +64,23 @@ class EffectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     outward: tuple[str, ...] = ()
 
 
+class Redaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[redaction]` table: rules by the family they find, and values that are no secrets.
+
+    Both are expressions of RE2.
+    """
+
+    rules: dict[str, str] = {}
+    allow: tuple[str, ...] = ()
+
+
+class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[keep]` table: for how many days what was said, and agents' stderr; None: for ever."""
+
+    content_days: int | None = None
+    stderr_days: int | None = None
+
+
 class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `[freshness]` table; None means: not said here. See core/decisions.py, Limits."""
 
@@ -80,6 +98,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     agent: str | None = None
     durability: DurabilityPolicy | None = None
+    record: RecordMode | None = None
     depth_max: int | None = None
     start_timeout_s: float | None = None
     prompt_timeout_s: float | None = None
@@ -87,6 +106,8 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     roles: dict[str, RoleOverlay] = {}
     agents: dict[str, AgentSettings] = {}
     permissions: dict[str, PermissionWord] = {}
+    redaction: Redaction = Redaction()
+    keep: Keep = Keep()
     freshness: FreshnessTable = FreshnessTable()
     effects: EffectSettings = EffectSettings()
     pipeline: Pipeline | None = None
@@ -118,6 +139,9 @@ class Settings:
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
     agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
     permissions: Mapping[str, PermissionWord] = field(default_factory=dict[str, PermissionWord])
+    record: RecordMode = "redacted"
+    redaction: Redaction = field(default_factory=Redaction)
+    keep: Keep = field(default_factory=Keep)
     outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
 
     def injection(self, agent: str) -> Injection:
@@ -144,7 +168,9 @@ def load_settings(
 ) -> Settings:
     """Read all layers. Raises ConfigError that names the file and the place in it."""
     home = home_directory(environment)
-    files = [_shipped(), *_user_file(environment), *_project_file(working_directory)]
+    own = [_shipped(), *_user_file(environment)]
+    said: list[RecordMode] = [c.record for _, c in own if c.record is not None]
+    files = [*own, *_project_file(working_directory, record_said=said)]
     roles, faults = _read_roles(working_directory)
     for _, config in files:
         for name, overlay in config.roles.items():
@@ -174,6 +200,15 @@ def load_settings(
         role_faults=faults,
         agents={name: a for _, config in files for name, a in config.agents.items()},
         permissions={kind: w for _, config in files for kind, w in config.permissions.items()},
+        record=_strictest([config.record for _, config in files if config.record is not None]),
+        redaction=Redaction(
+            rules={name: r for _, config in files for name, r in config.redaction.rules.items()},
+            allow=tuple(value for _, config in files for value in config.redaction.allow),
+        ),
+        keep=Keep(
+            content_days=_least(config.keep.content_days for _, config in files),
+            stderr_days=_least(config.keep.stderr_days for _, config in files),
+        ),
         outward_patterns=(
             *OUTWARD_PATTERNS,
             *(pattern for _, config in files for pattern in config.effects.outward),
@@ -221,8 +256,18 @@ def _user_file(environment: Mapping[str, str]) -> Iterator[tuple[str, ConfigFile
     yield from _file(folder / "config.toml")
 
 
-def _project_file(working_directory: Path) -> Iterator[tuple[str, ConfigFile]]:
-    yield from _file(working_directory / PROJECT_FILE)
+def _project_file(
+    working_directory: Path, *, record_said: Sequence[RecordMode]
+) -> Iterator[tuple[str, ConfigFile]]:
+    """A repository may record less of you than you have said, and never more."""
+    for source, config in _file(working_directory / PROJECT_FILE):
+        roles = {
+            name: msgspec.structs.replace(each, record=_strictest((*record_said, each.record)))
+            if each.record is not None
+            else each
+            for name, each in config.roles.items()
+        }
+        yield source, msgspec.structs.replace(config, roles=roles)
 
 
 def _file(path: Path) -> Iterator[tuple[str, ConfigFile]]:
@@ -277,6 +322,15 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
                 f"{source}: {role.name} has resume_if = {shown(role.resume_if)}",
                 hint="name a role whose report it looks at",
             )
+
+
+def _strictest(said: Sequence[RecordMode]) -> RecordMode:
+    """Return what records least of all that was said."""
+    return max(said, key=STRICTNESS.index) if said else "redacted"
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)
 
 
 def _limits(tables: Sequence[FreshnessTable]) -> Limits:

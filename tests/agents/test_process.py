@@ -23,7 +23,9 @@ pytestmark = pytest.mark.anyio
 
 def python(code, tmp_path, **more):
     command = (sys.executable, "-I", "-c", code)
-    return ChildStart(command=command, working_directory=str(tmp_path), stderr_path=None, **more)
+    return ChildStart(
+        command=command, working_directory=str(tmp_path), stderr_path=None, redactor=None, **more
+    )
 
 
 async def lines_of(child):
@@ -127,6 +129,7 @@ async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path)
         command=(sys.executable, "-I", "-c", "import sys; sys.stderr.write('a' * 3000 + 'end\\n')"),
         working_directory=str(tmp_path),
         stderr_path=str(path),
+        redactor=None,
     )
     async with started_child(start) as child:
         await child.wait()
@@ -147,14 +150,18 @@ async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
         "from upthread.agents._process import ChildStart, started_child\n"
         "async def main():\n"
         "    idle = ('sleep', '600')\n"
-        "    start = ChildStart(command=idle, working_directory='/', stderr_path=None)\n"
+        "    nowhere = {'working_directory': '/', 'stderr_path': None, 'redactor': None}\n"
+        "    start = ChildStart(command=idle, **nowhere)\n"
         "    async with started_child(start) as child:\n"
         "        print(child.pid, child.started_at_ticks, flush=True)\n"
         "        await anyio.sleep_forever()\n"
         "anyio.run(main)\n"
     )
     start = ChildStart(
-        command=(sys.executable, "-c", holder), working_directory="/", stderr_path=None
+        command=(sys.executable, "-c", holder),
+        working_directory="/",
+        stderr_path=None,
+        redactor=None,
     )
     async with started_child(start) as holding:
         line = await holding.read_line()
@@ -204,7 +211,9 @@ async def test_an_unsafe_place_for_stderr_starts_nothing(tmp_path, trap):
         log.chmod(0o777)
     else:
         path.mkdir()
-    start = ChildStart(command=("cat",), working_directory="/", stderr_path=str(path))
+    start = ChildStart(
+        command=("cat",), working_directory="/", stderr_path=str(path), redactor=None
+    )
     with pytest.raises(ConfigError, match=r"stderr|log|link"):
         async with started_child(start):
             pass

@@ -64,7 +64,7 @@ PARTS = st.one_of(
     ),
     st.builds(FilePart, uri=TEXT, mime_type=TEXT),
     st.builds(UnknownPart, kind=TEXT, raw=JSON),
-    st.builds(ErasedPart, kind=TEXT),
+    st.builds(ErasedPart, kind=TEXT, call_id=st.none() | TEXT),
 )
 
 
@@ -191,7 +191,7 @@ def test_an_unknown_part_never_comes_back_as_a_known_one():
 
 
 def test_no_content_is_an_erased_part():
-    assert codec.decode_part("tool_call", "c", None) == ErasedPart(kind="tool_call")
+    assert codec.decode_part("tool_call", "c", None) == ErasedPart(kind="tool_call", call_id="c")
 
 
 @pytest.mark.parametrize("decode", [codec.decode_turn_event, codec.decode_run_event])

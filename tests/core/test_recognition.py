@@ -154,7 +154,13 @@ def test_the_same_words_of_a_failed_turn_are_not_taken_for_ours():
 
 def test_a_blank_prompt_cannot_be_told_from_any_other():
     assert judged(user("anything"), sent=" \n") is UNDECIDABLE
-    assert judged(sent=" \n") is ABSENT
+    assert judged(sent=" \n") is UNDECIDABLE
+
+
+def test_a_prompt_that_was_not_kept_whole_is_never_called_absent():
+    redacted = "use [redacted:jwt:01234567] for it"
+    assert judged(sent=redacted) is UNDECIDABLE
+    assert judged(user(redacted), agent(REPORT), sent=redacted) is COMPLETE
 
 
 def test_what_a_child_was_asked_is_not_the_users():

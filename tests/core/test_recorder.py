@@ -172,13 +172,14 @@ def test_a_reply_is_stamped_with_turn_session_and_time():
 
 def test_what_was_drained_is_not_written_again():
     taking = recorder()
-    taking.record(text("a"), at_ms=1)
+    taking.record(text("a b"), at_ms=1)
     assert taking.drain() == ()
-    assert parts(taking.flush()) == {ROOT.conversation_id: [TextPart(text="a")]}
-    taking.record(text("b"), at_ms=2)
-    assert parts(taking.finish(at_ms=3)) == {ROOT.conversation_id: [TextPart(text="b")]}
+    assert parts(taking.flush()) == {ROOT.conversation_id: [TextPart(text="a ")]}
+    assert taking.flush() == ()
+    taking.record(text("c"), at_ms=2)
+    assert parts(taking.finish(at_ms=3)) == {ROOT.conversation_id: [TextPart(text="bc")]}
     assert taking.finish(at_ms=4) == ()
-    assert taking.reply == "ab"
+    assert taking.reply == "a bc"
 
 
 def test_usage_and_title_are_kept_and_the_users_own_words_are_not_recorded_twice():

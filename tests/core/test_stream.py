@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from upthread.core.commands import RecordParts
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.redaction.running import HELD_CHARACTERS_MAX
 from upthread.core.stream import (
     INTERRUPTED,
     PARAGRAPH,
@@ -74,10 +75,33 @@ def test_pieces_of_text_become_one_part():
 
 def test_a_long_run_of_text_is_recorded_in_pieces():
     sheet, stream = opened()
-    stream.say(text("x" * TEXT_CHARACTERS_BUFFERED_MAX))
-    stream.say(text("y"))
+    stream.say(text("x" * (TEXT_CHARACTERS_BUFFERED_MAX - 2) + " y"))
+    stream.say(text("z"))
     stream.close()
-    assert [len(part.text) for *_, part in written(sheet)] == [TEXT_CHARACTERS_BUFFERED_MAX, 1]  # type: ignore[union-attr]
+    pieces = [part.text for *_, part in written(sheet)]  # type: ignore[union-attr]
+    assert pieces == ["x" * (TEXT_CHARACTERS_BUFFERED_MAX - 2) + " ", "yz"]
+
+
+def test_a_long_word_does_not_wait_for_ever():
+    sheet, stream = opened()
+    for _ in range(4):
+        stream.say(text("x" * TEXT_CHARACTERS_BUFFERED_MAX))
+    kept = sum(len(part.text) for *_, part in written(sheet))  # type: ignore[union-attr]
+    assert kept == 4 * TEXT_CHARACTERS_BUFFERED_MAX - HELD_CHARACTERS_MAX
+
+
+def test_the_half_of_a_secret_waits_for_the_rest():
+    sheet, stream = opened()
+    stream.say(text("first line\nthe password is: hun"))
+    stream.settle_text()
+    stream.say(text("ter2 and ghp_0123"))
+    stream.settle_text()
+    stream.settle_text()
+    stream.close()
+    assert [part.text for *_, part in written(sheet)] == [  # type: ignore[union-attr]
+        "first line\nthe ",
+        "password is: hunter2 and ghp_0123",
+    ]
 
 
 def test_reasoning_and_text_are_told_apart_in_order():
@@ -255,10 +279,12 @@ def test_what_the_parent_says_is_the_users_part():
     stream.say(text("before"))
     stream.hear("Look at ")
     stream.hear("this")
-    assert [(seq, ordinal, who) for seq, ordinal, who, _ in written(sheet)] == [
-        (2, 0, "assistant"),
-        (3, 0, "user"),
-        (3, 1, "user"),
+    stream.say(text("after"))
+    stream.close()
+    assert written(sheet) == [
+        (2, 0, "assistant", TextPart(text="before")),
+        (3, 0, "user", TextPart(text="Look at this")),
+        (4, 0, "assistant", TextPart(text="after")),
     ]
 
 

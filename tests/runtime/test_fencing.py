@@ -135,6 +135,10 @@ NEXT: dict[type[Any], Callable[[int], commands.Write]] = {
     commands.RecordOnce: lambda n: commands.RecordOnce(
         project_id=PROJECT, key=f"key {n}", attempt_id="att_1", state="intent", recorded_at_ms=1
     ),
+    commands.EraseConversation: lambda n: commands.EraseConversation(
+        conversation_id=OWN, before_ms=-n
+    ),
+    commands.EraseRun: lambda n: commands.EraseRun(run_id=RUN, before_ms=-n),
 }
 """The n-th write of every kind there is, counted from 1."""
 

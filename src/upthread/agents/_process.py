@@ -39,6 +39,8 @@ from upthread.agents._process_group import (
     signal_group,
     started_at_ticks,
 )
+from upthread.agents._stderr import StderrLog
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError
 from upthread.tasks import task_group
@@ -46,8 +48,7 @@ from upthread.tasks import task_group
 FRAME_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**16
 OUTBOX_FRAMES_MAX = 1024
-STDERR_TAIL_BYTES = 1000
-
+PIPE_READS_MAX = 16
 EOF_PATIENCE_S = 1.0
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
@@ -75,14 +76,17 @@ class FrameTooLongError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStart:
-    """What to start. `stderr_path` None discards stderr; `environment` wins over inherited.
+    """What to start. `environment` wins over inherited.
 
-    `ends_at_eof` False is a command that does not read its stdin, and so would not notice its end.
+    `stderr_path` None keeps stderr nowhere but its end; what `redactor` takes for a secret is
+    nowhere at all, and has no default: whoever starts an agent must say. `ends_at_eof` False is a
+    command that does not read its stdin, and so would not notice its end.
     """
 
     command: Sequence[str]
     working_directory: str
     stderr_path: str | None
+    redactor: Redactor | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     ends_at_eof: bool = True
 
@@ -110,14 +114,13 @@ class ChildProcess:
         popen: subprocess.Popen[bytes],
         *,
         mark: str,
-        stderr: IO[bytes] | None,
+        stderr: StderrLog,
         ends_at_eof: bool = True,
     ) -> None:
         self._popen = popen
         self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
         self._mark = mark
         self._stderr = stderr
-        self._stderr_start = os.fstat(stderr.fileno()).st_size if stderr else 0
         self._buffer = bytearray()
         self._scanned = 0
         self._outbox, self._frames = anyio.create_memory_object_stream[bytes](OUTBOX_FRAMES_MAX)
@@ -151,7 +154,7 @@ class ChildProcess:
             self._scanned = len(self._buffer)
             if self._scanned > FRAME_BYTES_MAX:
                 raise FrameTooLongError
-            chunk = await self._read_chunk()
+            chunk = await _read_chunk(self._popen.stdout)
             if not chunk:
                 return self._take(self._scanned, skipped=0) if self._buffer else None
             self._buffer += chunk
@@ -161,17 +164,6 @@ class ChildProcess:
         del self._buffer[: end + skipped]
         self._scanned = 0
         return line
-
-    async def _read_chunk(self) -> bytes:
-        stdout = self._popen.stdout
-        assert stdout is not None
-        while not stdout.closed:
-            try:
-                return os.read(stdout.fileno(), READ_BYTES)
-            except BlockingIOError:
-                with suppress(anyio.ClosedResourceError):
-                    await anyio.wait_readable(stdout)
-        return b""
 
     async def write_line(self, line: bytes) -> None:
         """Queue a line. It waits only when OUTBOX_FRAMES_MAX are queued; a dead child eats it."""
@@ -194,13 +186,22 @@ class ChildProcess:
                 await anyio.wait_writable(stdin)
 
     def tail_of_stderr(self) -> str:
-        """Return the last this child wrote to stderr, at most STDERR_TAIL_BYTES of it."""
-        if self._stderr is None:
-            return ""
-        size = os.fstat(self._stderr.fileno()).st_size
-        start = max(self._stderr_start, size - STDERR_TAIL_BYTES)
-        written = os.pread(self._stderr.fileno(), STDERR_TAIL_BYTES, start)
-        return written.decode("utf-8", "replace").strip()
+        """Return the last this child wrote to stderr, without its secrets."""
+        self._read_stderr_now()
+        return self._stderr.tail()
+
+    async def _read_stderr(self) -> None:
+        while chunk := await _read_chunk(self._popen.stderr):
+            self._stderr.write(chunk)
+
+    def _read_stderr_now(self) -> None:
+        """Take what is in the pipe: of a child that has died, the end of all it said."""
+        pipe = self._popen.stderr
+        if pipe is None or pipe.closed:
+            return
+        with suppress(BlockingIOError):
+            for _ in range(PIPE_READS_MAX):
+                self._stderr.write(os.read(pipe.fileno(), READ_BYTES))
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -211,6 +212,7 @@ class ChildProcess:
             async with task_group() as tasks:
                 tasks.start_soon(self._watch_exit)
                 tasks.start_soon(self._write_frames)
+                tasks.start_soon(self._read_stderr)
                 try:
                     yield self
                 finally:
@@ -263,8 +265,21 @@ class ChildProcess:
         self._close_stdin()
         if self._popen.stdout is not None:
             self._popen.stdout.close()
-        if self._stderr is not None:
-            self._stderr.close()
+        self._read_stderr_now()
+        self._stderr.close()
+        if self._popen.stderr is not None:
+            self._popen.stderr.close()
+
+
+async def _read_chunk(pipe: IO[bytes] | None) -> bytes:
+    """Return what comes next from a pipe, nothing at its end or once it is closed."""
+    while pipe is not None and not pipe.closed:
+        try:
+            return os.read(pipe.fileno(), READ_BYTES)
+        except BlockingIOError:
+            with suppress(anyio.ClosedResourceError):
+                await anyio.wait_readable(pipe)
+    return b""
 
 
 async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
@@ -313,7 +328,8 @@ def _spawn(start: ChildStart) -> ChildProcess:
             outcome=Outcome.WORKSPACE_CHANGED,
             hint="create it again, or start the role afresh elsewhere",
         )
-    stderr = open_private_append(start.stderr_path) if start.stderr_path else None
+    file = open_private_append(start.stderr_path) if start.stderr_path else None
+    stderr = StderrLog(file, start.redactor)
     try:
         popen = subprocess.Popen(
             command,
@@ -322,14 +338,13 @@ def _spawn(start: ChildStart) -> ChildProcess:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=stderr if stderr is not None else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except OSError as error:
-        if stderr is not None:
-            stderr.close()
+        stderr.close()
         raise _cannot_start(start.command, error) from error
-    for pipe in (popen.stdin, popen.stdout):
+    for pipe in (popen.stdin, popen.stdout, popen.stderr):
         assert pipe is not None
         os.set_blocking(pipe.fileno(), False)
     return ChildProcess(popen, mark=mark, stderr=stderr, ends_at_eof=start.ends_at_eof)

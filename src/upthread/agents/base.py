@@ -43,6 +43,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from upthread.core.events import AgentEvent
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
@@ -90,16 +91,18 @@ class OpenRequest:
     """How to start an agent.
 
     `environment` is added to a small inherited set (HOME, PATH, locale, proxies, the agents' own
-    keys); `stderr_path` is a file the agent's stderr is appended to, 0600.
+    keys); `stderr_path` is a file the agent's stderr is appended to, 0600, None for nowhere. What
+    `redactor` takes for a secret does not get there, nor into an error; None lets all through.
     """
 
     working_directory: str
-    stderr_path: str
+    stderr_path: str | None
     answer_permission: AnswerPermission
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     start_timeout_s: float = 60.0
     prompt_timeout_s: float = 3600.0
     cancel_timeout_s: float = 10.0
+    redactor: Redactor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

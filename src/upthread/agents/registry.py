@@ -233,6 +233,7 @@ async def _version_of(path: str) -> str:
         command=(path, "--version"),
         working_directory=tempfile.gettempdir(),
         stderr_path=None,
+        redactor=None,
     )
     line: bytes | None = None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -12,14 +13,18 @@ import anyio
 import anyio.from_thread
 
 from upthread.agents.registry import end_process_group
+from upthread.client.at_rest import redaction_key, secure_home
 from upthread.client.project import Project
-from upthread.client.stores import lease_times_for, open_store
-from upthread.config import load_settings
+from upthread.client.stores import key_path, lease_times_for, open_store
+from upthread.config import Settings, load_settings
 from upthread.core.commands import RecordProject
 from upthread.core.project import match_project, project_id_for
-from upthread.core.types import ProjectId, ProjectIdentity
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.rules import rules_of
+from upthread.core.types import ProjectId, ProjectIdentity, RecordMode
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions import AskPerson
+from upthread.runtime.private_store import PrivateStore, RecordPolicy
 from upthread.runtime.repository import find_repository
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -46,7 +51,9 @@ async def open_project(
     system = System(end_process_group=end_process_group)
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(repository.root, environment=env, database=database)
-    store = await system.in_thread(lambda: open_store(settings.database))
+    redactor, notice, opened = await system.in_thread(lambda: _open_store(settings))
+    policy = record_policy(settings)
+    store = PrivateStore(opened, policy=policy, redactor=redactor)
     try:
         project_id = await system.in_thread(lambda: _know_project(store, repository.identity))
         yield Project(
@@ -57,10 +64,37 @@ async def open_project(
             environment=env,
             ask_person=ask_person,
             lease_times=lease_times or lease_times_for(settings.database),
+            redactor=redactor,
+            policy=policy,
+            notices=(notice,) if notice else (),
         )
     finally:
         with anyio.CancelScope(shield=True):
             await system.in_thread(store.close)
+
+
+def record_policy(settings: Settings) -> RecordPolicy:
+    """Return what is recorded in a project, by role."""
+    roles: dict[str, RecordMode] = {
+        name: role.record for name, role in settings.roles.items() if role.record is not None
+    }
+    return RecordPolicy(mode=settings.record, roles=roles)
+
+
+def _open_store(settings: Settings) -> tuple[Redactor, str, Store]:
+    """The rules are read before the store is opened, its key after: it lies beside the file."""
+    redactor_of = partial(
+        Redactor, rules=rules_of(settings.redaction.rules), allowed=settings.redaction.allow
+    )
+    redactor_of(b"")  # a rule that is none is refused before there is anything of ours
+    home = Path(settings.home)
+    notice = secure_home(home)
+    store = open_store(settings.database)
+    try:
+        return redactor_of(redaction_key(key_path(settings.database, home))), notice, store
+    except BaseException:
+        store.close()
+        raise
 
 
 class Wait:

@@ -7,28 +7,37 @@ installed. The rehearsal agent is never chosen by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from upthread.agents import registry
 from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.client.at_rest import log_path
 from upthread.config import Settings
 from upthread.core import pipeline as pipelines
 from upthread.core.handshake import Continuity
 from upthread.core.names import Address
 from upthread.core.prompt import Task
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import Role
-from upthread.core.types import ConversationId, ConversationKey, Durability, ProjectId
-from upthread.errors import UsageError
+from upthread.core.types import (
+    ConversationId,
+    ConversationKey,
+    Durability,
+    ProjectId,
+    RecordMode,
+)
+from upthread.errors import ConfigError, UsageError
 from upthread.runtime.conversation import ClaimRequest, WhenBusy
 from upthread.runtime.gathering import FreshnessSettings
 from upthread.runtime.live_turn import Listener, OpenOptions, TellRequest
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.pipeline import StepRequest
+from upthread.runtime.private_store import RecordPolicy
 from upthread.store.base import Store
 
 CALLERS_VARIABLE = "UPTHREAD_CALLERS"
-STDERR_FOLDER = "agent-stderr"
 
 
 class Preparing:
@@ -42,12 +51,18 @@ class Preparing:
         project_id: ProjectId,
         environment: Mapping[str, str],
         permissions: PermissionPolicy,
+        redactor: Redactor,
+        policy: RecordPolicy,
+        now_ms: Callable[[], int],
     ) -> None:
         self._store = store
         self._settings = settings
         self._project_id = project_id
         self._environment = environment
         self._permissions = permissions
+        self._redactor = redactor
+        self._policy = policy
+        self._now_ms = now_ms
 
     @property
     def freshness(self) -> FreshnessSettings:
@@ -136,7 +151,8 @@ class Preparing:
             claim=claim,
             task=task,
             adapter=self.adapter(agent),
-            open=self._open_options(agent),
+            open=self._open_options(agent, self._policy.of_role(role.name)),
+            redactor=None if self._policy.of_role(role.name) == "full" else self._redactor,
             permissions=self._permissions,
             listener=listener,
             is_fresh_asked=is_fresh,
@@ -181,6 +197,15 @@ class Preparing:
             at_end=step.at_end,
         )
 
+    def require_recorded(self, pipeline: pipelines.Pipeline) -> None:
+        """Refuse a run that could not go on: each role reads what the one before it reported."""
+        for step in pipeline.steps:
+            if self._policy.of_role(step.role) == "index":
+                raise ConfigError(
+                    f"a run needs reports and answers, and of {step.role} no text is recorded",
+                    hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
+                )
+
     def condition(self, workstream: str, role: Role) -> str | None:
         """Return the digest that `resume_if` compares, None for a role without the condition."""
         if role.resume_if is None:
@@ -193,19 +218,21 @@ class Preparing:
 
     def open_request(self, agent: str) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
-        options = self._open_options(agent)
+        mode = self._policy.strictest
+        options = self._open_options(agent, mode)
         return OpenRequest(
             working_directory=options.working_directory,
             stderr_path=options.stderr_path,
+            redactor=None if mode == "full" else self._redactor,
             environment=options.environment,
             answer_permission=PermissionPolicy().answer,
         )
 
-    def _open_options(self, agent: str) -> OpenOptions:
-        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in agent)[:40]
+    def _open_options(self, agent: str, mode: RecordMode) -> OpenOptions:
+        log = log_path(Path(self._settings.home), agent, self._now_ms())
         return OpenOptions(
             working_directory=self._settings.working_directory,
-            stderr_path=f"{self._settings.home}/{STDERR_FOLDER}/{name}.log",
+            stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.
             environment=self._environment,
             start_timeout_s=self._settings.start_timeout_s,

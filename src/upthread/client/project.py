@@ -20,6 +20,7 @@ from upthread.core.handshake import Continuity
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
 from upthread.core.pipeline import RunView
 from upthread.core.prompt import Task
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -34,12 +35,14 @@ from upthread.errors import NotFoundError, UpstreamError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
 from upthread.runtime.effects import RecordedEffect, recorded_effects
+from upthread.runtime.forgetting import Forgetting, HeldWorkstream, Selection
 from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
 from upthread.runtime.permissions import AskPerson, PermissionPolicy
 from upthread.runtime.pipeline import RunRequest, Runs
+from upthread.runtime.private_store import RecordPolicy
 from upthread.runtime.system import System
 from upthread.runtime.turn import Turns
 from upthread.store.base import Store
@@ -85,8 +88,13 @@ class Project:
         environment: Mapping[str, str],
         ask_person: AskPerson | None = None,
         lease_times: LeaseTimes | None = None,
+        redactor: Redactor,
+        policy: RecordPolicy,
+        notices: tuple[str, ...] = (),
     ) -> None:
         self.store = store
+        self.redactor = redactor
+        self.notices = notices
         self.settings = settings
         self.project_id = project_id
         self._system = system
@@ -103,12 +111,19 @@ class Project:
         )
         self.brief = Briefings(store=store, system=system, role=self.role)
         self._overview = Overview(store, system.is_dead)
+        self.now_ms = system.now_ms
+        self.forgetting = Forgetting(
+            store=store, system=system, leases=self._leases, project_id=project_id
+        )
         self._preparing = Preparing(
             store=store,
             settings=settings,
             project_id=project_id,
             environment=environment,
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
+            redactor=redactor,
+            policy=policy,
+            now_ms=system.now_ms,
         )
         self.why = Whys(
             store=store,
@@ -167,6 +182,7 @@ class Project:
         name = parse_workstream(workstream)
         if specification is not None:
             _check_text(specification, "the specification")
+        self._preparing.require_recorded(self.settings.pipeline)
         agents = await self._system.in_thread(lambda: self._agents_of_run(name, chosen))
         request = RunRequest(
             project_id=self.project_id,
@@ -277,6 +293,15 @@ class Project:
         return await self._system.in_thread(lambda: self._by_instance_name(text))
 
     # --- changing ------------------------------------------------------------------------------
+
+    async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
+        """Erase what was said, also where hooks read it; returns what was erased.
+
+        Raises LeaseHeldError while a turn or a run is under way there.
+        """
+        if self.hooks.is_installed:  # else what they saw would come in after it
+            await self.hooks.drain()
+        return await self.hooks.published(self.forgetting.forget(selection))
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.

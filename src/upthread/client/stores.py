@@ -17,6 +17,7 @@ from upthread.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from upthread.store.postgres import Migrated
 
+KEY_SUFFIX: Final = ".key"
 SQLITE_PREFIX: Final = "sqlite:///"
 POSTGRES_PREFIXES: Final = ("postgres://", "postgresql://")
 
@@ -51,6 +52,25 @@ def lease_times_for(database: str) -> LeaseTimes | None:
 def is_postgres(database: str) -> bool:
     """Return whether an address names a PostgreSQL database."""
     return database.startswith(POSTGRES_PREFIXES)
+
+
+def key_path(database: str, home: Path) -> Path:
+    """Return where the key of a store's redactions lies: beside its file, else in the home.
+
+    Of a shared database every machine needs the same one.
+    """
+    if is_postgres(database):
+        return home / f"postgres{KEY_SUFFIX}"
+    path = _path(database)
+    return path.with_name(path.name + KEY_SUFFIX)
+
+
+def database_files(database: str) -> tuple[Path, ...]:
+    """Return the files a database may have, whether they are there or not; none of a server's."""
+    if is_postgres(database):
+        return ()
+    path = _path(database)
+    return tuple(path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm"))
 
 
 def _path(database: str) -> Path:

@@ -42,11 +42,16 @@ from upthread.errors import StoreError, UsageError
 
 
 class StoredPart(NamedTuple):
-    """A part as columns. `content` is None for a part that was erased."""
+    """A part as columns.
+
+    `content` is None for a part that was erased; only of one are digest and size given beside it.
+    """
 
     kind: str
     call_id: str | None
     content: bytes | None
+    digest: bytes | None = None
+    size_bytes: int | None = None
 
 
 # --- text and JSON -----------------------------------------------------------------------------
@@ -108,14 +113,20 @@ def encode_part(part: Part) -> StoredPart:
     return _PART_ENCODERS[type(part)](part)
 
 
-def decode_part(kind: str, call_id: str | None, content: bytes | None) -> Part:
+def decode_part(
+    kind: str,
+    call_id: str | None,
+    content: bytes | None,
+    digest: bytes | None = None,
+    size_bytes: int | None = None,
+) -> Part:
     """Return the part behind its columns.
 
     A kind this version does not know becomes an UnknownPart; no content an ErasedPart. StoreError,
     with the path of what is wrong, for content that is not what its kind says.
     """
     if content is None:
-        return ErasedPart(kind=kind)
+        return ErasedPart(kind=kind, call_id=call_id, digest=digest, size_bytes=size_bytes)
     said = SAID.get(kind)
     if said is not None:
         return said(decode_text(content))
@@ -283,7 +294,9 @@ _PART_ENCODERS: Final[Mapping[type[Any], Callable[[Any], StoredPart]]] = Mapping
         FilePart: lambda part: StoredPart("file", None, encode_json(part)),
         # Under a kind of its own: an agent's update called "text" must not come back as one.
         UnknownPart: lambda part: StoredPart("unknown", None, encode_json(part)),
-        ErasedPart: lambda part: StoredPart(part.kind, None, None),
+        ErasedPart: lambda part: StoredPart(
+            part.kind, part.call_id, None, part.digest, part.size_bytes
+        ),
     }
 )
 

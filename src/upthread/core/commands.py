@@ -226,6 +226,28 @@ class RecordOnce:
     durability: Durability = Durability.SYNCED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseConversation:
+    """Forget what was said in a conversation before a time; None: all of it. Synced.
+
+    What is left tells that something was said, when, by whom, how long it was, and its digest.
+    """
+
+    conversation_id: ConversationId
+    before_ms: int | None = None
+    durability: Durability = Durability.SYNCED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseRun:
+    """Forget what was said in a run before a time, by one role or (None) by all. Synced."""
+
+    run_id: RunId
+    before_ms: int | None = None
+    role: str | None = None
+    durability: Durability = Durability.SYNCED
+
+
 Write: TypeAlias = (
     RecordProject
     | OpenWorkstream
@@ -243,4 +265,6 @@ Write: TypeAlias = (
     | RecordExamined
     | RecordBriefingEdit
     | RecordOnce
+    | EraseConversation
+    | EraseRun
 )

@@ -335,7 +335,7 @@ class RunResumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """The passage is over: approved, rejected (nobody to send it back to) or done."""
+    """The passage is over: approved, rejected (nobody to send it back to), done or forgotten."""
 
     status: str
     evidence: tuple[str, ...] = field(default=())

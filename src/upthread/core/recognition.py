@@ -20,6 +20,7 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.markdown import one_line
+from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.reports import ends_with_report
 from upthread.core.stream import CALL_ENDED, PARAGRAPH
 from upthread.core.turn import Recognition
@@ -50,7 +51,8 @@ def recognise(
     too, and are nobody else's. The prompt is looked for after the known ones, by its text with
     white space folded; an agent may add lines to it. A history with fewer messages than are known
     is a part of one and tells nothing. A reply counts as complete only when that can be known: no
-    call is open and a report is the last thing in it.
+    call is open and a report is the last thing in it. A prompt of which not all was kept, a secret
+    in it or all its text, is never called absent: it could not be sent again as it was.
     """
     prompts = _user_messages(_own_events(history))
     ours = [
@@ -62,7 +64,8 @@ def recognise(
     if not ours:
         is_known = all(any(_is_ours(own, text) for own in earlier_texts) for text in after)
         is_whole = len(prompts) >= prompts_before
-        is_absent = is_known and is_whole and not _ends_like(prompts, sent_text)
+        is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
+        is_absent = is_known and is_whole and is_kept and not _ends_like(prompts, sent_text)
         return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
     earlier_alike = sum(_folded(text) == _folded(sent_text) for text in earlier_texts)
     # Followed by another prompt; or perhaps nothing but the same prompt of a turn that failed.

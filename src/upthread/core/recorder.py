@@ -184,9 +184,9 @@ class Recorder:
         return writes
 
     def flush(self) -> tuple[Write, ...]:
-        """Return also the text that is still running, as a part of its own."""
+        """Return also what is settled of the text that is still running, as a part of its own."""
         for stream in self._streams.values():
-            stream.close_text()
+            stream.settle_text()
         return self.drain()
 
     def finish(self, *, at_ms: int) -> tuple[Write, ...]:

@@ -18,6 +18,7 @@ import yaml
 
 from upthread.core.handshake import Continuity
 from upthread.core.names import parse_role
+from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, UsageError
 
 INSTRUCTIONS_BYTES_MAX = 256 * 1024
@@ -35,7 +36,8 @@ class Role:
     """A role as it applies to a project.
 
     `agent` is None where the project's agent does it. `resume_if` names the role whose report must
-    be the same as last time for a resume. `source` is the file it came from, for people.
+    be the same as last time for a resume. `record` is None where the project's holds. `source` is
+    the file it came from, for people.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Role:
     resume_if: str | None = None
     agent: str | None = None
     is_writing: bool = False
+    record: RecordMode | None = None
     source: str = ""
 
     @property
@@ -60,6 +63,7 @@ class RoleOverlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     resume_if: str | None = None
     agent: str | None = None
     is_writing: bool | None = None
+    record: RecordMode | None = None
     description: str | None = None
     instructions: str | None = None
 

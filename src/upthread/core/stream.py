@@ -7,10 +7,11 @@ stream an event belongs to is the recorder's question (core/recorder.py), not th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from upthread.core.commands import RecordParts, Write
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.redaction.running import settled_length
 from upthread.core.types import (
     ConversationId,
     Durability,
@@ -32,6 +33,8 @@ COMPACTED_BELOW: Final = 0.5
 """A session that holds less than this share of what it held has been compacted."""
 
 CALL_ENDED: Final = frozenset({"completed", "failed"})
+Spoken: TypeAlias = TextPart | ReasoningPart
+
 INTERRUPTED: Final = "interrupted; outcome unknown"
 PARAGRAPH: Final = "\n\n"
 """Between two texts of a reply that something else came between: a report begins a line."""
@@ -85,7 +88,8 @@ class Stream:
         self._ordinal = 0
         self._speaker: Speaker | None = None
         self._text: list[str] = []
-        self._text_is_reasoning = False
+        self._text_kind: type[Spoken] = TextPart
+        self._text_speaker = Speaker.ASSISTANT
         self._text_characters = 0
         self._calls: dict[str, OpenCall] = {}
         self._closed: set[str] = set()
@@ -127,17 +131,16 @@ class Stream:
             self._reply.append(PARAGRAPH)
         self._is_reply_broken = False
         self._reply.append(event.text)
-        self._buffer(event.text, is_reasoning=False)
+        self._buffer(event.text, TextPart)
 
     def think(self, text: str) -> None:
         """Take a piece of the reasoning."""
         self._is_reply_broken = True
-        self._buffer(text, is_reasoning=True)
+        self._buffer(text, ReasoningPart)
 
     def hear(self, text: str) -> None:
-        """Take what the user, or the parent agent, said in this conversation."""
-        self.close_text()
-        self._append(Speaker.USER, TextPart(text=text))
+        """Take a piece of what the user, or the parent agent, said in this conversation."""
+        self._buffer(text, TextPart, speaker=Speaker.USER)
 
     def note(self, part: UnknownPart) -> None:
         """Add to the message that is open: a note is nobody's words and parts no call's results."""
@@ -152,22 +155,30 @@ class Stream:
 
     def close_text(self) -> None:
         """Make a part of the text that is still running."""
-        text = "".join(self._text)
-        self._text.clear()
-        self._text_characters = 0
-        if not text:
-            return
-        part: Part = ReasoningPart(text=text) if self._text_is_reasoning else TextPart(text=text)
-        self._append(Speaker.ASSISTANT, part)
+        self._record_text("".join(self._text), kept="")
 
-    def _buffer(self, text: str, *, is_reasoning: bool) -> None:
-        if self._text and self._text_is_reasoning != is_reasoning:
+    def settle_text(self) -> None:
+        """Make a part of the running text, but for its end: that may be the half of a secret."""
+        text = "".join(self._text)
+        length = settled_length(text)
+        self._record_text(text[:length], kept=text[length:])
+
+    def _record_text(self, text: str, *, kept: str) -> None:
+        self._text = [kept] if kept else []
+        self._text_characters = len(kept)
+        if text:
+            self._append(self._text_speaker, self._text_kind(text=text))
+
+    def _buffer(
+        self, text: str, kind: type[Spoken], *, speaker: Speaker = Speaker.ASSISTANT
+    ) -> None:
+        if self._text and (self._text_kind, self._text_speaker) != (kind, speaker):
             self.close_text()
-        self._text_is_reasoning = is_reasoning
+        self._text_kind, self._text_speaker = kind, speaker
         self._text.append(text)
         self._text_characters += len(text)
         if self._text_characters >= TEXT_CHARACTERS_BUFFERED_MAX:
-            self.close_text()
+            self.settle_text()
 
     # --- calls ---------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import NewType, TypeAlias
+from typing import Literal, NewType, TypeAlias
 
 ProjectId = NewType("ProjectId", str)
 ConversationId = NewType("ConversationId", str)
@@ -21,6 +21,12 @@ JsonValue: TypeAlias = (
     "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 )
 """What JSON can say; tuples stand for arrays, so that values can be frozen."""
+
+RecordMode: TypeAlias = Literal["full", "redacted", "index"]
+"""What is recorded of what is said: all of it, all but its secrets, or its outline, no text."""
+
+STRICTNESS: tuple[RecordMode, ...] = ("full", "redacted", "index")
+"""From what records most to what records least."""
 
 MAIN_SLOT = 1
 """The slot of a role's main conversation; siblings count up from it."""
@@ -180,9 +186,16 @@ class UnknownPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedPart:
-    """A part whose content was forgotten; its digest still verifies the chain."""
+    """A part whose content was forgotten, or never kept; its digest still verifies the chain.
+
+    `digest` (32 bytes) and `size_bytes` are of what was said; they are given when such a part is
+    recorded, None where that is not known, and are not read back.
+    """
 
     kind: str
+    call_id: str | None = None
+    digest: bytes | None = field(default=None, compare=False)
+    size_bytes: int | None = field(default=None, compare=False)
 
 
 Part: TypeAlias = (

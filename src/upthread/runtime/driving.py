@@ -31,6 +31,8 @@ from upthread.runtime.sending import Answer, Sender
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
+NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
+
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
 
@@ -71,7 +73,7 @@ class Driver:
         if command is TurnCommand.ATTACH:
             await self._attach(live, connection)
         elif command is TurnCommand.SEND:
-            await self._conclude(live, await self._sender.send(live, connection))
+            await self._send(live, connection)
         else:
             assert command is TurnCommand.RECOGNISE, command
             await self._recover(live, connection)
@@ -203,6 +205,12 @@ class Driver:
         return (*ends, OpenLink(link=live.link))
 
     # --- concluding ----------------------------------------------------------------------------
+
+    async def _send(self, live: LiveTurn, connection: AgentConnection) -> None:
+        if await live.has_whole_prompt():
+            await self._conclude(live, await self._sender.send(live, connection))
+        else:
+            await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
 
     async def _conclude(self, live: LiveTurn, answer: Answer) -> None:
         """Do what the table says about the way the prompt ended."""

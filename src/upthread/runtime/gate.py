@@ -12,7 +12,9 @@ from typing import TypeAlias
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.core.effects import Effect, is_outward, must_hold_back
 from upthread.core.events import TurnParked
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.turn import HELD_BACK
+from upthread.core.types import JsonValue
 from upthread.runtime.permissions import NOBODY, PermissionPolicy
 
 Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
@@ -22,12 +24,23 @@ NEEDS_PERMISSION = "permission"
 
 
 class Gate:
-    """Answers an agent's requests during one turn; `parked` says what no rule could answer."""
+    """Answers an agent's requests during one turn; `parked` says what no rule could answer.
 
-    def __init__(self, policy: PermissionPolicy, *, outward_patterns: Sequence[str]) -> None:
+    Known effects are as they were recorded, so a request is compared as it would be: without what
+    `redactor` takes for a secret.
+    """
+
+    def __init__(
+        self,
+        policy: PermissionPolicy,
+        *,
+        outward_patterns: Sequence[str],
+        redactor: Redactor | None = None,
+    ) -> None:
         self.parked: TurnParked | None = None
         self._policy = policy
         self._patterns = tuple(outward_patterns)
+        self._redactor = redactor
         self._known: tuple[Effect, ...] = ()
         self._keep: Keep | None = None
 
@@ -39,10 +52,11 @@ class Gate:
 
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the answer and who gave it; None cancels the turn, which then parks."""
+        title, arguments = self._as_recorded(request)
         effect = must_hold_back(
-            title=request.title,
+            title=title,
             tool_kind=request.tool_kind,
-            arguments=request.arguments,
+            arguments=arguments,
             known=self._known,
             outward_patterns=self._patterns,
         )
@@ -56,3 +70,11 @@ class Gate:
         elif self._keep and is_outward(request.title, request.arguments, self._patterns):
             await self._keep(request)
         return answer
+
+    def _as_recorded(self, request: PermissionRequest) -> tuple[str, JsonValue]:
+        if self._redactor is None:
+            return request.title, request.arguments
+        return (
+            self._redactor.redact(request.title),
+            self._redactor.redact_json(request.arguments),
+        )

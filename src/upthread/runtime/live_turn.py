@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
@@ -33,6 +33,9 @@ from upthread.core.price import NOTHING_PRICED, Price
 from upthread.core.prior_context import Injection, PriorContext, must_inject
 from upthread.core.prompt import NEW_SESSION_DECISIONS, Task
 from upthread.core.recorder import Recorder
+from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.replayed import redacted_history
 from upthread.core.reports import MalformedReportError, Report, read_report
 from upthread.core.types import (
     Conversation,
@@ -46,6 +49,7 @@ from upthread.core.types import (
     Part,
     RunId,
     Speaker,
+    TextPart,
     TurnId,
     UpstreamSessionId,
 )
@@ -103,7 +107,7 @@ class OpenOptions:
     """How the agent is started; see agents.base.OpenRequest."""
 
     working_directory: str
-    stderr_path: str
+    stderr_path: str | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     start_timeout_s: float = 60.0
     prompt_timeout_s: float = 3600.0
@@ -116,6 +120,7 @@ class TellRequest:
     `durability` is what a user message and a tool call are committed with.
     `condition` is the digest of what `resume_if` looks at. `injection` says when a session is told
     what was said before; `outward_patterns` which commands and titles reach beyond this machine.
+    `redactor` is what the turn is recorded with, None where it is recorded as it is.
     """
 
     claim: ClaimRequest
@@ -129,6 +134,7 @@ class TellRequest:
     is_fresh_asked: bool = False
     condition: str | None = None
     durability: Durability = Durability.PROCESS
+    redactor: Redactor | None = None
     injection: Injection = "auto"
     freshness: FreshnessSettings = USUAL_FRESHNESS
     outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
@@ -163,6 +169,8 @@ class LiveTurn:
         self.conversation = claim.conversation
         self.link: Link | None = claim.link
         self.turn_id = TurnId("")
+        self.prompt_text: str | None = None
+        """The prompt as the person wrote it, None when another process was told it."""
         self.view = turns.TurnView()
         self.inputs: HandshakeInputs | None = None
         self.agent_version = ""
@@ -172,7 +180,11 @@ class LiveTurn:
         self.recording: Recording | None = None
         self.adopted_reply = ""
         self.needs_new_agent = False
-        self.gate = Gate(request.permissions, outward_patterns=request.outward_patterns)
+        self.gate = Gate(
+            request.permissions,
+            outward_patterns=request.outward_patterns,
+            redactor=request.redactor,
+        )
         self.error: UpstreamError | None = None
         self.reset_at_ms: int | None = None
         self._store = store
@@ -278,6 +290,25 @@ class LiveTurn:
         found = await self.read(lambda store: store.message(conversation_id, seq))
         assert found is not None, f"{conversation_id} has no message {seq}"
         return found
+
+    async def prompt(self) -> Message:
+        """Return the turn's prompt, as it was written if this process was told it."""
+        kept = await self.message(self.require_intended().prompt_seq)
+        if self.prompt_text is None:
+            return kept
+        rest = kept.parts[1:]
+        return replace(kept, parts=(TextPart(text=self.prompt_text), *rest))
+
+    async def has_whole_prompt(self) -> bool:
+        """Return whether the prompt can be sent as it was written."""
+        text = (await self.prompt()).text
+        return self.prompt_text is not None or bool(text.strip() and not has_placeholder(text))
+
+    def as_recorded(self, attached: Attached) -> Attached:
+        """Return what was attached, its history as it would have been recorded."""
+        if attached.history is None or self.request.redactor is None:
+            return attached
+        return replace(attached, history=redacted_history(attached.history, self.request.redactor))
 
     async def messages_of_turn(self, *, after_seq: int) -> tuple[Message, ...]:
         """Read the messages of this turn after one of its prompts."""
@@ -406,6 +437,7 @@ class LiveTurn:
         return OpenRequest(
             working_directory=options.working_directory,
             stderr_path=options.stderr_path,
+            redactor=self.request.redactor,
             answer_permission=self.gate.answer,
             environment={**options.environment, **self._calling_environment()},
             start_timeout_s=options.start_timeout_s,
@@ -443,6 +475,8 @@ class LiveTurn:
         ended, parked = self.view.ended, self.view.parked
         outcome = ended.outcome if ended else self.outcome_of_park
         detail = ended.detail if ended else parked.detail if parked else ""
+        if self.request.redactor is not None:
+            detail = self.request.redactor.redact(detail)
         return TurnResult(
             conversation=self.conversation,
             turn_id=self.turn_id,

@@ -153,7 +153,12 @@ def _role_state(last: TurnView | None, *, is_held: bool) -> str:
     return "parked" if last.parked is not None else "interrupted"
 
 
-_RUN_STATUS: Mapping[str, str] = {"approved": "approved", "done": "idle", "running": "idle"}
+_RUN_STATUS: Mapping[str, str] = {
+    "approved": "approved",
+    "done": "idle",
+    "forgotten": "idle",
+    "running": "idle",
+}
 
 
 def _status(run: RunView | None, roles: tuple[RoleView, ...], *, is_held: bool) -> str:

@@ -242,7 +242,8 @@ class Runs:
             self._enqueue(run_id, 1),
         )
         self._store.commit(writes, fences=live.fences)
-        live.view = pipelines.apply(live.view, started)
+        # As it is kept: every later process reads that, and digests must be of the same text.
+        live.view = pipelines.fold(self._store.run_events(run_id))
         request.on_event(started)
         return live
 

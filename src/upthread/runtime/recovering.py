@@ -43,7 +43,7 @@ class Recoverer:
         """
         sent = _sent(live)
         current = live.require_link().upstream_session_id
-        attached = await attach_with_history(connection, current=current)
+        attached = live.as_recorded(await attach_with_history(connection, current=current))
         message = await live.message(sent.prompt_seq)
         found = await self._recognised(live, attached, message)
         known = PromptRecognised(recognition=found.recognition)

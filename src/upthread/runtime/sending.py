@@ -133,7 +133,7 @@ async def _examiner(live: LiveTurn) -> Examiner:
 
 async def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:
     """Return the message as it is sent, and the writes that complete the record of it."""
-    message = await live.message(live.require_intended().prompt_seq)
+    message = await live.prompt()
     if live.view.sends:  # it went to a session that was given up: what is sent now is another one
         text = "\n\n".join(piece for piece in (context, message.text) if piece)
         parts: tuple[Part, ...] = (ContextPart(text=text),)

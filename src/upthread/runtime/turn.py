@@ -117,7 +117,7 @@ class Turns:
     async def _intend(self, live: LiveTurn) -> None:
         request = live.request
         live.begin(TurnId(self._system.new_id("trn")))
-        text = without_fresh(request.task.text)
+        text = live.prompt_text = without_fresh(request.task.text)
         inputs = replace(
             live.claim.inputs(request.claim),
             is_fresh_asked=wants_fresh(request.task.text) or request.is_fresh_asked,

@@ -107,6 +107,11 @@ def digest_of(content: bytes | None) -> bytes:
     return sha256(content or b"").digest()
 
 
+def is_before(recorded_at_ms: int, before_ms: int | None) -> bool:
+    """Return whether something was recorded before a time; None: whenever it was (S26)."""
+    return before_ms is None or recorded_at_ms < before_ms
+
+
 def chained(previous: bytes, digest: bytes, header: PartHeader) -> bytes:
     """Return SHA-256(previous chain, digest of the content, header as a JSON array)."""
     return sha256(previous + digest + encode_plain_json(header)).digest()

@@ -50,6 +50,12 @@ S24  `examined` returns the last word on each path, in the order those words wer
      upstream session or of all. Sizes and times come back to the byte and the nanosecond.
 S25  `briefing_edit` returns the newest edit. Edits of a conversation are numbered from 1 without a
      gap, so that of two persons who edit at once the second is told.
+S26  What is erased is gone from every read, and what is left is what it was: numbers, order,
+     owners, times, kinds, and digests, so that the conversation verifies as before. Nothing of any
+     other conversation or run changes. Erasing again changes nothing.
+S27  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
+     index. What was not erased is as it was. StoreError when it cannot be promised.
+S28  `held` counts the content that is there and nothing that was erased.
 """
 
 from __future__ import annotations
@@ -146,6 +152,15 @@ class Once:
     state: OnceState
     receipt: JsonValue
     recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """How much content there is. `oldest_at_ms` is None where there is none."""
+
+    parts: int
+    content_bytes: int
+    oldest_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +288,10 @@ class Store(Protocol):
         """Return a turn's quarantined events, in order."""
         ...
 
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+        """Return how much content of parts a conversation has, recorded before a time (S28)."""
+        ...
+
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
@@ -296,6 +315,10 @@ class Store(Protocol):
 
     def verify(self, conversation_id: ConversationId) -> int | None:
         """Return the `seq` of the first message that does not verify (S9), None if all do."""
+        ...
+
+    def scrub(self) -> None:
+        """Leave no trace of what was erased (S27). Takes as long as writing the store anew."""
         ...
 
     def acquire_lease(

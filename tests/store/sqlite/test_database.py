@@ -126,6 +126,7 @@ def as_of(path, version):
     tables = "examined", "briefing_edit"
     for table in tables:
         connection.execute(f"DROP TABLE {table}")
+    connection.execute("ALTER TABLE part DROP COLUMN erased_bytes")
     connection.execute("DELETE FROM schema_migration WHERE version > ?", (version,))
     connection.execute(f"PRAGMA user_version={version}")
     made = "".join(step.script for step in read_migrations()[:version])

@@ -146,7 +146,7 @@ def test_an_erased_part_leaves_its_digest_and_still_verifies(path):
     store = SqliteStore(path)
     message = store.message(CONVERSATION, 5)
     assert message is not None
-    assert message.parts[1] == ErasedPart(kind="tool_call")
+    assert message.parts[1] == ErasedPart(kind="tool_call", call_id="call-5")
     change(path, "UPDATE part SET digest = ? WHERE message_seq = 5", (b"\1" * 32,))
     assert store.verify(CONVERSATION) == 5
     store.close()

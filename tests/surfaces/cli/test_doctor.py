@@ -23,6 +23,13 @@ def up(make_upthread, tmp_path):
     return make_upthread(tmp_path)
 
 
+def diagnosed(out: str) -> list[str]:
+    """The lines after what there is and where it lies: see test_forgetting.py."""
+    recorded, *lines = out.splitlines()
+    assert recorded.startswith("recorded (")
+    return [line for line in lines if not line.startswith("  /")]
+
+
 def database_of(up) -> Path:
     return up.home / ".local" / "share" / "opencode" / "opencode.db"
 
@@ -78,7 +85,7 @@ def test_a_dry_run_shows_the_faults_and_writes_nothing(up):
 def test_transcripts_are_diagnosed_with_their_bad_lines_and_repaired(up):
     damaged_transcript(up.home / ".claude" / "projects" / "-work" / "s1.jsonl")
     damaged_rollout(up.home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl")
-    lines = up("doctor").out.splitlines()
+    lines = diagnosed(up("doctor").out)
     assert lines[0].startswith("claude-code s1: 2 calls without a result; ")
     assert "1 place unreadable, first line 4" in lines[0]
     assert lines[1].startswith("codex thr_1: 1 call without a result; ")
@@ -102,13 +109,13 @@ def test_a_version_nobody_has_seen_is_diagnosed_and_never_repaired(up):
 def test_a_store_that_cannot_be_read_is_a_line_of_its_own(up):
     database_of(up).parent.mkdir(parents=True)
     database_of(up).write_bytes(b"no database" * 100)
-    (line, _) = up("doctor").out.splitlines()
+    (line, _) = diagnosed(up("doctor").out)
     assert "cannot be read as a database of OpenCode" in line
 
 
 def test_our_own_histories_are_sound_and_say_what_is_repaired_when_sent(up):
     up("tell", "d1/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    assert up("doctor", "upthread").out == "1 history sound, 0 not\n"
+    assert diagnosed(up("doctor", "upthread").out) == ["1 history sound, 0 not"]
     shown = up("repair", "d1/planner", "--json").json
     assert shown == {
         "schema": 1,

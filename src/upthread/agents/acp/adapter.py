@@ -64,6 +64,7 @@ class AcpAdapter:
             command=self._command,
             working_directory=request.working_directory,
             stderr_path=request.stderr_path,
+            redactor=request.redactor,
             environment={**self._quirk.environment, **self._environment, **request.environment},
         )
         words = AgentWords(agent=self._agent, quirk=self._quirk, now_ms=self._now_ms)

@@ -80,6 +80,7 @@ class ClaudeCodeAdapter:
             command=(*self._command, "--version"),
             working_directory=request.working_directory,
             stderr_path=request.stderr_path,
+            redactor=request.redactor,
             environment=environment,
         )
         async with started_child(start) as child:

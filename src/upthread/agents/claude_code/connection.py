@@ -199,6 +199,7 @@ class ClaudeCodeConnection:
             command=(*self._installed.command, *STREAMING, *words),
             working_directory=self._request.working_directory,
             stderr_path=self._request.stderr_path,
+            redactor=self._request.redactor,
             environment=self._installed.environment,
         )
         async with started_child(start) as child:

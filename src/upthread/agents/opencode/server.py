@@ -137,6 +137,7 @@ async def started_server(
         command=(*command, *ARGUMENTS),
         working_directory=request.working_directory,
         stderr_path=request.stderr_path,
+        redactor=request.redactor,
         environment={
             **environment,
             **request.environment,

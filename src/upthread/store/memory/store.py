@@ -17,6 +17,8 @@ from upthread.core.codec import (
     decode_turn_event,
 )
 from upthread.core.commands import (
+    EraseConversation,
+    EraseRun,
     RecordDecision,
     Write,
 )
@@ -46,11 +48,13 @@ from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
     first_damaged,
+    is_before,
     lost_lease,
     says_something,
 )
 from upthread.store.base import (
     SAID_WITHIN_MESSAGES,
+    Held,
     KnownProject,
     Once,
     Quarantined,
@@ -60,6 +64,7 @@ from upthread.store.base import (
     Turn,
     Workstream,
 )
+from upthread.store.memory.erasing import erase_conversation, erase_run
 from upthread.store.memory.tables import Tables, apply
 
 Found = TypeVar("Found")
@@ -84,7 +89,12 @@ class MemoryStore:
             if lease is None or lease.holder is None or lease.token != fence.token:
                 raise lost_lease(fence.name, fence.token)
         for write in writes:
-            apply(draft, write)
+            if isinstance(write, EraseConversation):
+                erase_conversation(draft, write)
+            elif isinstance(write, EraseRun):
+                erase_run(draft, write)
+            else:
+                apply(draft, write)
         self._state = draft
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
@@ -245,6 +255,18 @@ class MemoryStore:
             if owner == turn_id
         )
 
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+        there = [
+            (part.header.recorded_at_ms, len(part.content))
+            for part in self._tables.parts.get(conversation_id, ())
+            if isinstance(part.content, bytes) and is_before(part.header.recorded_at_ms, before_ms)
+        ]
+        return Held(
+            parts=len(there),
+            content_bytes=sum(size for _, size in there),
+            oldest_at_ms=min((at_ms for at_ms, _ in there), default=None),
+        )
+
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
@@ -281,6 +303,9 @@ class MemoryStore:
 
     def verify(self, conversation_id: ConversationId) -> int | None:
         return first_damaged(self._tables.parts.get(conversation_id, ()))
+
+    def scrub(self) -> None:
+        """Nothing is left behind in memory that could be found."""
 
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None

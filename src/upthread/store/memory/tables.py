@@ -370,7 +370,7 @@ def _record_parts(tables: Tables, write: RecordParts) -> None:
     _conversation(tables, write.conversation_id)
     _turn(tables, write.turn_id)
     for ordinal, part in enumerate(write.parts, write.first_ordinal):
-        kind, call_id, content = encode_part(part)
+        stored = encode_part(part)
         header = PartHeader(
             conversation_id=write.conversation_id,
             seq=write.seq,
@@ -379,19 +379,18 @@ def _record_parts(tables: Tables, write: RecordParts) -> None:
             turn_id=write.turn_id,
             upstream_session_id=write.upstream_session_id,
             recorded_at_ms=write.recorded_at_ms,
-            kind=kind,
-            call_id=call_id,
+            kind=stored.kind,
+            call_id=stored.call_id,
         )
-        _place(tables, header, content)
+        _place(tables, header, stored.content, stored.digest or digest_of(stored.content))
 
 
-def _place(tables: Tables, header: PartHeader, content: bytes | None) -> None:
+def _place(tables: Tables, header: PartHeader, content: bytes | None, digest: bytes) -> None:
     stored = tables.parts.get(header.conversation_id, ())
     what = f"part {header.ordinal} of message {header.seq} of {header.conversation_id}"
-    digest = digest_of(content)
     for part in stored:
         if part.header[1:3] == header[1:3]:
-            return must_equal((part.header, _digest(part)), (header, digest), what=what)
+            return must_equal((part.header, digest_in(part)), (header, digest), what=what)
     last = stored[-1].header if stored else None
     last_seq, last_ordinal = (last.seq, last.ordinal) if last else (0, -1)
     owner = header.conversation_id
@@ -409,7 +408,8 @@ def _place(tables: Tables, header: PartHeader, content: bytes | None) -> None:
     return None
 
 
-def _digest(part: ChainedPart) -> object:
+def digest_in(part: ChainedPart) -> object:
+    """Return the digest of a stored part, whether its content is there or was erased."""
     return part.digest if part.content is None else digest_of(cast("bytes", part.content))
 
 

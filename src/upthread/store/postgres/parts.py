@@ -51,7 +51,8 @@ def _piece(write: RecordParts, ordinal: int, stored: StoredPart) -> _Piece:
         kind=stored.kind,
         call_id=stored.call_id,
     )
-    return _Piece(header, digest_of(stored.content), stored, to_columns(*header))
+    digest = stored.digest or digest_of(stored.content)
+    return _Piece(header, digest, stored, to_columns(*header))
 
 
 def _place(batch: Batch, piece: _Piece, tail: Tail) -> Tail:
@@ -61,8 +62,10 @@ def _place(batch: Batch, piece: _Piece, tail: Tail) -> Tail:
         _must_be_there(batch, piece)
         return tail
     chain = chained(tail.chain, digest, header)
-    erased = digest if stored.content is None else None
-    batch.execute("record_part", (*columns, chain, erased, stored.content))
+    if stored.content is None:
+        batch.execute("record_erased_part", (*columns, chain, digest, stored.size_bytes))
+    else:
+        batch.execute("record_part", (*columns, chain, None, stored.content))
     return Tail(header.seq, header.ordinal, columns[3:6], chain)
 
 

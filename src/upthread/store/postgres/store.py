@@ -32,6 +32,7 @@ from upthread.core.types import (
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import (
     SAID_WITHIN_MESSAGES,
+    Held,
     KnownProject,
     Once,
     Quarantined,
@@ -191,6 +192,10 @@ class PostgresStore:
         seq, edit, at_ms = row
         return StoredEdit(seq=seq, edit=decode_json(edit), recorded_at_ms=at_ms)
 
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+        ((parts, content_bytes, oldest_at_ms),) = self._read("held", conversation_id, before_ms)
+        return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
+
     def once(self, project_id: ProjectId, key: str) -> Once | None:
         row = self._row("once", project_id, key)
         return None if row is None else reading.once_of(key, row)
@@ -198,6 +203,10 @@ class PostgresStore:
     def verify(self, conversation_id: ConversationId) -> int | None:
         rows = self._all_parts(conversation_id)
         return first_damaged(reading.chained_parts(conversation_id, rows))
+
+    def scrub(self) -> None:
+        """Write the tables anew; the server's own log and its backups are its keeper's."""
+        self.server.run("scrub", lambda connection: connection.execute(QUERIES["scrub"]))
 
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None

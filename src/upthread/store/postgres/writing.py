@@ -10,6 +10,8 @@ from upthread.core.codec import encode_event, encode_json, encode_text
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
+    EraseConversation,
+    EraseRun,
     OpenConversation,
     OpenLink,
     OpenRun,
@@ -32,6 +34,7 @@ from upthread.errors import ConflictError
 from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
 from upthread.store.postgres.batch import NO_PART, Batch, Opened, Step
 from upthread.store.postgres.columns import Column, Row, from_columns, to_columns
+from upthread.store.postgres.erasing import erase_conversation, erase_run
 from upthread.store.postgres.parts import record_parts
 
 
@@ -390,5 +393,7 @@ _PREPARE: Final[Mapping[type[Any], Callable[[Any], Step]]] = MappingProxyType(
         RecordExamined: _record_examined,
         RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,
+        EraseConversation: erase_conversation,
+        EraseRun: erase_run,
     }
 )

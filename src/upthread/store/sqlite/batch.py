@@ -114,7 +114,13 @@ class Batch:
             tail = Tail(0, -1, "", 0, None, FIRST_CHAIN) if found is None else Tail(*found)
         return tail
 
-    def append_part(self, conversation: int, tail: Tail, bindings: Row) -> None:
+    def rows(self, query: str, bindings: Row) -> list[Row]:
+        """Return all rows of one statement, content as bytes."""
+        return self._connection.execute(QUERIES[query], bindings).fetchall()
+
+    def append_part(
+        self, conversation: int, tail: Tail, bindings: Row, *, query: str = "record_part"
+    ) -> None:
         """Append one part after the tail and make it the tail."""
-        self._connection.execute(QUERIES["record_part"], bindings)
+        self._connection.execute(QUERIES[query], bindings)
         self._tails[conversation] = tail

@@ -30,6 +30,7 @@ from upthread.core.types import (
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import (
     SAID_WITHIN_MESSAGES,
+    Held,
     KnownProject,
     Once,
     Quarantined,
@@ -49,6 +50,7 @@ from upthread.store.sqlite.database import (
     to_column,
     to_optional_column,
 )
+from upthread.store.sqlite.erasing import scrub
 from upthread.store.sqlite.queries import QUERIES
 from upthread.store.sqlite.reading import (
     Names,
@@ -242,6 +244,11 @@ class SqliteStore:
             for ordinal, reason, raw in self._read("quarantined", to_column(turn_id))
         )
 
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+        row = self._row("held", to_column(conversation_id), before_ms)
+        parts, content_bytes, oldest_at_ms = row or (0, 0, None)
+        return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
+
     def examined(
         self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
@@ -269,6 +276,9 @@ class SqliteStore:
             # Streamed: a conversation may be larger than memory should hold.
             rows = self.database.connection.execute(QUERIES["chained_parts"], (conversation,))
             return first_damaged(chained_parts(conversation_id, rows))
+
+    def scrub(self) -> None:
+        scrub(self.database)
 
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None

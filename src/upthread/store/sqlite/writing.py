@@ -14,6 +14,8 @@ from upthread.core.codec import StoredPart, encode_event, encode_json, encode_pa
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
+    EraseConversation,
+    EraseRun,
     OpenConversation,
     OpenLink,
     OpenRun,
@@ -47,6 +49,7 @@ from upthread.store.sqlite.database import (
     to_column,
     to_optional_column,
 )
+from upthread.store.sqlite.erasing import prepare_erase_conversation, prepare_erase_run
 
 Apply: TypeAlias = "Callable[[Batch], None]"
 
@@ -369,7 +372,7 @@ def _piece(write: RecordParts, ordinal: int, stored: StoredPart) -> _Piece:
         kind=stored.kind,
         call_id=stored.call_id,
     )
-    return _Piece(header, digest_of(stored.content), stored)
+    return _Piece(header, stored.digest or digest_of(stored.content), stored)
 
 
 def _place(batch: Batch, piece: _Piece, tail: Tail, owners: tuple[int, int, int | None]) -> Tail:
@@ -381,16 +384,16 @@ def _place(batch: Batch, piece: _Piece, tail: Tail, owners: tuple[int, int, int 
         return tail
     chain = chained(tail.chain, digest, header)
     tail = Tail(header.seq, header.ordinal, header.speaker, turn, upstream, chain)
-    batch.append_part(
+    place = (
         conversation,
-        tail,
-        (
-            conversation,
-            *(header.seq, header.ordinal, header.speaker, turn, upstream, header.recorded_at_ms),
-            *(to_column(stored.kind), to_optional_column(stored.call_id), chain),
-            *(digest if stored.content is None else None, stored.content),
-        ),
+        *(header.seq, header.ordinal, header.speaker, turn, upstream, header.recorded_at_ms),
+        *(to_column(stored.kind), to_optional_column(stored.call_id), chain),
     )
+    if stored.content is None:
+        outline = (*place, digest, stored.size_bytes)
+        batch.append_part(conversation, tail, outline, query="record_erased_part")
+    else:
+        batch.append_part(conversation, tail, (*place, None, stored.content))
     return tail
 
 
@@ -438,5 +441,7 @@ _PREPARE: Final[Mapping[type[Any], Callable[[Any], Apply]]] = MappingProxyType(
         RecordExamined: _record_examined,
         RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,
+        EraseConversation: prepare_erase_conversation,
+        EraseRun: prepare_erase_run,
     }
 )

@@ -17,6 +17,7 @@ import typer
 from upthread import __version__
 from upthread.errors import UsageError
 from upthread.surfaces.cli.app_hooks import drain, mcp, setup, status, use
+from upthread.surfaces.cli.app_privacy import forget, keep
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.completing import complete_address, complete_workstream
 from upthread.surfaces.cli.output import Output
@@ -480,6 +481,8 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("reset", reset),
     ("fork", fork),
     ("audit", audit),
+    ("forget", forget),
+    ("keep", keep),
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),

@@ -41,6 +41,8 @@ class Call:
 
         async def opened() -> Result:
             async with open_project(".", database=self.database, ask_person=ask_person) as project:
+                for notice in project.notices:
+                    self.output.note(notice, "yellow")
                 return await use(project)
 
         return anyio.run(opened)

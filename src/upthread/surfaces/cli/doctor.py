@@ -1,5 +1,6 @@
-"""`doctor`: the stored histories diagnosed, ours and the agents', one line each with its cure.
+"""`doctor`: what there is, and the stored histories diagnosed, ours and the agents'.
 
+One line each with its cure.
 It reads, and changes nothing. A history that is sound is counted and not listed.
 """
 
@@ -21,6 +22,8 @@ from upthread.core.types import Conversation, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.store.base import Store
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.holdings import Holdings, holdings
+from upthread.surfaces.cli.holdings import show as show_holdings
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.words import conversation_name, counted
 from upthread.vendors.base import VendorHistory
@@ -55,6 +58,7 @@ class Finding:
 class _Diagnosis:
     sound: int
     findings: list[Finding]
+    holdings: Holdings | None = None
 
 
 def doctor(call: Call, agent: str | None) -> int:
@@ -65,7 +69,8 @@ def doctor(call: Call, agent: str | None) -> int:
         )
     diagnosis = _Diagnosis(0, [])
     if agent in {None, OURS}:
-        for finding in call.with_project(_own):
+        diagnosis.holdings, found = call.with_project(_own)
+        for finding in found:
             _add(diagnosis, finding)
     if agent is None:
         for finding in call.with_project(_of_hooks):
@@ -88,9 +93,15 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
     output = call.output
     if output.is_json:
         output.json(
-            {"sound": diagnosis.sound, "findings": [asdict(each) for each in diagnosis.findings]}
+            {
+                "sound": diagnosis.sound,
+                "findings": [asdict(each) for each in diagnosis.findings],
+                "holdings": diagnosis.holdings,
+            }
         )
         return
+    if diagnosis.holdings is not None:
+        show_holdings(output, diagnosis.holdings)
     for each in diagnosis.findings:
         output.row((f"{each.store} {each.history}: ", "bold"), (f"{each.what} — {each.cure}", ""))
     wrong = len(diagnosis.findings)
@@ -169,10 +180,11 @@ def _counts(found: Sequence[Fault]) -> dict[str, int]:
 # --- ours --------------------------------------------------------------------------------------
 
 
-async def _own(project: Project) -> list[Finding | None]:
-    return await anyio.to_thread.run_sync(
+async def _own(project: Project) -> tuple[Holdings, list[Finding | None]]:
+    found = await anyio.to_thread.run_sync(
         lambda: list(_own_findings(project.store, project.project_id))
     )
+    return await holdings(project), found
 
 
 async def _of_hooks(project: Project) -> list[Finding]:

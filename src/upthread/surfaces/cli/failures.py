@@ -6,6 +6,7 @@ Only a bug of ours shows a traceback, and says that it is one.
 from __future__ import annotations
 
 import re
+import secrets
 import sys
 import traceback
 from collections.abc import Mapping
@@ -73,10 +74,10 @@ def failure_of(error: BaseException) -> Failure | None:
     if isinstance(error, UpthreadError):
         return Failure(
             kind=_kind_of(error),
-            message=error.message,
+            message=_without_secrets(error.message),
             exit_code=error.exit_code,
-            hint=error.hint,
-            ids=error.ids,
+            hint=_without_secrets(error.hint),
+            ids={name: _without_secrets(value) for name, value in error.ids.items()},
             refused=_refused(error),
         )
     return _of_the_parser(error)
@@ -116,11 +117,17 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
-    sys.stderr.write(neutral("".join(traceback.format_exception(error))))
-    failure = Failure(
-        kind="bug", message=f"{type(error).__name__}: {error}", hint=_ISSUES, exit_code=EXIT_ERROR
-    )
+    sys.stderr.write(neutral(_without_secrets("".join(traceback.format_exception(error)))))
+    message = _without_secrets(f"{type(error).__name__}: {error}")
+    failure = Failure(kind="bug", message=message, hint=_ISSUES, exit_code=EXIT_ERROR)
     return tell(failure, output, is_stream=is_stream)
+
+
+def _without_secrets(text: str) -> str:
+    """An agent's own words may be in an error, and an error ends up in the log of a build."""
+    from upthread.core.redaction.redactor import Redactor  # only where there is one
+
+    return Redactor(secrets.token_bytes(16)).redact(text)
 
 
 def _kind_of(error: UpthreadError) -> str:

@@ -21,6 +21,7 @@ from upthread.testing.store_conformance.backend import (
     matrix,
 )
 from upthread.testing.store_conformance.continuity import CONTINUITY_PROMISES
+from upthread.testing.store_conformance.erasing import ERASING_PROMISES
 from upthread.testing.store_conformance.freshness import FRESHNESS_PROMISES
 from upthread.testing.store_conformance.leases import LEASE_PROMISES
 from upthread.testing.store_conformance.processes import PROCESS_PROMISES
@@ -31,6 +32,7 @@ PROMISES: tuple[Promise, ...] = (
     *WRITING_PROMISES,
     *READING_PROMISES,
     *CONTINUITY_PROMISES,
+    *ERASING_PROMISES,
     *FRESHNESS_PROMISES,
     *LEASE_PROMISES,
     *PROCESS_PROMISES,

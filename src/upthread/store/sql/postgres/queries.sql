@@ -187,6 +187,59 @@ INSERT INTO upthread.part (
     kind, call_id, chain, digest, content
 ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
+-- record_erased_part: append one whose content is not kept
+INSERT INTO upthread.part (
+    conversation_id, message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms,
+    kind, call_id, chain, digest, erased_bytes
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+
+-- erase_parts: forget the content of a conversation recorded before a time, NULL for any
+UPDATE upthread.part
+SET digest = sha256(content), erased_bytes = length(content), content = NULL
+WHERE
+    conversation_id = $1 AND content IS NOT NULL
+    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- erase_quarantined: forget what had no owner, of a conversation's turns
+UPDATE upthread.quarantine SET raw = $3
+WHERE
+    turn_id IN (SELECT turn_id FROM upthread.turn WHERE conversation_id = $1)
+    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- erase_examined: forget which files were read, of a conversation
+DELETE FROM upthread.examined
+WHERE conversation_id = $1 AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- erase_briefing_edits: forget what persons made of a conversation's briefing
+UPDATE upthread.briefing_edit SET edit = $3
+WHERE conversation_id = $1 AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- turn_events_to_erase: all of a conversation's turns, with what they are changed by
+SELECT e.turn_id, e.seq, e.kind, e.payload, e.recorded_at_ms
+FROM upthread.turn AS t JOIN upthread.turn_event AS e ON e.turn_id = t.turn_id
+WHERE t.conversation_id = $1 ORDER BY t.id, e.seq;
+
+-- change_turn_event: put another payload in an event's place
+UPDATE upthread.turn_event SET payload = $3 WHERE turn_id = $1 AND seq = $2;
+
+-- run_events_to_erase: all of a run, with what they are changed by
+SELECT run_id, seq, kind, payload, recorded_at_ms
+FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
+
+-- change_run_event: put another payload in an event's place
+UPDATE upthread.run_event SET payload = $3 WHERE run_id = $1 AND seq = $2;
+
+-- held: how much content of a conversation was recorded before a time, NULL for any
+SELECT count(*), coalesce(sum(length(content)), 0)::bigint, min(recorded_at_ms)
+FROM upthread.part
+WHERE
+    conversation_id = $1 AND content IS NOT NULL
+    AND ($2::bigint IS NULL OR recorded_at_ms < $2);
+
+-- scrub: write the tables that content was erased from anew
+VACUUM (FULL) upthread.part, upthread.turn_event, upthread.run_event, upthread.quarantine,
+upthread.examined, upthread.briefing_edit;
+
 -- chained_parts: so many of a conversation after a place, with what their chain covers
 SELECT
     message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,

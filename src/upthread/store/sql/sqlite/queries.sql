@@ -151,6 +151,50 @@ INSERT INTO part (
     chain, digest, content
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- record_erased_part: append one whose content is not kept
+INSERT INTO part (
+    conversation, message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id,
+    chain, digest, erased_bytes
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- erase_parts: forget the content of a conversation recorded before a time, NULL for any
+UPDATE part SET digest = sha256(content), erased_bytes = length(content), content = NULL
+WHERE
+    conversation = ?1 AND content IS NOT NULL AND (?2 IS NULL OR recorded_at_ms < ?2);
+
+-- erase_quarantined: forget what had no owner, of a conversation's turns
+UPDATE quarantine SET raw = ?3
+WHERE
+    turn IN (SELECT id FROM turn WHERE conversation = ?1)
+    AND (?2 IS NULL OR recorded_at_ms < ?2);
+
+-- erase_examined: forget which files were read, of a conversation
+DELETE FROM examined WHERE conversation = ?1 AND (?2 IS NULL OR recorded_at_ms < ?2);
+
+-- erase_briefing_edits: forget what persons made of a conversation's briefing
+UPDATE briefing_edit SET edit = ?3
+WHERE conversation = ?1 AND (?2 IS NULL OR recorded_at_ms < ?2);
+
+-- turn_events_to_erase: all of a conversation's turns, with what they are changed by
+SELECT e.id, e.kind, e.payload, e.recorded_at_ms
+FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+WHERE t.conversation = ? ORDER BY e.id;
+
+-- change_turn_event: put another payload in an event's place
+UPDATE turn_event SET payload = ?2 WHERE id = ?1;
+
+-- run_events_to_erase: all of a run, with what they are changed by
+SELECT id, kind, payload, recorded_at_ms FROM run_event WHERE run = ? ORDER BY seq;
+
+-- change_run_event: put another payload in an event's place
+UPDATE run_event SET payload = ?2 WHERE id = ?1;
+
+-- held: how much content of a conversation was recorded before a time, NULL for any
+SELECT count(*), coalesce(sum(length(p.content)), 0), min(p.recorded_at_ms)
+FROM part AS p JOIN conversation AS c ON c.id = p.conversation
+WHERE
+    c.conversation_id = ?1 AND p.content IS NOT NULL AND (?2 IS NULL OR p.recorded_at_ms < ?2);
+
 -- chained_parts: all of a conversation with what their chain covers
 SELECT
     p.message_seq, p.ordinal, p.speaker, t.turn_id, u.upstream_session_id, p.recorded_at_ms,

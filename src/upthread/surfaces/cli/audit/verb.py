@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, cast
 
 from upthread.client import Project
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.types import JsonValue
 from upthread.runtime.audit import Audit
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.output import plain
 
 AuditFormat: TypeAlias = Literal["md", "json"]
 
@@ -15,12 +19,14 @@ AuditFormat: TypeAlias = Literal["md", "json"]
 def audit(call: Call, workstream: str, *, form: AuditFormat) -> int:
     """Write the audit. `--json` is the same as `--format json`."""
 
-    async def use(project: Project) -> Audit:
-        return await project.audit(workstream)
+    async def use(project: Project) -> tuple[Audit, Redactor]:
+        return await project.audit(workstream), project.redactor
 
-    record = call.with_project(use)
+    record, redactor = call.with_project(use)
+    # Also of a record that is kept in full: an audit is made to be shown to others.
     if form == "json" or call.output.is_json:
-        call.output.json(shape.audit(record))
+        told = cast("Mapping[str, JsonValue]", plain(shape.audit(record)))
+        call.output.json(cast("Mapping[str, object]", redactor.redact_json(told)))
     else:
-        call.output.document(markdown.audit(record))
+        call.output.document(redactor.redact(markdown.audit(record)))
     return 0

@@ -1,0 +1,50 @@
+"""What an agent writes to stderr: redacted on its way into a file, its end kept for errors.
+
+The agent has a pipe and not the file itself, since a secret must not get there for a moment. Of a
+line that has no end yet, what may turn into a secret waits.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Final
+
+from upthread.core.redaction.byte_stream import RedactedStream
+from upthread.core.redaction.redactor import Redactor
+
+TAIL_BYTES: Final = 1000
+
+
+class StderrLog:
+    """The file of one child's stderr, None for nowhere. Without a redactor all goes through."""
+
+    def __init__(self, file: IO[bytes] | None, redactor: Redactor | None) -> None:
+        self._file = file
+        self._redacted = RedactedStream(redactor) if redactor else None
+        self._tail = b""
+        self._fault = ""
+
+    def write(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        self._append(self._redacted.feed(piece) if self._redacted else piece)
+
+    def tail(self) -> str:
+        """Return the last that was written, at most TAIL_BYTES of it."""
+        waiting = self._redacted.waiting() if self._redacted else b""
+        written = (self._tail + waiting)[-TAIL_BYTES:]
+        return (written.decode("utf-8", "replace").strip() + self._fault).strip()
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self._append(self._redacted.finish() if self._redacted else b"")
+        if self._file is not None:
+            self._file.close()
+
+    def _append(self, piece: bytes) -> None:
+        self._tail = (self._tail + piece)[-TAIL_BYTES:]
+        if self._file is None or self._fault:
+            return
+        try:
+            self._file.write(piece)
+        except OSError as error:
+            # The turn is worth more than its log; whoever reads the end of it is told.
+            self._fault = f" (no more of its stderr is kept: {error.strerror})"

@@ -1,0 +1,1 @@
+"""Redaction: what looks like a secret is replaced before anything is written down. Pure."""

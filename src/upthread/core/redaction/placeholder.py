@@ -1,0 +1,23 @@
+"""Placeholders: what stands in a text where a secret was."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+DIGEST_BYTES: Final = 4
+PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
+
+_COMPILED: Final = re.compile(PLACEHOLDER)
+
+
+def placeholder(family: str, secret: bytes, key: bytes) -> bytes:
+    """Return `[redacted:FAMILY:DIGEST]`; under one key equal secrets have equal ones."""
+    digest = hashlib.blake2b(secret, key=key, digest_size=DIGEST_BYTES).hexdigest()
+    return f"[redacted:{family}:{digest}]".encode()
+
+
+def has_placeholder(text: str) -> bool:
+    """Return whether something was taken out of a text."""
+    return _COMPILED.search(text) is not None

@@ -1,0 +1,230 @@
+"""The redactor: a text in, the same text out but for its secrets.
+
+In place of a secret stands `[redacted:FAMILY:DIGEST]`. The digest is keyed and short: under one key
+equal secrets look equal, and without the key nobody can try candidates. A placeholder is safe
+within JSON, URLs and shell words. All else comes back as it was, byte for byte, and a text without
+secrets is the very same object. What was redacted once does not change when it is redacted again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from upthread.core.redaction.linear import Expression, ExpressionSet
+from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
+from upthread.core.redaction.rules import (
+    RULES,
+    SECRET_NAME,
+    STRONG_NAME,
+    Rule,
+    is_real,
+    looks_random,
+)
+from upthread.core.types import JsonValue
+
+PASSES_MAX: Final = 8
+"""A secret may stand right behind another one; a line with more of them in a row goes whole."""
+
+SHORTEST_CHARACTERS: Final = 8
+"""No shipped rule matches less, its context counted."""
+
+NAMED_BYTES_MIN: Final = 6
+"""A shorter value is no secret, whatever its name: it could be guessed from its digest."""
+
+_LINE: Final = "line"
+_NOWHERE: Final = (1 << 62, 1 << 62)
+_CONTINUATION_BYTES_MAX: Final = 3
+_BLANKS: Final = bytes(range(0x21))
+
+
+class Span(NamedTuple):
+    """Where a secret stands, in bytes, and of which family it is."""
+
+    start: int
+    end: int
+    family: str
+
+
+class Redactor:
+    """Redacts by the shipped rules, and the user's, but for what the user allows.
+
+    `key` makes the digests; at least 16 bytes by chance. `allowed` are expressions: a value one of
+    them matches whole stays. ConfigError for an expression that RE2 does not take.
+    """
+
+    def __init__(
+        self, key: bytes, *, rules: Iterable[Rule] = (), allowed: Iterable[str] = ()
+    ) -> None:
+        self._key = key[: hashlib.blake2b.MAX_KEY_SIZE]
+        own = tuple(rules)
+        self._known = _known((*RULES, *own))
+        self._shortest = 1 if own else SHORTEST_CHARACTERS
+        self._allowed = tuple(map(Expression, allowed))
+
+    def redact(self, text: str) -> str:
+        """Return a text without its secrets, the same object when it has none."""
+        if len(text) < self._shortest:
+            return text
+        content = text.encode("utf-8", "surrogatepass")
+        if not self._known.places.found_in(content):
+            return text
+        redacted = self.redact_bytes(content)
+        return text if redacted is content else redacted.decode("utf-8", "surrogatepass")
+
+    def redact_bytes(self, content: bytes) -> bytes:
+        """Return UTF-8 without its secrets, the same object when it has none."""
+        for _ in range(PASSES_MAX):
+            spans = self._spans(content)
+            if not spans:
+                return content
+            content = self._replaced(content, spans)
+        return self._replaced(content, _lines_of(content, self._spans(content)))
+
+    def redact_json(self, value: JsonValue) -> JsonValue:
+        """Return a JSON value without secrets in its texts and its names; its structure stays.
+
+        A member's name is context: what stands under `password` is a secret. The same object when
+        there is none.
+        """
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return self._redact_members(value)
+        if isinstance(value, Sequence):
+            members = [self.redact_json(member) for member in value]
+            is_same = all(new is old for new, old in zip(members, value, strict=True))
+            return value if is_same else members
+        return value
+
+    def digest(self, content: bytes) -> bytes:
+        """Return 32 bytes that are equal for equal contents and say nothing without the key."""
+        return hashlib.blake2b(content, key=self._key, digest_size=32).digest()
+
+    # --- below: how ----------------------------------------------------------------------------
+
+    def _redact_members(self, value: Mapping[str, JsonValue]) -> JsonValue:
+        members = {self.redact(name): self._member(name, each) for name, each in value.items()}
+        is_same = len(members) == len(value) and all(
+            name is old_name and each is value[old_name]
+            for (name, each), old_name in zip(members.items(), value, strict=True)
+        )
+        return value if is_same else members
+
+    def _member(self, name: str, value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            content = value.encode("utf-8", "surrogatepass")
+            if self._is_secret_under(name.encode("utf-8", "surrogatepass"), content):
+                whole = [Span(0, len(content), "named-secret")]
+                left = _without(whole, self._known.placeholder.spans(content))
+                return self._replaced(content, left).decode() if left else value
+        return self.redact_json(value)
+
+    def _is_secret_under(self, name: bytes, value: bytes) -> bool:
+        if len(value) < NAMED_BYTES_MIN or value.translate(None, _BLANKS) != value:
+            return False
+        if self._known.strong_name.is_whole(name):
+            return is_real(value) and not self._is_allowed(value)
+        is_named = looks_random(value) and self._known.name.is_whole(name)
+        return is_named and not self._is_allowed(value)
+
+    def _spans(self, content: bytes) -> list[Span]:
+        """Return what is to be replaced, left to right, nothing overlapping."""
+        found: list[Span] = []
+        for place in self._known.places.found_in(content):
+            rule, expression = self._known.rules[place]
+            for start, end in expression.spans(content):
+                value = content[start:end]
+                if value and rule.check(value) and not self._is_allowed(value):
+                    found.append(Span(*_whole_characters(content, start, end), rule.family))
+        if not found:
+            return found
+        return _without(_merged(found), self._known.placeholder.spans(content))
+
+    def _is_allowed(self, value: bytes) -> bool:
+        return any(allowed.is_whole(value) for allowed in self._allowed)
+
+    def _replaced(self, content: bytes, spans: Iterable[Span]) -> bytes:
+        pieces: list[bytes] = []
+        end = 0
+        for span in spans:
+            secret = content[span.start : span.end]
+            stands = placeholder(span.family, secret, self._key)
+            pieces += (content[end : span.start], stands)
+            end = span.end
+        return b"".join((*pieces, content[end:]))
+
+
+class _Known(NamedTuple):
+    """What is the same for every redactor under the same rules, compiled once."""
+
+    rules: tuple[tuple[Rule, Expression], ...]
+    places: ExpressionSet
+    placeholder: Expression
+    name: Expression
+    strong_name: Expression
+
+
+@functools.lru_cache(maxsize=4)
+def _known(rules: tuple[Rule, ...]) -> _Known:
+    return _Known(
+        rules=tuple((rule, Expression(rule.pattern)) for rule in rules),
+        places=ExpressionSet([rule.pattern for rule in rules]),
+        placeholder=Expression(PLACEHOLDER),
+        name=Expression(SECRET_NAME),
+        strong_name=Expression(STRONG_NAME),
+    )
+
+
+def _merged(found: list[Span]) -> list[Span]:
+    """Join what overlaps; the one that begins first, and of these the longest, names the family."""
+    merged: list[Span] = []
+    for span in sorted(found, key=lambda each: (each.start, -each.end)):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = last._replace(end=max(last.end, span.end))
+        else:
+            merged.append(span)
+    return merged
+
+
+def _without(spans: Iterable[Span], placeholders: Iterable[tuple[int, int]]) -> list[Span]:
+    """Leave the placeholders that are there already: only what is around them is a secret yet."""
+    left: list[Span] = []
+    there = iter(placeholders)
+    start, end = next(there, _NOWHERE)
+    for span in spans:
+        rest = span
+        while end <= rest.start:
+            start, end = next(there, _NOWHERE)
+        while start < rest.end:
+            left.append(rest._replace(end=start))
+            rest = rest._replace(start=end)
+            if end > rest.end:
+                break
+            start, end = next(there, _NOWHERE)
+        left.append(rest)
+    return [span for span in left if span.start < span.end]
+
+
+def _whole_characters(content: bytes, start: int, end: int) -> tuple[int, int]:
+    """Return the span widened to whole characters of UTF-8: a rule of the user's sees bytes."""
+    for _ in range(_CONTINUATION_BYTES_MAX):
+        start -= 0 < start < len(content) and content[start] & 0xC0 == 0x80
+        end += end < len(content) and content[end] & 0xC0 == 0x80
+    return start, end
+
+
+def _lines_of(content: bytes, spans: Iterable[Span]) -> list[Span]:
+    """Return the lines that hold the spans, whole."""
+    lines = [
+        Span(
+            content.rfind(b"\n", 0, span.start) + 1,
+            len(content) if (end := content.find(b"\n", span.end)) < 0 else end,
+            _LINE,
+        )
+        for span in spans
+    ]
+    return _merged(lines)

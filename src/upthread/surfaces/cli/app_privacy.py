@@ -1,0 +1,49 @@
+"""The verbs that erase, as they are typed: see `app`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.completing import complete_workstream
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def forget(
+    call: Call,
+    *,
+    workstream: Annotated[
+        str | None, typer.Argument(metavar="WS", autocompletion=complete_workstream)
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option("--role", metavar="ROLE", help="Only what this role said."),
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="DATE", help="Only what is older, UTC.")
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Erase what was said; that something was said, when and by whom stays."""
+    from upthread.surfaces.cli import forgetting
+
+    return forgetting.forget(
+        call, workstream, role=role, before=before, is_yes=yes, is_dry_run=dry_run
+    )
+
+
+def keep(
+    call: Call,
+    *,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Erase what is older than [keep] in the configuration says."""
+    from upthread.surfaces.cli import forgetting
+
+    return forgetting.keep(call, is_yes=yes, is_dry_run=dry_run)

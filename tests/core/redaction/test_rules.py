@@ -1,0 +1,108 @@
+"""Which secrets are found, and what is none."""
+
+import random
+
+import pytest
+from tests.core.redaction.secrets_of import FAMILIES, IN_CONTEXT
+
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.rules import (
+    RULES,
+    entropy_bits,
+    is_chosen,
+    is_no_example,
+    is_real,
+    looks_random,
+    rules_of,
+)
+from upthread.errors import ConfigError
+
+REDACTOR = Redactor(b"a key for tests, of 32 bytes ....")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_secret_with_a_form_of_its_own_is_found_wherever_it_stands(family):
+    for seed in range(20):
+        secret = FAMILIES[family](random.Random(seed))
+        for text in (
+            secret,
+            f"a {secret} b",
+            f"({secret})",
+            f'{{"x": "{secret}"}}',
+            f"+{secret}\n",
+        ):
+            redacted = REDACTOR.redact(text)
+            assert secret not in redacted, text
+            assert f"[redacted:{family}:" in redacted, redacted
+
+
+@pytest.mark.parametrize("family", IN_CONTEXT)
+def test_a_secret_is_found_by_what_stands_beside_it_and_that_stays(family):
+    form, make = IN_CONTEXT[family]
+    for seed in range(20):
+        secret = make(random.Random(seed))
+        redacted = REDACTOR.redact(form.format(secret))
+        before, after = form.format("\0").split("\0")
+        assert secret not in redacted, redacted
+        assert redacted.startswith(before + "[redacted:"), redacted
+        assert redacted.endswith("]" + after), redacted
+
+
+def test_there_are_at_least_twenty_families():
+    assert len({rule.family for rule in RULES}) >= 20
+    assert len(FAMILIES) + len(IN_CONTEXT) >= 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password = get_password()",
+        "token: str",
+        "def secret(self, token: Token) -> None:",
+        'api_key = os.environ["API_KEY"]',
+        "tokens_used=12345678901234567890",
+        '{"token": "planner"}',
+        '{"next_token": "[redacted:jwt:01234567]"}',
+        "postgres://user:password@localhost/app",
+        "https://${USER}:${PASSWORD}@host/",
+        "PASSWORD=$OTHER",
+        "AKIAIOSFODNN7EXAMPLE",
+        'if "-----BEGIN PRIVATE KEY-----" in text and "-----END PRIVATE KEY-----" in text:',
+        "3f786850e387550fdab836ed7e6dc881de23001b is the commit",
+        "Bearer authentication is described in RFC 6750",
+        "sk-learn-estimator-doc-link",
+        "the secret of a good plan: keep it short",
+    ],
+)
+def test_what_is_no_secret_stays(text):
+    assert REDACTOR.redact(text) is text
+
+
+def test_a_word_is_neither_random_nor_chosen():
+    assert looks_random(b"a1b2c3d4e5f6")
+    assert not looks_random(b"planner")
+    assert not looks_random(b"12345678")
+    assert not looks_random(b"a1a1a1a1a1a1a1")
+    assert is_chosen(b"hunter2")
+    assert not is_chosen(b"correct-horse")
+    assert not is_chosen(b"123456")
+    assert not is_chosen(b"password")
+
+
+def test_templates_dummies_and_examples_are_not_real():
+    for value in (b"", b"${TOKEN}", b"<token>", b"changeme", b"xxxxxxxx", b"********", b'"null"'):
+        assert not is_real(value)
+    assert is_real(b"correcthorse")
+    assert not is_no_example(b"AKIAIOSFODNN7EXAMPLE")
+    assert entropy_bits(b"") == 0
+    assert entropy_bits(b"ab") == 1
+
+
+def test_a_rule_of_the_users_own_finds_its_family():
+    redactor = Redactor(b"k" * 32, rules=rules_of({"acme-pass": r"ACME-[0-9]{6}"}))
+    assert redactor.redact("the badge ACME-123456.").startswith("the badge [redacted:acme-pass:")
+
+
+def test_a_family_that_no_placeholder_could_name_is_refused():
+    with pytest.raises(ConfigError, match="cannot name a family"):
+        rules_of({"Acme Pass": "x"})

@@ -1,0 +1,247 @@
+"""What of a write is written down, by what is to be recorded."""
+
+from dataclasses import replace
+
+import pytest
+
+from upthread.core import commands
+from upthread.core.codec import encode_part
+from upthread.core.events import (
+    AttachFailed,
+    PromptSent,
+    Question,
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEnded,
+    RunParked,
+    RunResumed,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnParked,
+)
+from upthread.core.examined import ExaminedFile
+from upthread.core.keeping import forgotten, kept, strictest, without_text
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.types import (
+    CHILD_SLOT,
+    ContextPart,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    ErasedPart,
+    FilePart,
+    Outcome,
+    Part,
+    ProjectId,
+    ReasoningPart,
+    RunId,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+    UpstreamSessionId,
+)
+
+REDACTOR = Redactor(b"k" * 32)
+SECRET = "ghp_" + "a1B2" * 9
+HIDDEN = REDACTOR.redact(SECRET)
+TURN, RUN, OWN = TurnId("trn"), RunId("run"), ConversationId("con")
+
+PARTS = (
+    TextPart(text=SECRET),
+    ContextPart(text=SECRET),
+    ReasoningPart(text=SECRET),
+    ToolCallPart(
+        call_id="c1",
+        title=SECRET,
+        tool_kind="execute",
+        arguments={"command": SECRET},
+        locations=(SECRET,),
+    ),
+    ToolResultPart(call_id="c1", status="completed", text=SECRET),
+    FilePart(uri=f"https://x/{SECRET}"),
+    UnknownPart(kind="plan", raw=[SECRET]),
+    ErasedPart(kind="text"),
+)
+REPORT = {"status": "done", "summary": SECRET, "verdict": {"result": "approved", "evidence": []}}
+OUTLINE = {"status": "done", "verdict": {"result": "approved"}}
+QUESTION = Question(question_id="q1", role="planner", text=SECRET)
+
+EVENTS = (
+    (
+        AttachFailed(upstream_session_id=None, outcome=Outcome.MISSING, detail=SECRET),
+        {"detail": ""},
+    ),
+    (TurnParked(reason="undecidable", detail=SECRET), {"detail": ""}),
+    (
+        QuestionsAsked(role="planner", questions=(QUESTION,)),
+        {"questions": (replace(QUESTION, text=""),)},
+    ),
+    (QuestionAnswered(question_id="q1", text=SECRET), {"text": ""}),
+    (RunParked(reason="blocked", detail=SECRET), {"detail": ""}),
+    (RunResumed(because=SECRET), {"because": ""}),
+    (RunEnded(status="approved", evidence=(SECRET, "seen")), {"evidence": ()}),
+)
+"""Events with text, and what is left of it; what was configured or measured stays."""
+
+
+def recorded(*parts: Part):
+    return commands.RecordParts(
+        conversation_id=OWN,
+        seq=1,
+        first_ordinal=0,
+        speaker=Speaker.USER,
+        turn_id=TURN,
+        upstream_session_id=None,
+        recorded_at_ms=1,
+        parts=parts,
+    )
+
+
+def happened(event):
+    return commands.RecordTurnEvent(turn_id=TURN, seq=1, event=event, recorded_at_ms=1)
+
+
+def moved(event):
+    return commands.RecordRunEvent(run_id=RUN, seq=1, event=event, recorded_at_ms=1)
+
+
+def test_full_keeps_a_write_as_it_is():
+    write = recorded(*PARTS)
+    assert kept(write, "full", REDACTOR) is write
+
+
+def test_redacted_keeps_all_but_the_secrets():
+    stored = kept(recorded(*PARTS), "redacted", REDACTOR)
+    assert SECRET not in repr(stored)
+    assert repr(stored).count(HIDDEN) == 9
+    assert [type(part) for part in stored.parts] == [type(part) for part in PARTS]
+    assert stored.parts[3].arguments == {"command": HIDDEN}
+
+
+def test_what_holds_no_secret_is_the_same_object():
+    for write in (
+        recorded(TextPart(text="plain")),
+        happened(PromptSent(prompt_seq=1, prompts_before=0)),
+    ):
+        assert kept(write, "redacted", REDACTOR) is write
+
+
+def test_index_keeps_kind_size_and_digest_and_no_text():
+    stored = kept(recorded(*PARTS), "index", REDACTOR)
+    assert SECRET not in repr(stored)
+    for part, outline in zip(PARTS[:-1], stored.parts[:-1], strict=True):
+        content = encode_part(part)
+        assert isinstance(outline, ErasedPart)
+        assert (outline.kind, outline.call_id) == content[:2]
+        assert outline.size_bytes == len(content.content or b"")
+        assert outline.digest == REDACTOR.digest(content.content or b"")
+    assert stored.parts[-1] is PARTS[-1]
+
+
+def test_events_lose_their_secrets_or_their_text():
+    told = {
+        TurnEnded: TurnEnded(outcome=Outcome.OK, report=REPORT, detail=SECRET),
+        StepEnded: StepEnded(
+            role="planner", turn_id=TURN, outcome=Outcome.OK, report=REPORT, report_error=SECRET
+        ),
+        RunStarted: RunStarted(specification=SECRET, pipeline={"steps": [SECRET]}),
+    }
+    for event in told.values():
+        assert SECRET not in repr(kept(moved(event), "redacted", REDACTOR))
+    assert kept(happened(told[TurnEnded]), "index", REDACTOR).event == replace(
+        told[TurnEnded], report=OUTLINE, detail=""
+    )
+    assert without_text(told[StepEnded]) == replace(
+        told[StepEnded], report=OUTLINE, report_error=""
+    )
+    assert without_text(told[RunStarted]) == replace(told[RunStarted], specification="")
+
+
+@pytest.mark.parametrize(("event", "blanks"), EVENTS, ids=lambda each: type(each).__name__)
+def test_each_event_with_text_is_known(event, blanks):
+    assert SECRET not in repr(kept(moved(event), "redacted", REDACTOR))
+    assert without_text(event) == replace(event, **blanks)
+
+
+def test_a_report_that_is_none_leaves_nothing():
+    for report, left in (
+        (None, None),
+        ("text", ""),
+        ({"status": SECRET, "verdict": "odd"}, {"status": None, "verdict": None}),
+        ({"status": "done", "verdict": {"result": SECRET}}, {"status": "done", "verdict": None}),
+    ):
+        assert without_text(TurnEnded(outcome=Outcome.OK, report=report)).report == left
+
+
+def test_one_role_is_forgotten_with_the_answers_to_it():
+    other = replace(QUESTION, question_id="q2", role="auditor")
+    events = (
+        StepStarted(role="planner", turn_id=TURN),
+        QuestionsAsked(role="planner", questions=(QUESTION,)),
+        QuestionsAsked(role="auditor", questions=(other,)),
+        QuestionAnswered(question_id="q1", text=SECRET),
+        QuestionAnswered(question_id="q2", text=SECRET),
+    )
+    left = forgotten(events, "planner")
+    assert (left[0], left[2], left[4]) == (events[0], events[2], events[4])
+    assert SECRET not in repr((left[1], left[3]))
+    assert SECRET not in repr(forgotten(events, None))
+
+
+def test_what_belongs_to_no_message_is_kept_likewise():
+    quarantined = commands.RecordQuarantine(
+        turn_id=TURN, ordinal=0, reason="no session id", raw={"text": SECRET}, recorded_at_ms=1
+    )
+    assert kept(quarantined, "index", REDACTOR) == replace(quarantined, raw=None)
+    refused = commands.RecordDecision(
+        conversation_id=OWN, decision="refuse", reasons=(), inputs={"a": SECRET}, decided_at_ms=1
+    )
+    once = commands.RecordOnce(
+        project_id=ProjectId("prj"),
+        key="k",
+        attempt_id="att",
+        state="done",
+        recorded_at_ms=1,
+        receipt={"id": 7, "token": SECRET},
+    )
+    examined = commands.RecordExamined(
+        conversation_id=OWN,
+        turn_id=TURN,
+        first_ordinal=0,
+        upstream_session_id=UpstreamSessionId("ses"),
+        files=(ExaminedFile(path=SECRET, how="read", state="missing"),),
+        recorded_at_ms=1,
+    )
+    edited = commands.RecordBriefingEdit(
+        conversation_id=OWN, seq=1, edit={"note": SECRET}, recorded_at_ms=1
+    )
+    assert kept(examined, "index", REDACTOR) == replace(examined, files=())
+    assert kept(edited, "index", REDACTOR) == replace(edited, edit={})
+    for write in (quarantined, refused, once, examined, edited):
+        assert SECRET not in repr(kept(write, "redacted", REDACTOR))
+    assert kept(once, "index", REDACTOR).receipt["id"] == 7
+
+
+def test_a_childs_role_is_an_agents_word_and_any_other_a_name():
+    def opened(slot, role):
+        key = ConversationKey(project_id=ProjectId("p"), workstream="w", role=role, slot=slot)
+        return commands.OpenConversation(
+            conversation=Conversation(
+                conversation_id=OWN, key=key, generation=1, base_name="Kael", opened_at_ms=1
+            )
+        )
+
+    child = kept(opened(CHILD_SLOT, SECRET), "redacted", REDACTOR)
+    assert child.conversation.key.role == HIDDEN
+    for write in (opened(CHILD_SLOT, "explore"), opened(1, SECRET)):
+        assert kept(write, "redacted", REDACTOR) is write
+
+
+def test_the_strictest_mode_records_least():
+    assert strictest("full", "index", "redacted") == "index"
+    assert strictest("full", "redacted") == "redacted"
