@@ -7,14 +7,14 @@ How they follow from each other is core/decision_rules.py, in order of priority;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
-
-import msgspec
+from dataclasses import asdict, dataclass
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from upthread.core.freshness import NOTHING_KNOWN, Freshness, Surroundings
 from upthread.core.price import NOTHING_PRICED, Price
 from upthread.core.types import ConversationId, JsonValue, Outcome
+
+Value = TypeVar("Value")
 
 Continuity: TypeAlias = Literal["resume", "fresh", "auto"]
 
@@ -96,13 +96,38 @@ class HandshakeInputs:
 def freshness_in(stored: JsonValue) -> Freshness:
     """Return what had changed, of a decision's stored inputs; nothing where they do not say."""
     found = stored.get("freshness") if isinstance(stored, Mapping) else None
-    return NOTHING_KNOWN if found is None else msgspec.convert(found, Freshness)
+    return NOTHING_KNOWN if found is None else _converted(found, Freshness)
 
 
 def price_in(stored: JsonValue) -> Price:
     """Return what each way would cost, of a decision's stored inputs."""
     found = stored.get("price") if isinstance(stored, Mapping) else None
-    return NOTHING_PRICED if found is None else msgspec.convert(found, Price)
+    return NOTHING_PRICED if found is None else _converted(found, Price)
+
+
+def _converted(stored: JsonValue, kind: type[Value]) -> Value:
+    # Light verbs say reasons in words, and read no stored decision.
+    import msgspec  # noqa: PLC0415
+
+    return msgspec.convert(stored, kind)
+
+
+def worth_keeping(inputs: HandshakeInputs) -> Mapping[str, JsonValue]:
+    """Return inputs as they are stored: what is left out is nothing, or nothing is known of it."""
+    members: dict[str, JsonValue] = asdict(inputs)
+    return _something({name: _inner(value) for name, value in members.items()})
+
+
+def _inner(value: JsonValue) -> JsonValue:
+    return _something(value) if isinstance(value, Mapping) else value
+
+
+def _something(members: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    return {
+        name: value
+        for name, value in members.items()
+        if value is not None and value is not False and value not in ("", (), [], {})
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

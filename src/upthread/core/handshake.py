@@ -8,7 +8,6 @@ asked: never silently fresh.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Final
 
 from upthread.core.decision_rules import RULES
@@ -25,6 +24,7 @@ from upthread.core.decisions import (
     HandshakeInputs,
     Limits,
     Rule,
+    worth_keeping,
 )
 from upthread.core.types import Decision
 
@@ -58,7 +58,7 @@ def decide(inputs: HandshakeInputs) -> Decision:
         decision=deciding.decision,
         reasons=(deciding.reason, *also),
         hint=deciding.hint,
-        inputs=asdict(inputs),
+        inputs=worth_keeping(inputs),
     )
 
 

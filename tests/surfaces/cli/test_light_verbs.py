@@ -48,7 +48,7 @@ def loaded(up, *arguments: str) -> set[str]:
     ],
 )
 def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banned):
-    if not (shared.home / "upthread").exists():
+    if not (shared.home / "upthread" / "upthread.db").exists():
         told = loaded(shared, "tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
         assert "acp" in told, "the name that is banned is the one that is loaded"
     assert loaded(shared, *arguments) & banned == set()
