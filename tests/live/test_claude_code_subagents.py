@@ -98,6 +98,7 @@ def test_sigkill_inside_a_sub_agent_leaves_both_valid_and_apart(shell, model, tm
     while len([r for r in model.model_requests if "Look long." in json.dumps(r.body)]) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    time.sleep(2.0)  # what was said before the model was asked is on record
     kill_tree(running)
     lines = shell.lines("tell", "w/planner", "[[SAY I am back]]")
     assert only(lines, "turn_ended")["outcome"] == "ok"
