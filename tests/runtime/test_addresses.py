@@ -119,7 +119,7 @@ async def test_a_moved_repository_finds_its_conversations(world: World) -> None:
     moved.parent.mkdir()
     shutil.move(world.project, moved)
     _, second = await tell(world, moved)
-    assert second.decision == "resume"
+    assert second.decision == "resume_with_update"  # it is told where it is now
     assert second.upstream_session_id == first.upstream_session_id
 
 
@@ -178,7 +178,7 @@ async def test_a_directory_that_becomes_a_repository_stays_the_project_it_was(
     make_repository(plain)
     second_id, second = await tell(world, plain)
     assert first_id == second_id
-    assert second.decision == "resume"
+    assert second.decision == "resume_with_update"  # it is told of the branch
 
 
 async def test_no_git_on_the_machine_at_all_works(

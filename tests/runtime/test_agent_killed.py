@@ -111,4 +111,5 @@ async def test_killed_in_a_sub_agent_its_conversation_is_kept_and_its_call_told_
     assert child.parent_conversation_id == parent.conversation_id
     with world.store() as store:
         (said,) = store.messages(child.conversation_id)
-    assert said.text == "I am explorer. I was asked: look"
+    # The last word of a text that still runs may be half a secret, and waits for its end.
+    assert said.text.startswith("I am explorer. I was asked:")
