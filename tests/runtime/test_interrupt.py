@@ -21,7 +21,7 @@ async def test_an_interrupted_prompt_ends_as_cancelled_with_what_was_said_so_far
     world: World,
 ) -> None:
     process = world.start("tell", ADDRESS, "[[rehearse: slow 1000 10]]")
-    eventually(lambda: any("chunk 25 of" in f.read_text() for f in world.session_files()))
+    eventually(lambda: any("chunk 150 of" in f.read_text() for f in world.session_files()))
     process.send(signal.SIGINT)
     assert process.exit_code == 130, process.stderr
     assert world.agents() == ()
