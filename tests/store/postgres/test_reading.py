@@ -126,7 +126,7 @@ def test_an_erased_part_leaves_its_digest_and_still_verifies(damaged, address):
     assert store.verify(CONVERSATION) is None
     message = store.message(CONVERSATION, 5)
     assert message is not None
-    assert message.parts[1] == ErasedPart(kind="tool_call")
+    assert message.parts[1] == ErasedPart(kind="tool_call", call_id="call-5")
     change("UPDATE upthread.part SET digest = %s WHERE message_seq = 5", b"\1" * 32)
     assert store.verify(CONVERSATION) == 5
 
