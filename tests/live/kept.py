@@ -72,12 +72,20 @@ def words(history: History) -> Said:
         for part in message.parts:
             if isinstance(part, TextPart | ReasoningPart):
                 who = str(message.speaker) if isinstance(part, TextPart) else "thought"
-                said.append((who, part.text))
+                _say(said, who, part.text)
             elif isinstance(part, ToolCallPart):
                 said.append(("call", part.call_id))
             elif isinstance(part, ToolResultPart):
                 said.append(("result", f"{part.call_id} {part.status}"))
     return said
+
+
+def _say(said: Said, who: str, text: str) -> None:
+    """Add a text; what follows words of the same one without a break is the rest of them."""
+    if said and said[-1][0] == who and who != "user":
+        said[-1] = (who, said[-1][1] + text)
+    else:
+        said.append((who, text))
 
 
 def assert_valid(history: History) -> None:
