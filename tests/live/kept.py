@@ -69,10 +69,11 @@ def words(history: History) -> Said:
     """What was said, called and answered, in order; a text in pieces is one."""
     said: Said = []
     for message in history.messages:
+        begun = len(said)
         for part in message.parts:
             if isinstance(part, TextPart | ReasoningPart):
                 who = str(message.speaker) if isinstance(part, TextPart) else "thought"
-                _say(said, who, part.text)
+                _say(said, who, part.text, is_begun=len(said) > begun)
             elif isinstance(part, ToolCallPart):
                 said.append(("call", part.call_id))
             elif isinstance(part, ToolResultPart):
@@ -80,9 +81,9 @@ def words(history: History) -> Said:
     return said
 
 
-def _say(said: Said, who: str, text: str) -> None:
+def _say(said: Said, who: str, text: str, *, is_begun: bool) -> None:
     """Add a text; what follows words of the same one without a break is the rest of them."""
-    if said and said[-1][0] == who and who != "user":
+    if said and said[-1][0] == who and (who != "user" or is_begun):
         said[-1] = (who, said[-1][1] + text)
     else:
         said.append((who, text))
