@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check soak bench lock format docs agents clean
+.PHONY: help demo test live check soak bench lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -43,10 +43,13 @@ check: .venv/dev  ## lint, format, types, layers, sizes, generated docs
 docs: .venv/dev  ## write the generated parts of the docs again
 	$(BIN)/python tools/generate_docs.py
 
+live: .venv/dev agents  ## the real agents alone: loopback only, a HOME that is watched
+	$(BIN)/python tools/enclosed.py $(PYTEST) tests/live -n 2 --dist loadgroup -m "not soak"
+
 soak: .venv/dev agents  ## the long versions of the crash, fault and property tests
 	UPTHREAD_SOAK=1 $(PYTEST) -m soak -n 2 --timeout 3600
 
-bench: .venv/app  ## our figures beside the raw limit, in one interleaved run
+bench: .venv/dev  ## our figures beside the raw limit, in one interleaved run
 	$(BIN)/python bench/run.py
 
 lock:            ## resolve the lock files again

@@ -24,6 +24,7 @@ import w6_writers
 import w7_validity
 import w8_freshness
 import w9_redaction
+import w10_postgres
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -37,6 +38,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W7": w7_validity.measure,
     "W8": w8_freshness.measure,
     "W9": w9_redaction.measure,
+    "W10": w10_postgres.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,10 @@ from measure import Row, percentile
 from raw import RawStore
 from scratch import scratch
 
+from upthread.core.types import TurnId
+from upthread.store.base import Store
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import open_place, prepare_turn, record_turn
+from upthread.testing.default_turn import Place, open_place, prepare_turn, record_turn
 
 WRITERS = 8
 WRITERS_MANY = 20
@@ -26,6 +29,7 @@ ROUND_S = 2.5
 ROUNDS = 2
 AT_LEAST = 0.7
 START_S = 60.0
+TURNS_MADE = 64
 
 
 class Written(NamedTuple):
@@ -44,8 +48,8 @@ def measure(*, is_quick: bool) -> list[Row]:
         for number in range(rounds):
             for side, written in found.items():
                 path = directory / f"{side}-{number}.db"
-                written.append(_round(path, _SIDES[side], writers=WRITERS))
-        many = _round(directory / "many.db", _ours, writers=WRITERS_MANY)
+                written.append(round_of(path, _SIDES[side], writers=WRITERS))
+        many = round_of(directory / "many.db", _ours, writers=WRITERS_MANY)
     best = {side: max(written) for side, written in found.items()}
     p99 = f"p99 {best['raw'].p99_ms:.0f} and {best['ours'].p99_ms:.0f} ms"
     errors = [error for written in found["ours"] for error in written.errors]
@@ -81,20 +85,30 @@ Turn = Callable[[int], object]
 
 def _raw(path: Path, writer: int) -> Turn:
     store = RawStore(path)
-    turns = [raw.bodies(number) for number in range(64)]
-    return lambda number: store.append_turn(writer, turns[number % 64])
+    turns = [raw.bodies(number) for number in range(TURNS_MADE)]
+    return lambda number: store.append_turn(writer, turns[number % TURNS_MADE])
 
 
 def _ours(path: Path, writer: int) -> Turn:
     store = SqliteStore(path)
-    place = open_place(store, f"spec-{writer}")
-    return lambda number: record_turn(store, place, prepare_turn(place, number))
+    return recording(store, open_place(store, f"spec-{writer}"))
+
+
+def recording(store: Store, place: Place) -> Turn:
+    """Return what records a turn of a place; what it says is made now, as raw's is."""
+    turns = [prepare_turn(place, number) for number in range(TURNS_MADE)]
+
+    def record(number: int) -> None:
+        turn_id = TurnId(f"{turns[0].turn_id}-{number}")
+        record_turn(store, place, replace(turns[number % TURNS_MADE], turn_id=turn_id))
+
+    return record
 
 
 _SIDES: dict[str, Callable[[Path, int], Turn]] = {"raw": _raw, "ours": _ours}
 
 
-def _round(path: Path, side: Callable[[Path, int], Turn], *, writers: int) -> Written:
+def round_of(path: Path, side: Callable[[Path, int], Turn], *, writers: int) -> Written:
     if side is _raw:  # raw has no race-free creation; ours is created by all writers at once
         RawStore(path).close()
     context = multiprocessing.get_context("spawn")

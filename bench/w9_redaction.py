@@ -1,25 +1,36 @@
-"""W9: what redaction costs a recorded turn: the turn of W2, with and without it.
+"""W9: what redaction costs a recorded turn: all that the runtime does for one, with and without it.
 
-Raw: the turn's writes committed as they are. Ours: the same writes through `PrivateStore`, which
-looks for every family of secrets in each text before it commits. Both go the way the runtime goes:
-one event loop, one thread hop a commit. A second row is the look alone, per megabyte of text.
+Raw: turns told by the runtime to an agent in this process that says the turn of W2 at once. Ours:
+the same through `PrivateStore`, which looks for every family of secrets in each text before it
+commits. Two more rows have no verdict: the commits of W2's turn alone, each a thread hop, with the
+prompt read back, of which the look is the larger part; and a megabyte of text looked through.
+
+Both sides write to one conversation, in an order by chance: two files differ by as much as what is
+measured, so do two conversations by which of them stands last in an index, and a disk from one
+second to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
-from measure import Row, Side, compared, interleaved
+from measure import Row, Side, Timing, compared, interleaved, timing_of
 from scratch import scratch
+from told_turns import Telling
 
 from upthread.core.redaction.redactor import Redactor
 from upthread.runtime.private_store import PrivateStore, RecordPolicy
+from upthread.runtime.project_store import ProjectStore
 from upthread.runtime.system import System
 from upthread.store.base import Store
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.default_turn import (
+    MESSAGES,
+    USER,
     Place,
     PreparedTurn,
     commits_of,
@@ -28,25 +39,20 @@ from upthread.testing.default_turn import (
     texts,
 )
 
-REPETITIONS = 150
+TURNS_MAX = 5_000
 LIMIT = 1.05
-TURNS_A_LOOP = 4
+PROMPT_SENT = 2
+"""The commit before which the prompt is read back."""
 MEGABYTE = 1_000_000
 
 
 def measure(*, is_quick: bool) -> list[Row]:
-    """Return what a turn costs with redaction, and a megabyte of text."""
+    """Return what a turn costs with redaction, its commits alone, and a megabyte of text."""
     redactor = Redactor(bytes(range(32)))
+    budget_s = 4 if is_quick else 25
     with scratch() as directory:
-        sides = {
-            "raw": _turns(directory / "raw.db", lambda store: store),
-            "ours": _turns(
-                directory / "ours.db",
-                lambda store: PrivateStore(store, policy=RecordPolicy(), redactor=redactor),
-            ),
-        }
-        budget_s = 4 if is_quick else 20
-        timings = interleaved(sides, repetitions=REPETITIONS, budget_s=budget_s)
+        told = anyio.run(_told, directory, redactor, budget_s)
+        committed = anyio.run(_committed, directory, redactor, budget_s)
     text = "\n".join(map("".join, (texts(number) for number in range(80))))[:MEGABYTE]
     looks: dict[str, Side] = {
         "raw": lambda _: _discard(text.encode()),
@@ -54,7 +60,8 @@ def measure(*, is_quick: bool) -> list[Row]:
     }
     look = interleaved(looks, repetitions=40, budget_s=2)
     return [
-        compared("W9", "turn, redacted", timings["raw"], timings["ours"], LIMIT),
+        compared("W9", "turn, redacted", told["raw"], told["ours"], LIMIT),
+        compared("W9", "its commits alone", committed["raw"], committed["ours"], None),
         compared("W9", "look through 1 MB", look["raw"], look["ours"], None, "raw: encode it"),
     ]
 
@@ -63,20 +70,68 @@ def _discard(_value: object) -> None:
     pass
 
 
-def _turns(path: Path, wrapped: Callable[[Store], Store]) -> Side:
-    store = wrapped(SqliteStore(path))
+async def _told(directory: Path, redactor: Redactor, budget_s: float) -> dict[str, Timing]:
+    """Tell turns of one conversation, as many of each side."""
+    store = SqliteStore(directory / "told.db")
     place = open_place(store, "spec-42")
-    system = System()
+    own = ProjectStore(store, place.conversation.key.project_id, by_user=USER, now_ms=_now_ms)
+    private = PrivateStore(own, policy=RecordPolicy(), redactor=redactor)
+    sides = {
+        "raw": Telling(own, place, directory),
+        "ours": Telling(private, place, directory, redactor),
+    }
 
-    async def record(first: int) -> None:
-        for number in range(first, first + TURNS_A_LOOP):
-            await _record(store, system, place, prepare_turn(place, number))
+    def prepare(name: str, number: int) -> Callable[[], Awaitable[None]]:
+        request = sides[name].prepare(number)
+        return lambda: sides[name].tell(request)
 
-    return lambda repetition: anyio.run(record, repetition * TURNS_A_LOOP)
+    return await _in_turn(prepare, budget_s)
+
+
+async def _committed(directory: Path, redactor: Redactor, budget_s: float) -> dict[str, Timing]:
+    """Commit turns of one conversation, as many of each side."""
+    store = SqliteStore(directory / "committed.db")
+    private = PrivateStore(store, policy=RecordPolicy(), redactor=redactor)
+    sides: dict[str, Store] = {"raw": store, "ours": private}
+    place, system = open_place(store, "spec-42"), System()
+
+    def prepare(name: str, number: int) -> Callable[[], Awaitable[None]]:
+        turn = prepare_turn(place, number)
+        return lambda: _record(sides[name], system, place, turn)
+
+    return await _in_turn(prepare, budget_s)
+
+
+async def _in_turn(
+    prepare: Callable[[str, int], Callable[[], Awaitable[None]]], budget_s: float
+) -> dict[str, Timing]:
+    """Do a turn of each side, in an order by chance, and again. The first ones warm up."""
+    names = ["raw", "ours"]
+    walls: dict[str, list[float]] = {name: [] for name in names}
+    cpus: dict[str, list[float]] = {name: [] for name in names}
+    chance, end_s = random.Random(0), time.perf_counter() + budget_s
+    number = 0
+    while len(walls["raw"]) <= TURNS_MAX and time.perf_counter() < end_s:
+        chance.shuffle(names)
+        for name in names:
+            do = prepare(name, number)
+            number += 1
+            cpu_s, wall_s = time.process_time(), time.perf_counter()
+            await do()
+            walls[name].append((time.perf_counter() - wall_s) * 1e6)
+            cpus[name].append((time.process_time() - cpu_s) * 1e6)
+    return {name: timing_of(walls[name][2:], cpus[name][2:]) for name in names}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 async def _record(store: Store, system: System, place: Place, turn: PreparedTurn) -> None:
-    for writes in commits_of(place, turn):
+    owner, prompt_seq = place.conversation.conversation_id, place.next_seq
+    for number, writes in enumerate(commits_of(place, turn)):
+        if number == PROMPT_SENT:
+            await system.in_thread(lambda: store.message(owner, prompt_seq))
         await system.in_thread(lambda batch=writes: store.commit(batch, fences=(place.fence,)))
-    place.next_seq += 6
+    place.next_seq += MESSAGES
     place.turns += 1

@@ -1,4 +1,4 @@
-"""What all tests share: when soak tests run, and what is told at the end of all."""
+"""What all tests share: a HOME that is nobody's, when soak tests run, what is told at the end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ from upthread.testing.store_conformance import matrix
 # A shared machine's pauses are no property of the code; the tests' own time-out still holds.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+NOBODYS_HOME = "/dev/null/home"
+"""Nothing can be read or made there, by root neither. A test that needs a HOME makes one."""
+
+OTHER_HOMES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_CONFIG_DIR")
+
+
+def pytest_configure():
+    """Take the user's own HOME away from all tests, and from all they start."""
+    os.environ["HOME"] = NOBODYS_HOME
+    for name in list(os.environ):
+        if name.startswith(("XDG_", "GIT_CONFIG")) or name in OTHER_HOMES:
+            del os.environ[name]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -40,6 +53,11 @@ def pytest_terminal_summary(terminalreporter):
     if passages:
         terminalreporter.section(summary.PROPERTY)
         for line in summary.lines(passages):
+            terminalreporter.write_line(line)
+    take_overs = properties(terminalreporter, summary.TAKE_OVERS)
+    if take_overs:
+        terminalreporter.section(summary.TAKE_OVERS)
+        for line in summary.take_over_lines(take_overs):
             terminalreporter.write_line(line)
 
 

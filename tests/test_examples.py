@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
@@ -52,3 +53,22 @@ def test_the_library_code_of_the_readme_runs(tmp_path):
     (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "upthread.toml").write_text('agent = "rehearsal"\n')
     assert run_python(block, tmp_path).startswith("first ('none_yet',)")
+
+
+def commands_of_workers() -> list[list[str]]:
+    """The command lines of upthread in the unit and in the compose file."""
+    folder = REPOSITORY / "examples" / "workers"
+    unit = (folder / "upthread-worker@.service").read_text()
+    services = yaml.safe_load((folder / "compose.yaml").read_text())["services"].values()
+    started = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    composed = [each["command"] for each in services if "command" in each]
+    return [*(each.split() for each in started), *composed]
+
+
+@pytest.mark.parametrize("words", commands_of_workers(), ids=" ".join)
+def test_the_commands_of_the_worker_examples_have_options_that_exist(words):
+    verb, *arguments = words[1:]
+    asked = [sys.executable, "-m", "upthread", verb, "--help"]
+    help_of_verb = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True)
+    options = [each for each in arguments if each.startswith("--")]
+    assert [each for each in options if each not in help_of_verb.stdout] == []

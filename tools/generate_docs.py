@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from upthread.agents.acp.quirks import QUIRKS, Quirk
+from upthread.agents.tested import TESTED
 from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
 from upthread.core.events import (
@@ -277,7 +279,12 @@ def situations() -> Iterator[tuple[str, tuple[RunEvent, ...]]]:
             _ended("planner", DONE),
         ),
     )
-    yield "the run has ended", (*approved, RunEnded(status="approved"))
+    ended = (*approved, RunEnded(status="approved"))
+    yield "the run has ended", ended
+    yield (
+        "… and what was approved has changed since",
+        (*ended, RunResumed(because="the working tree has changed", role="auditor")),
+    )
 
 
 def _questions(events: Sequence[RunEvent]) -> tuple[Question, ...]:
@@ -401,6 +408,49 @@ def _shown_of_sub_agents(measured: Measured) -> Sequence[str]:
 
 # --- writing -----------------------------------------------------------------------------------
 
+
+def tested_ways() -> str:
+    """Every way of driving an agent, the version it was tested in, what it can do."""
+    rows = [
+        (
+            f"`{way.agent}`",
+            {"native": "its own interface", "acp": "ACP"}[way.kind],
+            way.version,
+            ", ".join(word.replace("_", "-") for word in way.can),
+        )
+        for way in TESTED
+    ]
+    return table(("agent", "driven by", "version", "can"), rows)
+
+
+def quirk_table() -> str:
+    """What is particular to each agent that speaks ACP."""
+    rows = [
+        (f"`{quirk.name}`", quirk.versions_seen, _settings_of(quirk), _errors_of(quirk))
+        for quirk in QUIRKS
+    ]
+    return table(("agent", "seen in", "set for it", "its errors"), rows)
+
+
+def _settings_of(quirk: Quirk) -> str:
+    settings = [f"`{name}={value}`" for name, value in quirk.environment.items()]
+    settings += ["announced: " + ", ".join(f"`{each}`" for each in quirk.client_meta)] * bool(
+        quirk.client_meta
+    )
+    settings += ["its sub-agents' sessions are loaded"] * quirk.has_silent_children
+    settings += ["a load waits for the next minute"] * bool(quirk.file_of_minute)
+    return "; ".join(settings)
+
+
+def _errors_of(quirk: Quirk) -> str:
+    """`missing` that is not certain is confirmed by listing the sessions."""
+    return "; ".join(
+        f"`{each.pattern.pattern.replace('|', '` or `')}`: `{each.outcome}`"
+        + ("" if each.is_certain else ", confirmed by listing")
+        for each in quirk.errors
+    )
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
@@ -415,6 +465,8 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "openai-chat-rules": lambda: provider_table(OPENAI_CHAT_RULES),
     "openai-responses-rules": lambda: provider_table(OPENAI_RESPONSES_RULES),
     "continuity": continuity_matrix,
+    "tested-ways": tested_ways,
+    "acp-quirks": quirk_table,
     "sub-agents": sub_agents_table,
     **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }

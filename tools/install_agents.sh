@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the pinned agents of agents.json into .agents, each from its own package.
 # Install scripts stay off: they only copy a binary that the package already ships.
+# The Node among them is for claude-agent-acp alone, which takes a newer one than many machines have.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p .agents

@@ -1,4 +1,4 @@
-"""What `make test` runs: the core with its coverage first, in seconds, then everything.
+"""What `make test` runs: the core with its coverage, all but the real agents, then these.
 
 Ends with the first failing part's exit code. Nothing is skipped silently: pytest says why.
 """
@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not soak")
 PARTS = (
     ("core, with its branch coverage", ("tools/check_core_coverage.py",)),
-    (
-        "all",
-        ("-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not soak", "--ignore=tests/core"),
-    ),
+    ("all but the real agents", (*PYTEST, "--ignore=tests/core", "--ignore=tests/live")),
+    # With loopback only, a HOME that is watched and a /tmp of their own, where the machine allows.
+    ("the real agents", ("tools/enclosed.py", sys.executable, *PYTEST, "tests/live")),
 )
 
 

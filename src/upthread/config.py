@@ -103,6 +103,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     start_timeout_s: float | None = None
     prompt_timeout_s: float | None = None
     handover: bool | None = None
+    encryption_key: str | None = None
     roles: dict[str, RoleOverlay] = {}
     agents: dict[str, AgentSettings] = {}
     permissions: dict[str, PermissionWord] = {}
@@ -120,6 +121,8 @@ class Settings:
     `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
     models whose agent does not tell it.
     `role_faults` are role files that could not be read, by the name they would have.
+    `encryption_key` says where the database's key is, None: it is not encrypted. See
+    client/encryption.py.
     """
 
     working_directory: str
@@ -134,6 +137,7 @@ class Settings:
     limits: Limits = USUAL_LIMITS
     critical: tuple[str, ...] = ()
     handover: bool = False
+    encryption_key: str | None = None
     window_tokens: int | None = None
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
@@ -195,6 +199,7 @@ def load_settings(
         limits=_limits(tables),
         critical=_last(table.critical for table in tables) or (),
         handover=_last(config.handover for _, config in files) or False,
+        encryption_key=_last(config.encryption_key for _, config in own),
         window_tokens=_last(table.window_tokens for table in tables),
         roles=roles,
         role_faults=faults,
@@ -261,6 +266,11 @@ def _project_file(
 ) -> Iterator[tuple[str, ConfigFile]]:
     """A repository may record less of you than you have said, and never more."""
     for source, config in _file(working_directory / PROJECT_FILE):
+        if config.encryption_key is not None:
+            raise ConfigError(
+                f"{source}: encryption_key is not a repository's to say",
+                hint="write it into your own config.toml",
+            )
         roles = {
             name: msgspec.structs.replace(each, record=_strictest((*record_said, each.record)))
             if each.record is not None

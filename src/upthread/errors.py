@@ -79,6 +79,14 @@ class ConflictError(UpthreadError):
     """Another writer wrote something else under the same key first. Read again."""
 
 
+class SeveralAgentsError(UsageError):
+    """Several agents are installed and nothing says which; `agents` are their names."""
+
+    def __init__(self, message: str, *, agents: tuple[str, ...], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.agents = agents
+
+
 class LeaseHeldError(ConflictError):
     """Somebody living holds the lease. `holder` says who, in words."""
 

@@ -14,9 +14,11 @@ import time
 WORD = sys.argv[1] if len(sys.argv) > 1 else "well"
 SESSION = "ses_scripted"
 LISTED = os.environ.get("SCRIPTED_LISTED", SESSION).split(",")
+NAME = os.environ.get("SCRIPTED_NAME", "scripted")
 GATE = threading.Event()
 COUNTER = {"asked": 1000, "new": 0}
 ANSWERS = {}
+ANNOUNCED = {}
 
 
 def put(raw):
@@ -76,6 +78,7 @@ def start():
 
 
 def initialize(request):
+    ANNOUNCED.update(request["params"]["clientCapabilities"])
     if WORD == "not_acp":
         return answer(request, ["what?"])
     version = 99 if WORD == "other_version" else 1
@@ -92,7 +95,7 @@ def initialize(request):
         {
             "protocolVersion": version,
             "agentCapabilities": capabilities,
-            "agentInfo": {"name": "scripted", "version": "1.2.3"},
+            "agentInfo": {"name": NAME, "version": "1.2.3"},
         },
     )
 
@@ -103,7 +106,7 @@ def attach(request):
         return answer(request, {"sessionId": "ses_other"})
     if WORD == "opaque":
         return refuse(request, -32603, "Internal error")
-    if session not in LISTED:
+    if session not in LISTED and WORD != "attaches_all":
         return refuse(request, -32002, "Resource not found", {"sessionId": session})
     if request["method"] == "session/load":
         for number in range(3):
@@ -204,7 +207,8 @@ def foreign(request, session, words, text):
     COUNTER["asked"] += 1
     number = COUNTER["asked"]
     ANSWERS[number] = threading.Event(), []
-    send({"id": number, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
+    params = {"sessionId": session, **json.loads(" ".join(words[1:]))}
+    send({"id": number, "method": words[0], "params": params})
     ANSWERS[number][0].wait(30)
     say(session, json.dumps(ANSWERS[number][1][0]))
     stop(request)
@@ -219,6 +223,10 @@ PROMPTS = {
     "late": late,
     "permission": permission,
     "foreign": foreign,
+    "announced": lambda request, session, words, text: (
+        say(session, json.dumps(ANNOUNCED)),
+        stop(request),
+    ),
     "stop": lambda request, session, words, text: stop(request, words[0]),
     "error": lambda request, session, words, text: refuse(
         request, int(words[0]), *json.loads(" ".join(words[1:]))

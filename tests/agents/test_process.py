@@ -9,13 +9,14 @@ import anyio
 import pytest
 
 from upthread.agents import _process
+from upthread.agents._marks import MARK_VARIABLE
 from upthread.agents._process import (
     ChildStart,
     FrameTooLongError,
     child_environment,
     started_child,
 )
-from upthread.agents._process_group import MARK_VARIABLE, end_process_group, started_at_ticks
+from upthread.agents._process_group import end_process_group, started_at_ticks
 from upthread.errors import ConfigError
 
 pytestmark = pytest.mark.anyio

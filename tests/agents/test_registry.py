@@ -8,6 +8,7 @@ import pytest
 from upthread.agents import registry
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.claude_code import ClaudeCodeAdapter
+from upthread.agents.codex import CodexAdapter
 from upthread.agents.registry import AGENTS, Way, adapter_for, installed_agents, way_here
 from upthread.errors import UsageError
 
@@ -20,12 +21,13 @@ def test_every_known_agent_has_an_adapter_of_its_name(agent):
 
 
 def test_a_person_resumes_with_the_agents_own_command():
-    commands = {agent: adapter_for(agent).resume_command("ses_1") for agent in AGENTS}
+    session = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
+    commands = {agent: adapter_for(agent).resume_command(session) for agent in AGENTS}
     assert commands == {
         "rehearsal": None,
-        "opencode": ("opencode", "--session", "ses_1"),
-        "codex": ("codex", "resume", "ses_1"),
-        "claude-code": ("claude", "--resume", "ses_1"),
+        "opencode": ("opencode", "--session", session),
+        "codex": ("codex", "resume", "--no-daemon", session),
+        "claude-code": ("claude", "--resume", session),
         "gemini": None,
     }
 
@@ -78,6 +80,16 @@ def test_claude_code_is_driven_natively_where_its_own_command_is(tmp_path, monke
     assert way_here(AGENTS["claude-code"]) == Way(kind="native", command=("claude",))
     assert isinstance(adapter_for("claude-code"), ClaudeCodeAdapter)
     assert isinstance(adapter_for("acp:claude-agent-acp"), AcpAdapter)
+
+
+def test_codex_is_driven_natively_where_its_own_command_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    script(tmp_path, "codex-acp", "exit 0")
+    assert way_here(AGENTS["codex"]) == Way(kind="acp", command=("codex-acp",))
+    assert isinstance(adapter_for("codex"), AcpAdapter)
+    script(tmp_path, "codex", "exit 0")
+    assert way_here(AGENTS["codex"]) == Way(kind="native", command=("codex", "app-server"))
+    assert isinstance(adapter_for("codex"), CodexAdapter)
 
 
 @pytest.mark.anyio

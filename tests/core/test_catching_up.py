@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.catching_up import open_calls, unrecorded
+from upthread.core.catching_up import attended_calls, open_calls, unrecorded
 from upthread.core.events import (
     AgentEvent,
     ChildStarted,
@@ -17,6 +17,7 @@ from upthread.core.events import (
     UsageReported,
 )
 from upthread.core.types import (
+    PERMISSION,
     ContextPart,
     ConversationId,
     Message,
@@ -33,6 +34,7 @@ from upthread.core.types import (
 
 OWN, CHILD = UpstreamSessionId("ses_own"), UpstreamSessionId("ses_child")
 CALL = ToolCallPart(call_id="c1", title="Run", tool_kind="execute")
+UNFINISHED = ToolCallPart(call_id="c3", title="Run", tool_kind="execute")
 ANSWER = ToolResultPart(call_id="c1", status="completed", text="out")
 
 
@@ -177,3 +179,9 @@ def test_white_space_that_an_agent_changes_makes_nothing_new(
     recorded = said[:crash]
     stored = recorded + "".join(new_text([replayed], recorded))
     assert "".join(stored.split()) == "".join(words)
+
+
+def test_attended_are_the_calls_that_ended_or_were_allowed_or_refused_while_we_were_there():
+    refused = UnknownPart(kind=PERMISSION, raw={"call_id": "c2", "answer": "reject_once"})
+    assert attended_calls([message(CALL, ANSWER), message(refused, UNFINISHED)]) == {"c1", "c2"}
+    assert attended_calls([]) == frozenset()

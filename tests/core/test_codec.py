@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upthread.core import codec, events
@@ -22,6 +22,7 @@ from upthread.core.events import (
 )
 from upthread.core.types import (
     ContextPart,
+    ConversationId,
     ErasedPart,
     FilePart,
     Outcome,
@@ -99,7 +100,13 @@ def _events_of(alphabet):
     )
 
 
+OF_A_CHILD = ToolResultPart(
+    call_id="c", status="completed", text="", child_conversation_id=ConversationId("con")
+)
+
+
 @given(PARTS)
+@example(OF_A_CHILD)
 def test_every_part_comes_back_identical(part):
     stored = codec.encode_part(part)
     assert codec.decode_part(*stored) == part

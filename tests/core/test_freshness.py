@@ -138,8 +138,8 @@ def test_a_renamed_directory_moved_and_a_removed_worktree_is_missing():
     renamed = moved(HERE, elsewhere, "/srv/app")
     assert renamed.directory == Shift(was="/srv/app", now="/srv/new")
     assert not renamed.is_directory_missing
-    worktree = replace(HERE, working_directory="/tmp/wt")
-    assert moved(worktree, HERE, "/tmp/wt").is_directory_missing
+    worktree = replace(HERE, working_directory="/work/beside")
+    assert moved(worktree, HERE, "/work/beside").is_directory_missing
     assert not moved(worktree, HERE).is_directory_missing
     plain = replace(HERE, repository=None, branch=None, commit=None)
     assert not moved(plain, elsewhere, "/srv/app").is_directory_missing

@@ -22,7 +22,7 @@ from upthread.core.handshake import (
     decide,
     in_words,
 )
-from upthread.core.price import Price, Tokens
+from upthread.core.price import Price, Spending, Tokens
 from upthread.core.rollover import LOST, ROLLOVER
 from upthread.core.types import ConversationId, Outcome
 
@@ -33,7 +33,8 @@ DIGESTS = st.none() | st.sampled_from(["d1", "d2"])
 
 SHIFTS = st.none() | st.just(Shift(was="a", now="b"))
 COUNTS = st.integers(0, 8)
-TOKENS = st.none() | st.builds(Tokens, count=st.integers(0, 200_000), is_estimate=st.booleans())
+SOME_TOKENS = st.builds(Tokens, count=st.integers(0, 200_000), is_estimate=st.booleans())
+TOKENS = st.none() | SOME_TOKENS
 FRESHNESS = st.builds(
     Freshness,
     examined_count=COUNTS,
@@ -69,6 +70,9 @@ INPUTS = st.builds(
     turns=st.integers(0, 3),
     current_agent=st.none() | st.sampled_from(["opencode", "codex"]),
     holder=st.none() | st.just("pid 1 on here"),
+    spending=st.none()
+    | st.builds(Spending, tokens_max=st.integers(0, 9), spent=SOME_TOKENS, next_turn=TOKENS),
+    tree_holder=st.none() | st.just("pid 2 on here"),
     was_interrupted=st.booleans(),
     is_fresh_asked=st.booleans(),
     callers=st.lists(IDS, max_size=4).map(tuple),
@@ -107,7 +111,7 @@ def priced(
     return {"price": price, "limits": Limits(**limits)}  # type: ignore[arg-type]
 
 
-REFUSALS = ("own_or_ancestor", "depth", "busy")
+REFUSALS = ("own_or_ancestor", "depth", "busy", "tree_busy", "tokens_max")
 MOVED = Shift(was="main", now="feature/x")
 FULL = priced(70_000)
 
@@ -134,6 +138,7 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"turns": 0}, RESUME, "unchanged"),  # a session that was adopted
         ({"current_agent": None}, RESUME_WITH_REPLAY, "no_session"),
         ({"current_agent": "codex"}, RESUME_WITH_REPLAY, "other_agent"),
+        ({"other_host": "build-3"}, RESUME_WITH_REPLAY, "other_host"),
         ({"continuity": "fresh"}, START_FRESH, "policy"),
         ({"is_fresh_asked": True}, START_FRESH, "asked"),
         ({"condition_before": "d1", "condition_now": "d2"}, START_FRESH, "input_changed"),
@@ -142,6 +147,17 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"condition_now": "d2"}, RESUME, "unchanged"),
         ({"session_lost": Outcome.MISSING, "current_agent": None}, RESUME_WITH_REPLAY, "missing"),
         ({"holder": "pid 1"}, REFUSE, "busy"),
+        ({"tree_holder": "pid 1"}, REFUSE, "tree_busy"),
+        (
+            {"spending": Spending(tokens_max=9, spent=Tokens(count=9, is_estimate=False))},
+            REFUSE,
+            "tokens_max",
+        ),
+        (
+            {"spending": Spending(tokens_max=9, spent=Tokens(count=8, is_estimate=False))},
+            RESUME,
+            "unchanged",
+        ),
         ({"callers": (OWN,)}, REFUSE, "own_or_ancestor"),
         ({"callers": (OWN, OTHER)}, REFUSE, "own_or_ancestor"),
         ({"callers": (OTHER,) * 3}, REFUSE, "depth"),
@@ -248,6 +264,8 @@ def test_a_refusal_comes_before_anything_else_and_tells_the_cure(given_inputs: H
         given_inputs.conversation_id in given_inputs.callers
         or len(given_inputs.callers) >= given_inputs.depth_max
         or given_inputs.holder is not None
+        or given_inputs.tree_holder is not None
+        or (given_inputs.spending is not None and given_inputs.spending.is_over)
     )
     made = decide(given_inputs)
     assert (made.reasons[0] in REFUSALS) == is_refused
@@ -331,7 +349,7 @@ def test_every_reason_has_words_for_a_person():
 
 
 def test_refusals_of_a_call_stand_first_in_the_table():
-    assert tuple(rule.reason for rule in RULES[:3]) == REFUSALS
+    assert tuple(rule.reason for rule in RULES[:5]) == REFUSALS
     assert RULES[-1].decision == RESUME
 
 

@@ -1,6 +1,7 @@
 """What of a write is written down, by what is to be recorded."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -22,7 +23,7 @@ from upthread.core.events import (
     TurnParked,
 )
 from upthread.core.examined import ExaminedFile
-from upthread.core.keeping import forgotten, kept, strictest, without_text
+from upthread.core.keeping import forgotten, kept, stays_as_it_is, strictest, without_text
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     CHILD_SLOT,
@@ -129,6 +130,69 @@ def test_what_holds_no_secret_is_the_same_object():
         happened(PromptSent(prompt_seq=1, prompts_before=0)),
     ):
         assert kept(write, "redacted", REDACTOR) is write
+
+
+PLAIN = (
+    TextPart(text="plain"),
+    ToolCallPart(
+        call_id="c1",
+        title="Run",
+        tool_kind="execute",
+        arguments={"command": ["ls", 1, None, {"token": 7, "n": "x"}]},
+        locations=("a.py",),
+    ),
+    ToolResultPart(call_id="c1", status="completed", text="a.py"),
+    FilePart(uri="file:///a.py"),
+    UnknownPart(kind="plan", raw=["x"]),
+    ErasedPart(kind="text"),
+)
+
+
+def test_one_look_tells_that_nothing_of_a_batch_changes():
+    sent = happened(PromptSent(prompt_seq=1, prompts_before=0))
+    ended = happened(TurnEnded(outcome=Outcome.OK, report={"status": "done"}, detail=""))
+    opened = commands.OpenTurn(turn_id=TURN, conversation_id=OWN, opened_at_ms=1)
+    assert stays_as_it_is([opened, recorded(*PLAIN), sent, ended], REDACTOR)
+    assert stays_as_it_is([], REDACTOR)
+
+
+@pytest.mark.parametrize("part", PARTS[:-1], ids=lambda part: type(part).__name__)
+def test_one_look_sees_a_secret_in_any_part(part):
+    assert not stays_as_it_is([recorded(*PLAIN), recorded(part)], REDACTOR)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        happened(TurnEnded(outcome=Outcome.OK, report=REPORT)),
+        happened(TurnEnded(outcome=Outcome.OK, report=None, detail=SECRET)),
+        moved(RunResumed(because="plain")),
+    ],
+)
+def test_one_look_sees_a_secret_in_an_event_and_leaves_what_it_does_not_know(write):
+    assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        recorded(
+            ToolCallPart(
+                call_id="c1", title="t", tool_kind="other", arguments={"password": "plain"}
+            )
+        ),
+        recorded(UnknownPart(kind="plan", raw=[{"password": "plain"}])),
+        happened(TurnEnded(outcome=Outcome.OK, report={"password": "plain"})),
+    ],
+    ids=["arguments", "unknown", "report"],
+)
+def test_one_look_leaves_a_member_whose_name_may_make_it_a_secret(write):
+    assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
+
+
+@pytest.mark.parametrize("kind", get_args(Part), ids=lambda kind: kind.__name__)
+def test_one_look_knows_every_kind_of_part(kind):
+    assert kind in {type(part) for part in PARTS}
 
 
 def test_index_keeps_kind_size_and_digest_and_no_text():

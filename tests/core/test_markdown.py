@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.markdown import item, neutral, one_line
+from upthread.core.markdown import code, item, neutral, one_line
 
 LINES = st.sampled_from(
     [
@@ -87,3 +87,17 @@ def test_an_item_stays_one_item(text: str):
 def test_one_line_is_one_line(text: str):
     assert len(one_line(text).splitlines()) <= 1
     assert one_line(text).split() == text.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a.py", "`a.py`"),
+        ("a`b", "``a`b``"),
+        ("`", "`` ` ``"),
+        ("``x", "``` ``x ```"),
+        ("two\nlines", "`two lines`"),
+    ],
+)
+def test_inline_code_holds_whatever_backticks_there_are(text, shown):
+    assert code(text) == shown

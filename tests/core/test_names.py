@@ -1,3 +1,4 @@
+import re
 import unicodedata
 
 import pytest
@@ -10,6 +11,7 @@ from upthread.core.names import (
     WORKSTREAM_BYTES_MAX,
     Address,
     choose_base_name,
+    directory_name,
     parse_address,
     parse_role,
     parse_workstream,
@@ -166,3 +168,29 @@ def test_an_instance_name_is_base_name_and_role(slot: int, expected: str):
         opened_at_ms=0,
     )
     assert conversation.instance_name == expected
+
+
+@pytest.mark.parametrize("workstream", ["spec-42", "issue-7-export", "x"])
+def test_a_plain_workstream_names_its_directory_itself(workstream):
+    assert directory_name(workstream) == workstream
+
+
+def test_any_other_workstream_gets_what_is_left_of_it_and_a_part_of_its_digest():
+    assert directory_name("feature/x").startswith("feature-x-")
+    assert directory_name("Spec-42") != directory_name("spec-42")
+    assert directory_name("日本") == directory_name("日本")
+    assert len(directory_name("y" * 200)) < 80
+
+
+def test_no_workstream_can_be_named_after_the_directory_of_another():
+    taken = directory_name("feature/x")
+    assert directory_name(taken) != taken
+
+
+@given(st.text(min_size=1, max_size=100))
+def test_a_directory_name_means_nothing_in_a_path_or_a_branch(workstream):
+    try:
+        name = directory_name(parse_workstream(workstream))
+    except UsageError:
+        return
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)

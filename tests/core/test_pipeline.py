@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upthread.core.events import (
+    Question,
     QuestionAnswered,
     QuestionsAsked,
     RunEnded,
@@ -34,6 +35,7 @@ from upthread.core.pipeline import (
     check_pipeline,
     fold,
     next_command,
+    next_role,
 )
 from upthread.core.reports import Report, ReportedQuestion, Verdict
 from upthread.core.types import JsonValue, Outcome
@@ -511,3 +513,27 @@ def test_a_step_is_told_how_long_its_report_may_be():
     command = next_command(fold([begun]))
     assert isinstance(command, RunStep)
     assert "at most 50 lines" in command.task.text
+
+
+ASKED = QuestionsAsked(
+    role="planner", questions=(Question(question_id="q1", role="planner", text="Which?"),)
+)
+
+
+@pytest.mark.parametrize(
+    ("events", "role"),
+    [
+        ([started()], "clarifier"),
+        ([started(), *step("clarifier")], "planner"),
+        ([started(), StepStarted(role="clarifier", turn_id="trn_1")], "clarifier"),
+        ([started(), *step("clarifier"), *step("planner", asking("Which?")), ASKED], "planner"),
+        (
+            [started(), *step("clarifier"), RunParked(reason="x", detail="", role="planner")],
+            "planner",
+        ),
+        ([started(), *step("clarifier", BLOCKED)], ""),
+        ([started(), RunEnded(status="approved", evidence=())], ""),
+    ],
+)
+def test_the_next_role_is_whose_turn_it_is_once_nothing_is_waited_for(events, role):
+    assert next_role(fold(events)) == role

@@ -95,6 +95,13 @@ def test_a_continuation_quotes_the_prompt_line_by_line():
     assert EFFECTS_HEADING not in text
 
 
+def test_a_continuation_says_when_nobody_was_there_to_allow_what_failed():
+    text = continuation("Do it", ("git push: failed",), was_unattended=True)
+    assert "Nobody was there any more to allow anything." in text
+    assert text.endswith("\n- git push: failed")
+    assert "Nobody" not in continuation("Do it", ("git push: failed",))
+
+
 def test_a_continuation_lists_the_actions_that_are_known():
     text = continuation("Do it", ("git push: completed", "rm\n# Report of auditor: unknown"))
     assert text.endswith(

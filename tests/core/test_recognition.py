@@ -190,7 +190,7 @@ def test_what_a_child_was_asked_is_not_the_users():
         ([thought(), agent(REPORT)], COMPLETE),
         ([call(), agent(REPORT)], INCOMPLETE),
         ([call(), result(status="in_progress"), agent(REPORT)], INCOMPLETE),
-        ([call(), result(status="failed"), agent(REPORT)], COMPLETE),
+        ([call(), result(status="failed"), agent(REPORT)], INCOMPLETE),
         ([agent(REPORT), result()], COMPLETE),
         ([agent(REPORT), call(), result()], INCOMPLETE),
         ([agent(REPORT), thought()], INCOMPLETE),
@@ -202,6 +202,19 @@ def test_a_reply_is_complete_only_when_that_can_be_known(
     reply: list[AgentEvent], expected: Recognition
 ):
     assert judged(user(PROMPT), *reply) is expected
+
+
+def test_a_reply_that_rests_on_a_call_that_failed_while_nobody_was_there_is_not_complete():
+    history = [user(PROMPT), call(), result("c1", "failed"), agent(REPORT)]
+    alone = recognise(history, sent_text=PROMPT, prompts_before=0)
+    assert (alone.recognition, alone.was_unattended) == (INCOMPLETE, True)
+    seen = recognise(history, sent_text=PROMPT, prompts_before=0, attended_calls={"c1"})
+    assert (seen.recognition, seen.was_unattended) == (COMPLETE, False)
+
+
+def test_a_call_that_failed_before_the_prompt_has_no_part_in_its_reply():
+    history = [user("x"), call(), result("c1", "failed"), agent("no"), user(PROMPT), agent(REPORT)]
+    assert judged(*history, before=1) is COMPLETE
 
 
 def test_a_childs_report_does_not_close_the_parents_reply():

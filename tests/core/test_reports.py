@@ -132,9 +132,14 @@ def test_two_hundred_lines_are_passed_on_and_not_one_more(line_break: str):
         )
         return msgspec.json.encode(report)
 
-    assert decode_report(raw(REPORT_LINES_MAX))
+    assert decode_report(raw(REPORT_LINES_MAX), lines_max=REPORT_LINES_MAX)
     with pytest.raises(MalformedReportError, match=r"201 lines.*shorten it"):
-        decode_report(raw(REPORT_LINES_MAX + 1))
+        decode_report(raw(REPORT_LINES_MAX + 1), lines_max=REPORT_LINES_MAX)
+
+
+def test_a_report_that_is_passed_on_to_nobody_may_be_of_any_length():
+    report = Report(status="done", summary="x\n" * 1_000)
+    assert decode_report(msgspec.json.encode(report)) == report
 
 
 def test_a_long_reply_without_a_block_is_read_at_once():

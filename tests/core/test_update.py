@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upthread.core.freshness import ChangedFile, Freshness, Shift
@@ -59,7 +59,9 @@ def test_a_long_path_keeps_its_end():
     assert len(line) < 320
 
 
-@given(st.text(max_size=80))
+@given(st.text(max_size=80) | st.text("`~# \n", max_size=12))
+@example("`")
+@example("```")
 def test_no_path_forges_a_line(path):
     found = Freshness(changed=(ChangedFile(path=path, how="changed"),), changed_count=1)
     assert len(render_update(found, role=PLANNER).splitlines()) == 4

@@ -20,11 +20,18 @@ POLL_S = 0.02
 class AcpProcess:
     """One agent process in a group of its own.
 
-    `frames` holds all it sent, in order. Permission requests are answered with `permission_option`,
-    any other request with "method not found".
+    `announced` is what its client can do, `frames` all it sent, in order. Permission requests are
+    answered with `permission_option`, any other request with "method not found".
     """
 
-    def __init__(self, command: list[str], *, environment: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        announced: Mapping[str, Any] | None = None,
+    ) -> None:
         self.frames: list[dict[str, Any]] = []
         self.permission_option = "once"
         self._next_id = 0
@@ -44,7 +51,7 @@ class AcpProcess:
         self.initialized = self.call(
             "initialize",
             protocolVersion=1,
-            clientCapabilities={},
+            clientCapabilities=dict(announced or {}),
             clientInfo={"name": "upthread-tests", "version": "0"},
         )
         self.start_s = time.monotonic() - started

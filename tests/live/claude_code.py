@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 from functools import cache
 from pathlib import Path
 
+from tests.live.installed import printed_version
 from tests.live.opencode import AGENTS, MACHINES, REPOSITORY
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 PACKAGE = "@anthropic-ai/claude-code"
+ACP_PACKAGE = "@agentclientprotocol/claude-agent-acp"
 VARIANTS = ("", "-musl")
 SWITCHED_OFF = (
     *("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"),
@@ -42,6 +43,21 @@ def find_claude() -> Path | None:
     return None
 
 
+def find_claude_acp() -> tuple[str, ...] | None:
+    """Return the command of the installed `claude-agent-acp`, None where it cannot run.
+
+    It takes a newer Node than many machines have, so that one is installed for it, and for it
+    alone; what it drives is named by CLAUDE_CODE_EXECUTABLE.
+    """
+    machine = MACHINES.get(platform.machine().lower(), platform.machine().lower())
+    modules = AGENTS / "node_modules"
+    node = modules / f"node-{platform.system().lower()}-{machine}" / "bin" / "node"
+    script = modules / ACP_PACKAGE / "dist" / "index.js"
+    if not node.is_file() or not script.is_file():
+        return None
+    return (str(node), str(script))
+
+
 def pinned_version() -> str:
     """Return the version that `agents.json` asks for."""
     return json.loads((REPOSITORY / "agents.json").read_text())["dependencies"][PACKAGE]
@@ -53,10 +69,12 @@ def claude_environment(home: Path, model: RehearsalModel) -> dict[str, str]:
     The same `home` is the same Claude Code, sessions and all. A failure of the provider is told at
     once; left alone it would try again for minutes.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    temporary = home / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
+        "TMPDIR": str(temporary),
         "TERM": "dumb",
         "ANTHROPIC_API_KEY": "none",
         "ANTHROPIC_BASE_URL": model.base_url,
@@ -82,15 +100,4 @@ def delegation(prompt: str) -> str:
 
 
 def _runs(binary: Path) -> bool:
-    try:
-        asked = subprocess.run(
-            [binary, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
-        )
-    except OSError:
-        return False
-    return asked.returncode == 0 and asked.stdout.split()[:1] == [pinned_version()]
+    return printed_version(binary).split()[:1] == [pinned_version()]

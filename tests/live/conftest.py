@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.live import claude_code
+from tests.live import claude_code, codex
 from tests.live.acp_process import AcpProcess
 from tests.live.opencode import AGENTS, find_opencode, opencode_environment, pinned_version
 from tests.live.shell import Shell, agents_left
@@ -44,6 +44,33 @@ def claude_binary() -> Path:
         missing(f"Claude Code {claude_code.pinned_version()}")
     assert binary is not None
     return binary
+
+
+@pytest.fixture(scope="session")
+def claude_acp() -> tuple[str, ...]:
+    command = claude_code.find_claude_acp()
+    if command is None:
+        missing("claude-agent-acp, or the Node it needs,")
+    assert command is not None
+    return command
+
+
+@pytest.fixture(scope="session")
+def codex_binary() -> Path:
+    binary = codex.find_codex()
+    if binary is None:
+        missing(f"Codex {codex.pinned_version()}")
+    assert binary is not None
+    return binary
+
+
+@pytest.fixture(scope="session")
+def codex_acp() -> Path:
+    script = codex.find_codex_acp()
+    if script is None:
+        missing("codex-acp")
+    assert script is not None
+    return script
 
 
 @pytest.fixture

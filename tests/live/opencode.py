@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
+from tests.live.installed import printed_version
 
 from upthread.testing.rehearsal_model import MODEL_ID, RehearsalModel
 
@@ -24,6 +25,12 @@ PROVIDER = "rehearsal"
 SWITCHED_OFF = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
 XDG = {"CONFIG": ".config", "DATA": ".local/share", "STATE": ".local/state", "CACHE": ".cache"}
 MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+NO_PACKAGES = {
+    "npm_config_offline": "true",
+    "npm_config_registry": "http://127.0.0.1:9",
+    "npm_config_fetch_retries": "0",
+}
+"""With a plug-in it fetches a package, and does not start before it has it or gives up."""
 VARIANTS = ("", "-baseline", "-musl", "-baseline-musl")
 """Builds for one platform; `-baseline` runs on processors without AVX2, `-musl` on Alpine."""
 PACKAGES: dict[Protocol, str] = {
@@ -78,7 +85,11 @@ def opencode_environment(
 
 def isolated_environment(home: Path) -> dict[str, str]:
     """Return an environment in which OpenCode finds nothing but `home`, and no provider."""
+    temporary = home / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb"}
+    environment["TMPDIR"] = str(temporary)
+    environment |= NO_PACKAGES
     for name, below in XDG.items():
         directory = home / below
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,15 +123,4 @@ def _config(model: RehearsalModel, protocol: Protocol) -> dict[str, object]:
 
 
 def _runs(binary: Path) -> bool:
-    try:
-        asked = subprocess.run(
-            [binary, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
-        )
-    except OSError:
-        return False
-    return asked.returncode == 0 and asked.stdout.strip() == pinned_version()
+    return printed_version(binary) == pinned_version()

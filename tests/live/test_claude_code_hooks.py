@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.live.claude_code import call, claude_environment
+from tests.live.set_up import AgentSetUp
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -37,44 +37,30 @@ class Ran:
         return [json.dumps(request.body["messages"]) for request in named]
 
 
-class Hooked:
+class Hooked(AgentSetUp):
     """Claude Code with the hooks, as `upthread setup` installs them."""
 
-    def __init__(self, binary: Path, model: RehearsalModel, directory: Path) -> None:
+    def __init__(
+        self, binary: Path, model: RehearsalModel, directory: Path, *, python: str = sys.executable
+    ) -> None:
         self.binary = binary
         self.model = model
-        self.project = directory / "project"
         self.home = directory / "home"
         self.upthread_home = directory / "upthread"
-        self.environment = {
+        environment = {
             **claude_environment(self.home, model),
             "UPTHREAD_HOME": str(self.upthread_home),
             "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
             "ENABLE_TOOL_SEARCH": "false",
         }
+        super().__init__(directory / "project", environment, python=python)
         agents = self.project / ".claude" / "agents"
         agents.mkdir(parents=True)
         (agents / "planner.md").write_text(ROLE)
-        git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
-        for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
-            subprocess.run([*git, *words], cwd=self.project, check=True)
         self.settings = self.home / ".claude" / "settings.json"
         self.settings.parent.mkdir(exist_ok=True)
         self.settings.write_text(SETTINGS)
         self.upthread("setup", "claude", "--yes")
-
-    def upthread(self, *words: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "upthread", *words, "--json"],
-            cwd=self.project,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout, done.stderr)
-        return json.loads(done.stdout)
 
     def run(self, prompt: str, *more: str) -> Ran:
         before = len(self.model.model_requests)
@@ -100,19 +86,6 @@ class Hooked:
             lines=tuple(each["systemMessage"] for each in told if "systemMessage" in each),
             requests=tuple(self.model.model_requests[before:]),
         )
-
-    def planner(self, workstream: str, *, turns: int) -> Any:
-        """How the planner stands once so many turns are in the store."""
-        deadline = time.monotonic() + 60
-        while True:
-            self.upthread("drain")
-            listed = self.upthread("ls")["workstreams"]
-            roles = [role for each in listed for role in each["roles"]]
-            found = [r for r in roles if r["address"] == f"{workstream}/planner"]
-            if found and found[0]["turns"] >= turns:
-                return found[0]
-            assert time.monotonic() < deadline, listed
-            time.sleep(0.2)
 
 
 def delegate(prompt: str) -> str:

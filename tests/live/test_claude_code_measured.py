@@ -1,15 +1,15 @@
-"""Claude Code through every case of the continuity suite.
+"""Claude Code, driven in both ways, through every case of the continuity suite.
 
 What is seen must be what docs/agents/measured/ holds; `UPTHREAD_WRITE_MEASURED=1` measures anew.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.live.claude_code import claude_environment, command, delegation
+from tests.live.measuring import CASES_OVER_ACP, MEASURED
 
+from upthread.agents.acp import AcpAdapter
 from upthread.agents.claude_code import ClaudeCodeAdapter
 from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
@@ -19,8 +19,6 @@ pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.xdist_group("measured-claude-code"),
 ]
-
-MEASURED = Path(__file__).resolve().parents[2] / "docs" / "agents" / "measured"
 
 
 @pytest.fixture
@@ -33,13 +31,12 @@ def delete_session(place, session):
     transcript.unlink()
 
 
-@pytest.fixture
-def agent(claude_binary):
+def measured_agent(name, *, driven_by, adapter, more):
     return MeasuredAgent(
-        name="claude-code",
-        driven_by="`claude -p` with JSON lines both ways",
-        adapter=ClaudeCodeAdapter(command=[str(claude_binary)]),
-        environment=lambda place, model: claude_environment(place / "home", model),
+        name=name,
+        driven_by=driven_by,
+        adapter=adapter,
+        environment=lambda place, model: {**claude_environment(place / "home", model), **more},
         command=command,
         delegation=delegation,
         delete_session=delete_session,
@@ -47,6 +44,31 @@ def agent(claude_binary):
     )
 
 
+@pytest.fixture
+def natively(claude_binary):
+    return measured_agent(
+        "claude-code",
+        driven_by="`claude -p` with JSON lines both ways",
+        adapter=ClaudeCodeAdapter(command=[str(claude_binary)]),
+        more={},
+    )
+
+
+@pytest.fixture
+def over_acp(claude_binary, claude_acp):
+    return measured_agent(
+        "claude-code-acp",
+        driven_by="`claude-agent-acp`, with the same Claude Code below",
+        adapter=AcpAdapter(agent="claude-code", command=claude_acp),
+        more={"CLAUDE_CODE_EXECUTABLE": str(claude_binary)},
+    )
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_claude_code_is_as_measured(case, agent, model, tmp_path):
-    await hold_to_measured(case, agent, place=tmp_path, model=model, directory=MEASURED)
+async def test_claude_code_is_as_measured(case, natively, model, tmp_path):
+    await hold_to_measured(case, natively, place=tmp_path, model=model, directory=MEASURED)
+
+
+@pytest.mark.parametrize("case", CASES_OVER_ACP)
+async def test_claude_code_over_acp_is_as_measured(case, over_acp, model, tmp_path):
+    await hold_to_measured(case, over_acp, place=tmp_path, model=model, directory=MEASURED)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 from tests.live.acp_process import AcpProcess
 from tests.live.opencode import opencode_environment
+from tests.live.set_up import AgentSetUp
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -26,52 +25,24 @@ ROLES = {
 ROLES["planner"]["tools"] = {"bash": False}
 
 
-class Plugged:
+class Plugged(AgentSetUp):
     """OpenCode with the plug-in, as `upthread setup` installs it, and a project it works in."""
 
-    def __init__(self, binary: Path, model: RehearsalModel, directory: Path) -> None:
+    def __init__(
+        self, binary: Path, model: RehearsalModel, directory: Path, *, python: str = sys.executable
+    ) -> None:
         self.binary = binary
         self.model = model
-        self.project = directory / "project"
         self.home = directory / "upthread"
-        self.environment = {
+        environment = {
             **opencode_environment(directory / "home", model, more_config={"agent": ROLES}),
             "UPTHREAD_HOME": str(self.home),
         }
-        self.project.mkdir()
-        git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
-        for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
-            subprocess.run([*git, *words], cwd=self.project, check=True)
+        super().__init__(directory / "project", environment, python=python)
         self.upthread("setup", "opencode", "--yes")
 
     def start(self) -> AcpProcess:
         return AcpProcess([str(self.binary), "acp"], environment=self.environment, cwd=self.project)
-
-    def upthread(self, *words: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "upthread", *words, "--json"],
-            cwd=self.project,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout, done.stderr)
-        return json.loads(done.stdout)
-
-    def conversation(self, address: str, *, turns: int) -> Any:
-        """How a conversation stands once so many turns are in the store."""
-        deadline = time.monotonic() + 60
-        while True:
-            self.upthread("drain")
-            listed = self.upthread("ls")["workstreams"]
-            roles = [role for each in listed for role in each["roles"]]
-            found = next((role for role in roles if role["address"] == address), None)
-            if found and found["turns"] >= turns:
-                return found
-            assert time.monotonic() < deadline, listed
-            time.sleep(0.2)
 
     def requests_of(self, session: str) -> list[Any]:
         return [r for r in list(self.model.model_requests) if r.session_id == session]
@@ -237,6 +208,34 @@ def test_a_prompt_that_names_a_workstream_binds_the_session(plugged, agent):
     plugged.use("other-1")
     agent.prompt(main_session(agent, plugged), f"On spec-9: {delegate('Go on.')}")
     assert plugged.conversation("spec-9/planner", turns=2)["turns"] == 2
+
+
+REPLACING = """export const Another = async () => ({
+  "tool.execute.before": async (input, output) => {
+    if (input.tool !== "task") return
+    const copy = { ...output.args }
+    delete output.args.task_id  // whichever plug-in is asked first, its own copy is what it sees
+    output.args = copy
+  },
+})
+"""
+
+
+def test_a_plug_in_that_replaces_the_arguments_is_found_out_and_named(plugged):
+    """OpenCode ignores a new `args` object, and what is set in it: the child is a new one."""
+    other = Path(plugged.environment["XDG_CONFIG_HOME"], "opencode", "plugin", "another.js")
+    plugged.use("spec-10")
+    other.write_text(REPLACING)
+    try:
+        with plugged.start() as agent:
+            for prompt in ("Plan.", "Go on."):
+                agent.prompt(main_session(agent, plugged), delegate(prompt))
+        child = plugged.conversation("spec-10/planner", turns=2)
+    finally:
+        other.unlink()
+    assert len(child["chain"]) == 2, "told as it went: the second one was not resumed"
+    found = [each["what"] for each in plugged.upthread("doctor")["findings"]]
+    assert any("does another plug-in replace `args` of `task`?" in what for what in found), found
 
 
 def test_taking_it_back_leaves_nothing_behind(plugged, opencode_binary):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.live.claude_code import claude_environment
+from tests.live.codex import codex_environment
 from tests.live.opencode import opencode_environment
 from tests.live.shell import Shell
 
@@ -60,5 +61,20 @@ def test_claude_code_says_all_but_what_it_has(claude_binary, model, project, tmp
     }
     found = probed(Shell(project, environment), "claude-code")
     assert {check for check, verdict in verdicts(found).items() if verdict != "good"} == {"listed"}
+    assert found["rate_limit"]["seen"].startswith("rate_limited")
+    assert_history_arrived(model)
+
+
+def test_codex_says_all_that_is_asked_of_an_agent(codex_binary, model, project, tmp_path):
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    (binaries / "codex").symlink_to(codex_binary)
+    environment = {
+        **codex_environment(tmp_path / "home", model),
+        "PATH": f"{binaries}:/usr/bin:/bin",
+        "UPTHREAD_HOME": str(tmp_path / "upthread"),
+    }
+    found = probed(Shell(project, environment), "codex")
+    assert {check for check, verdict in verdicts(found).items() if verdict != "good"} == set()
     assert found["rate_limit"]["seen"].startswith("rate_limited")
     assert_history_arrived(model)

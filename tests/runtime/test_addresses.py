@@ -15,7 +15,7 @@ from tests.support.world import World, git, make_repository
 
 import upthread
 from upthread.core.types import Speaker
-from upthread.runtime.live_turn import TurnResult
+from upthread.runtime.delegation import TurnResult
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import pytest
@@ -37,9 +38,11 @@ def kill(world: World, text: str, is_time: Callable[[], Any], *, victim: str) ->
     telling = world.start("tell", ADDRESS, text)
     eventually(is_time)
     if victim != "upthread":
-        for pid in set(world.agents()) - {telling.pid}:
+        pids = set(world.agents()) - {telling.pid}
+        # Stopped first: an agent whose tool is killed a moment earlier would still tell of it.
+        for number, pid in product((signal.SIGSTOP, signal.SIGKILL), pids):
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
     if victim != "agent":
         telling.send(signal.SIGKILL)
         assert telling.exit_code == -signal.SIGKILL

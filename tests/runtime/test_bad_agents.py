@@ -115,21 +115,21 @@ async def test_a_child_is_a_conversation_of_its_own(world: World) -> None:
 
 
 def fill_the_disk(project: upthread.Project) -> None:
-    connection = project.store.behind.database.connection  # type: ignore[attr-defined]
+    connection = project.store.behind.behind.database.connection  # type: ignore[attr-defined]
     pages = connection.pragma("page_count")
     connection.pragma("max_page_count", str(pages + 1))
 
 
 def free_the_disk(project: upthread.Project) -> None:
-    project.store.behind.database.connection.pragma("max_page_count", str(2**30))  # type: ignore[attr-defined]
+    project.store.behind.behind.database.connection.pragma("max_page_count", str(2**30))  # type: ignore[attr-defined]
 
 
 def forbid_writing(project: upthread.Project) -> None:
-    project.store.behind.database.connection.pragma("query_only", "1")  # type: ignore[attr-defined]
+    project.store.behind.behind.database.connection.pragma("query_only", "1")  # type: ignore[attr-defined]
 
 
 def allow_writing(project: upthread.Project) -> None:
-    project.store.behind.database.connection.pragma("query_only", "0")  # type: ignore[attr-defined]
+    project.store.behind.behind.database.connection.pragma("query_only", "0")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.world import ALLOW, World
+from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
 from upthread.core.effects import effects_of
@@ -128,3 +129,33 @@ async def test_the_intent_of_an_outward_action_is_kept_before_it_is_done(world: 
     assert (effect.is_outward, effect.was_asked) == (True, True)
     assert str(effect.state) == "unknown"
     assert result.outcome == "ok"
+
+
+RELEASED = f"""{SMALL_SPECIFICATION}
+## Check
+```sh
+sh check.sh
+```
+## Release
+```sh
+sh deploy.sh
+```
+"""
+
+
+async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nobody_back(
+    world: World,
+) -> None:
+    """What was built is released once, also when the validator outlives its upthread."""
+    world.configure(ALLOW + SMALL_PIPELINE)
+    environment = {CAPABILITIES: "outlives", "UPTHREAD_REHEARSAL_PACE_MS": "300"}
+    victim = world.start("run", "spec-42", RELEASED, environment=environment)
+    eventually(lambda: [each for each in world.log("read") if each["role"] == "validator"])
+    victim.send(signal.SIGKILL)  # before it asks whether it may run the check
+    assert victim.exit_code == -signal.SIGKILL
+    eventually(lambda: [each for each in world.log("reply") if each["role"] == "validator"])
+    assert "the client has gone" in [each["answer"] for each in world.log("permission")]
+    again = world.start("run", "spec-42")
+    assert again.result["status"] == "approved"
+    assert done(world) == ["deploy", "check"]
+    world.check_histories()

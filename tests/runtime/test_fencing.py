@@ -135,6 +135,9 @@ NEXT: dict[type[Any], Callable[[int], commands.Write]] = {
     commands.RecordOnce: lambda n: commands.RecordOnce(
         project_id=PROJECT, key=f"key {n}", attempt_id="att_1", state="intent", recorded_at_ms=1
     ),
+    commands.RecordAct: lambda n: commands.RecordAct(
+        conversation_id=OWN, what="told", by_user="ada", detail=str(n), recorded_at_ms=n
+    ),
     commands.EraseConversation: lambda n: commands.EraseConversation(
         conversation_id=OWN, before_ms=-n
     ),

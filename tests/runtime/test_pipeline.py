@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.upthread_process import AtCommit
-from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
+from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually, git
 
 import upthread
 
@@ -281,3 +281,51 @@ async def test_a_permission_that_nobody_gives_parks_every_time_and_is_never_stuc
     world.configure(SMALL_PIPELINE + ALLOW)
     async with world.open() as project:
         assert (await project.run("spec-42", None, RUN)).status == "approved"
+
+
+async def test_an_approval_holds_until_what_was_approved_changes_and_then_is_asked_for_again(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE + ALLOW)
+    async with world.open() as project:
+        assert (await project.run("spec-42", SMALL_SPECIFICATION, RUN)).status == "approved"
+        git(world.project, "add", "-A")
+        git(world.project, "commit", "-qm", "as approved")
+        told = len(world.prompts())
+        assert (await project.run("spec-42", None, RUN)).status == "approved"
+        assert await is_current(project, "validator")
+        assert len(world.prompts()) == told
+
+        written = world.log("write")[-1]["path"]
+        (world.project / written).write_text("somebody else's\n")
+        assert not await is_current(project, "validator")
+        view = await project.run("spec-42", None, RUN)
+        assert view.status == "approved"
+        assert await is_current(project, "validator")
+    asked = [each["role"] for each in world.log("prompt")[told:]]
+    assert asked == ["validator", "constructor", "validator"]
+    assert (world.project / written).read_text() != "somebody else's\n"
+
+
+async def is_current(project: upthread.Project, role: str) -> bool:
+    verdict = (await project.role(f"spec-42/{role}")).verdict
+    assert verdict is not None
+    return verdict.is_current
+
+
+async def test_a_report_longer_than_its_step_passes_on_is_asked_for_once_more_and_then_parks(
+    world: World,
+) -> None:
+    world.configure(SMALL_PIPELINE.replace('task = "Plan', 'report_lines_max = 1\ntask = "Plan'))
+    async with world.open() as project:
+        view = await project.run("spec-42", SMALL_SPECIFICATION, RUN)
+        kept = await project.role("spec-42/planner")
+    assert view.parked is not None
+    assert (view.parked.reason, view.parked.role) == ("no_report", "planner")
+    assert "lines, at most 1 are passed on: shorten it" in view.parked.detail
+    planner = world.prompts()
+    assert len(planner) == 2
+    assert "at most 1 are passed on: shorten it" in planner[1]
+    assert kept.last_turn is not None
+    assert kept.last_turn.ended is not None
+    assert kept.last_turn.ended.report is not None, "what is too long to pass on is kept"

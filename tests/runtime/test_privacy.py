@@ -18,8 +18,8 @@ import upthread
 from upthread.client.at_rest import logs
 from upthread.core.types import ErasedPart, Speaker
 from upthread.errors import ConfigError, LeaseHeldError
+from upthread.runtime.delegation import Listener, TurnStarted
 from upthread.runtime.forgetting import Selection
-from upthread.runtime.live_turn import Listener, TurnStarted
 from upthread.surfaces.cli.audit import markdown, shape
 
 pytestmark = pytest.mark.anyio

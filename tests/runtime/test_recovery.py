@@ -15,7 +15,7 @@ from tests.support.world import ALLOW, SAY_REPORT, World, eventually
 
 import upthread
 from upthread.errors import UsageError
-from upthread.runtime.live_turn import Listener, TurnStarted
+from upthread.runtime.delegation import Listener, TurnStarted
 
 pytestmark = pytest.mark.anyio
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"

@@ -239,11 +239,21 @@ async def test_a_session_that_was_compacted_is_told_once_what_was_said(world: Wo
     assert [each.is_prior_injected for each in sends(world)] == [False, False, True, False]
 
 
-async def test_what_an_agent_still_sends_after_its_end_is_discarded_and_counted(
+async def test_what_an_agent_still_sends_after_its_end_is_no_part_of_the_next_answer_and_counted(
     world: World,
 ) -> None:
-    await tell(world, "[[rehearse: late too late]] [[rehearse: say in time]]")
-    await tell(world, "next")
+    await tell(world, "hello")
+    lost = "[[rehearse: late too late]] [[rehearse: if_resumed lose_session]]"
+    second = await tell(world, f"{lost} [[rehearse: slow 10 30]]")
+    assert second.outcome == "ok"
+    async with world.open() as project:
+        last = (await project.role(ADDRESS)).last_turn
+    assert last is not None
+    assert last.ended is not None
+    with world.store() as store:
+        kept_apart = len(store.quarantined(second.turn_id))
+    # Between two prompts it is late; within the next one it is of a session that is gone.
+    assert last.ended.late_events + kept_apart == 1
     replies = [each.text for each in world.messages(ADDRESS) if each.speaker is Speaker.ASSISTANT]
     assert not any("too late" in reply for reply in replies)
 

@@ -427,7 +427,7 @@ def everything(store):
             for slot in (0, 1, 2)
         ],
         [store.projects(ProjectIdentity(path=text, root_commit="a")) for text in TEXTS],
-        [store.link_owner(each) for each in SESSIONS],
+        [store.link_owner(project, each) for project in PROJECTS for each in SESSIONS],
         [store.conversation(each) for each in CONVERSATIONS],
         [store.links(each) for each in CONVERSATIONS],
         [store.messages(each) for each in CONVERSATIONS],

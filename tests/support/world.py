@@ -22,7 +22,7 @@ import apsw
 from tests.support.upthread_process import CONTEXT, QUICK, WAIT_S, AtCommit, Json, Order, main
 
 import upthread
-from upthread.agents._process_group import MARK_VARIABLE, marked_processes
+from upthread.agents._marks import MARK_VARIABLE, marked_processes
 from upthread.core.types import Conversation, ConversationId, Message
 from upthread.runtime.lease import LeaseTimes
 from upthread.store.sqlite import SqliteStore
@@ -140,10 +140,11 @@ class UpthreadProcess:
 class World:
     """One project and all that is known of it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, content: str = "") -> None:
         self.directory = directory
         self.mark = secrets.token_hex(8)
-        self.project = make_repository(directory / "project")
+        # Two of the same content, made in the same second, are one project: the commit is the same.
+        self.project = make_repository(directory / "project", content=content)
         self.home = directory / "home"
         self.sessions = directory / "sessions"
         self.log_path = directory / "log.jsonl"

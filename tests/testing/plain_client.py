@@ -1,4 +1,4 @@
-"""A plain HTTP client for both protocols: what any agent's SDK does, without the SDK."""
+"""A plain HTTP client for the protocols: what any agent's SDK does, without the SDK."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
+RESPONSES = "/v1/responses"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ def chat(text: str, **more) -> dict[str, Any]:
 def anthropic(text: str, **more) -> dict[str, Any]:
     messages = [{"role": "user", "content": text}]
     return {"model": "rehearsal-1", "max_tokens": 100, "messages": messages, **more}
+
+
+def responses(*items: Any, **more) -> dict[str, Any]:
+    """A text is the user's; anything else an item as it is."""
+    told = [{"role": "user", "content": i} if isinstance(i, str) else i for i in items]
+    return {"model": "rehearsal-1", "input": told, **more}
 
 
 def chat_text(received: Received) -> str:

@@ -12,14 +12,22 @@ from upthread.core.prompt import Task
 from upthread.core.roles import Role
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.conversation import ClaimRequest, Conversations
+from upthread.runtime.delegation import OpenOptions, TellRequest
 from upthread.runtime.lease import Leases
-from upthread.runtime.live_turn import OpenOptions, TellRequest
 from upthread.runtime.permissions import PermissionPolicy
+from upthread.runtime.project_store import ProjectStore
 from upthread.runtime.recording import FLUSH_EVERY_S
 from upthread.runtime.system import System
 from upthread.runtime.turn import Turns
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import AGENT, commits_of, open_place, prepare_turn, record_turn
+from upthread.testing.default_turn import (
+    AGENT,
+    USER,
+    commits_of,
+    open_place,
+    prepare_turn,
+    record_turn,
+)
 
 
 class ToolTakingAgent:
@@ -91,15 +99,17 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
     expected = shape(commits_of(place, prepare_turn(place, 2)))
     ours.close()
 
-    store = NotingStore(tmp_path / "runtime.db")
+    noting = NotingStore(tmp_path / "runtime.db")
     system = System()
+    project_id = place.conversation.key.project_id
+    store = ProjectStore(noting, project_id, by_user=USER, now_ms=system.now_ms)
     turns = Turns(store, system, Conversations(store, system, Leases(store, system)))
     upstream = place.link.upstream_session_id
 
     def tell(events):
         request = TellRequest(
             claim=ClaimRequest(
-                project_id=place.conversation.key.project_id,
+                project_id=project_id,
                 address=Address(workstream="spec-42", role="planner"),
                 role=Role(name="planner", continuity="resume"),
                 agent=AGENT,
@@ -114,8 +124,8 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
 
     first = tell(())
     assert first.outcome is Outcome.OK
-    store.commits.clear()
+    noting.commits.clear()
     second = tell(prepare_turn(place, 2).events)
     assert (second.outcome, second.decision) == (Outcome.OK, "resume")
-    assert shape(store.commits) == expected
+    assert shape(noting.commits) == expected
     store.close()

@@ -1,4 +1,4 @@
-"""Both protocols, whole and streamed: the frames are what the providers' own clients expect."""
+"""The protocols, whole and streamed: the frames are what the providers' own clients expect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import json
 import time
 
 import pytest
-from tests.testing.plain_client import CHAT, MESSAGES, anthropic, chat, post
+from tests.testing.plain_client import (
+    CHAT,
+    MESSAGES,
+    RESPONSES,
+    anthropic,
+    chat,
+    post,
+    responses,
+)
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -123,12 +131,106 @@ def test_messages_streams_a_tool_use_as_partial_json(model):
     assert events[-2][1]["delta"]["stop_reason"] == "tool_use"
 
 
-def test_an_empty_reply_is_empty_in_both_protocols(model):
+def test_responses_answers_whole(model):
+    answer = post(model.base_url, RESPONSES, responses("[[THINK hm]] [[SAY hello]]")).json
+    assert (answer["object"], answer["status"]) == ("response", "completed")
+    thought, message = answer["output"]
+    assert (thought["type"], thought["summary"][0]["text"]) == ("reasoning", "hm")
+    assert message["content"] == [{"type": "output_text", "text": "hello", "annotations": []}]
+    usage = answer["usage"]
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_responses_calls_a_tool_as_it_was_offered(model):
+    """A function by JSON, one of a namespace by both names, a free-form tool by plain text."""
+    function = {"type": "function", "name": "write", "parameters": {}}
+    inside = {"type": "namespace", "name": "agents", "tools": [{**function, "name": "spawn"}]}
+    tools = [function, inside, {"type": "custom", "name": "patch"}]
+
+    def called(text):
+        return post(model.base_url, RESPONSES, responses(text, tools=tools)).json["output"][0]
+
+    assert json.loads(called(CALL)["arguments"]) == ARGUMENTS
+    assert "namespace" not in called(CALL)
+    spawned = called('[[CALL spawn {"message": "go"}]]')
+    assert (spawned["namespace"], spawned["name"]) == ("agents", "spawn")
+    patched = called('[[CALL patch {"input": "*** Begin"}]]')
+    assert (patched["type"], patched["input"]) == ("custom_tool_call", "*** Begin")
+
+
+def test_responses_streams_named_events_in_order(model):
+    body = responses(f"[[THINK hm]] [[SAY {LONG}]]", stream=True)
+    events = post(model.base_url, RESPONSES, body).events
+    names = [name for name, _ in events]
+    assert all(data["type"] == name for name, data in events)
+    assert [data["sequence_number"] for _, data in events] == list(range(len(events)))
+    assert (names[0], names[-1]) == ("response.created", "response.completed")
+    texts = [data["delta"] for name, data in events if name == "response.output_text.delta"]
+    assert "".join(texts) == LONG
+    assert len(texts) > 3
+    assert "response.reasoning_summary_text.delta" in names
+    done = [data["item"]["type"] for name, data in events if name == "response.output_item.done"]
+    assert done == ["reasoning", "message"]
+    assert [item["type"] for item in events[-1][1]["response"]["output"]] == done
+
+
+@pytest.mark.parametrize(
+    ("offered", "script", "delta"),
+    [
+        ({"type": "function", "name": "write"}, CALL, "response.function_call_arguments.delta"),
+        (
+            {"type": "custom", "name": "patch"},
+            '[[CALL patch {"input": "x"}]]',
+            "response.custom_tool_call_input.delta",
+        ),
+    ],
+)
+def test_responses_streams_a_call(model, offered, script, delta):
+    body = responses(script, tools=[offered], stream=True)
+    events = post(model.base_url, RESPONSES, body).events
+    done = next(data["item"] for name, data in events if name == "response.output_item.done")
+    pieces = "".join(data["delta"] for name, data in events if name == delta)
+    assert pieces == done.get("arguments", done.get("input"))
+
+
+def test_responses_counts_an_answer_of_several_items_once_and_leaves_out_the_clients_words(model):
+    """So that a script goes on with its next step, and what was shown is what people said."""
+    script = f"Do it. {CALL} [[SAY done]]"
+    body = responses("<environment_context>here</environment_context>", script)
+    called = post(model.base_url, RESPONSES, body).json["output"]
+    result = {"type": "function_call_output", "call_id": called[0]["call_id"], "output": "ok"}
+    body["input"] += [*called, result]
+    assert post(model.base_url, RESPONSES, body).json["output"][0]["content"][0]["text"] == "done"
+    shown = responses("<turn_aborted>\nby the user\n</turn_aborted>", "first", "second")
+    text = post(model.base_url, RESPONSES, shown).json["output"][0]["content"][0]["text"]
+    assert text == 'HIST n_user=2 seen=["first", "second"]'
+
+
+def test_responses_reads_plain_input_and_refuses_a_broken_history(model):
+    plain = {"model": "rehearsal-1", "input": "[[SAY hello]]"}
+    assert post(model.base_url, RESPONSES, plain).json["output"][0]["content"][0]["text"] == "hello"
+    call = {"type": "function_call", "call_id": "c", "name": "write", "arguments": "{}"}
+    refused = post(model.base_url, RESPONSES, responses("x", call, "y"))
+    assert refused.status == 400
+    assert "No tool output found" in refused.json["error"]["message"]
+
+
+def test_responses_words_its_failures(model):
+    full = post(model.base_url, RESPONSES, responses("[[FAIL 400 context length]]"))
+    assert full.json["error"]["code"] == "context_length_exceeded"
+    limited = post(model.base_url, RESPONSES, responses("[[FAIL 429 retry-after=7 slow down]]"))
+    assert (limited.status, limited.headers["retry-after"]) == (429, "7")
+    assert limited.json["error"]["type"] == "rate_limit_error"
+
+
+def test_an_empty_reply_is_empty_in_every_protocol(model):
     assert post(model.base_url, CHAT, chat("[[SAY]]")).json["choices"][0]["message"] == {
         "role": "assistant",
         "content": "",
     }
     assert post(model.base_url, MESSAGES, anthropic("[[SAY]]")).json["content"] == []
+    (message,) = post(model.base_url, RESPONSES, responses("[[SAY]]")).json["output"]
+    assert message["content"][0]["text"] == ""
 
 
 def test_pace_stretches_a_stream(model):

@@ -176,8 +176,8 @@ def test_a_body_without_a_length_is_refused(model):
 
 
 def test_an_unknown_path_is_recorded_and_not_found(model):
-    assert post(model.base_url, "/v1/responses", {"input": "x"}).status == 404
-    assert model.requests[0].path == "/v1/responses"
+    assert post(model.base_url, "/v1/embeddings", {"input": "x"}).status == 404
+    assert model.requests[0].path == "/v1/embeddings"
 
 
 def test_models_are_listed_in_the_words_of_who_asks(model):

@@ -7,12 +7,12 @@ that holds stdout hides the death of its parent; and it reaps at once, so that a
 signalled whose number is already somebody else's. Here the group is killed while the dead leader
 is still unreaped and its number therefore taken.
 
-A child ends with us in three ways. Leaving the context ends it. If we are killed, its stdin
-closes, and on Linux it gets SIGTERM as its parent-death signal, set by `setpriv` of util-linux
-between fork and exec; a `preexec_fn` is not safe beside threads. SIGTERM rather than SIGKILL: what
-ignores both stays recognisable, and a successor ends it whole with `end_process_group`. The kernel
-sends that signal when the *thread* that started the child ends, so the child is started on the
-event loop's own thread.
+A child ends with us in three ways. Leaving the context ends it. If we are killed, its stdin closes,
+a guard (`_guard`) ends what it started beside its group, and on Linux it gets SIGTERM as its
+parent-death signal, set by `setpriv` of util-linux between fork and exec; a `preexec_fn` is not
+safe beside threads. SIGTERM rather than SIGKILL: what ignores both stays recognisable, and a
+successor ends it whole with `end_process_group`. The kernel sends that signal when the *thread*
+that started the child ends, so the child is started on the event loop's own thread.
 """
 
 from __future__ import annotations
@@ -32,13 +32,9 @@ from typing import IO, Self
 import anyio
 
 from upthread.agents._files import open_private_append
-from upthread.agents._process_group import (
-    MARK_VARIABLE,
-    kill_marked,
-    mark_for,
-    signal_group,
-    started_at_ticks,
-)
+from upthread.agents._guard import Guard, started_guard
+from upthread.agents._marks import MARK_VARIABLE, kill_marked, mark_for
+from upthread.agents._process_group import signal_group, started_at_ticks
 from upthread.agents._stderr import StderrLog
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Outcome
@@ -115,9 +111,11 @@ class ChildProcess:
         *,
         mark: str,
         stderr: StderrLog,
+        guard: Guard | None = None,
         ends_at_eof: bool = True,
     ) -> None:
         self._popen = popen
+        self._guard = guard
         self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
         self._mark = mark
         self._stderr = stderr
@@ -269,6 +267,8 @@ class ChildProcess:
         self._stderr.close()
         if self._popen.stderr is not None:
             self._popen.stderr.close()
+        if self._guard is not None:
+            self._guard.release()
 
 
 async def _read_chunk(pipe: IO[bytes] | None) -> bytes:
@@ -296,17 +296,6 @@ async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
         os.close(pidfd)
 
 
-def how_it_ended(exit_code: int | None, *, has_overrun: bool) -> str:
-    """Return in words how a child ended whose output had ended; None where it had not exited."""
-    if has_overrun:
-        return "sent a frame longer than 64 MiB and was ended"
-    if exit_code is None:
-        return "closed its output without exiting and was ended"
-    if exit_code < 0:
-        return f"was ended by signal {-exit_code}"
-    return f"exited with code {exit_code}"
-
-
 @asynccontextmanager
 async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
     """Start a child in its own session and process group; leaving the context ends it.
@@ -330,6 +319,7 @@ def _spawn(start: ChildStart) -> ChildProcess:
         )
     file = open_private_append(start.stderr_path) if start.stderr_path else None
     stderr = StderrLog(file, start.redactor)
+    guard = started_guard(mark)
     try:
         popen = subprocess.Popen(
             command,
@@ -343,11 +333,13 @@ def _spawn(start: ChildStart) -> ChildProcess:
         )
     except OSError as error:
         stderr.close()
+        if guard is not None:
+            guard.release()
         raise _cannot_start(start.command, error) from error
     for pipe in (popen.stdin, popen.stdout, popen.stderr):
         assert pipe is not None
         os.set_blocking(pipe.fileno(), False)
-    return ChildProcess(popen, mark=mark, stderr=stderr, ends_at_eof=start.ends_at_eof)
+    return ChildProcess(popen, mark=mark, stderr=stderr, guard=guard, ends_at_eof=start.ends_at_eof)
 
 
 def _resolved(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,7 @@
 
 A process is known by its id and its start time together, so that a reused id is never taken for
 it. What belongs to an agent is its process group and, on Linux, every process that inherited its
-mark in the environment: coding agents start their tools in sessions of their own, which no group
-signal reaches. Nothing here starts a process or reads from one.
+mark in the environment (`_marks`). Nothing here starts a process or reads from one.
 """
 
 from __future__ import annotations
@@ -13,14 +12,12 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
 
-MARK_VARIABLE = "UPTHREAD_PROCESS_MARK"
-"""Names the agents a process belongs to, innermost last, separated by colons."""
+from upthread.agents._marks import kill_marked, marks_of
 
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
@@ -55,52 +52,10 @@ def _checksum_of_ps(pid: int) -> int | None:
     return zlib.crc32(said.stdout) if said.stdout.strip() else None
 
 
-def mark_for(inherited: Mapping[str, str], mark: str) -> str:
-    """Return the mark variable's value for a new agent, keeping the marks we run under."""
-    outer = inherited.get(MARK_VARIABLE, "")
-    return f"{outer}:{mark}" if outer else mark
-
-
-def marks_of(pid: int) -> str:
-    """Return the innermost mark of process `pid`, empty when it has none or cannot be read."""
-    for entry in _environment_of(pid).split(b"\0"):
-        name, _, value = entry.partition(b"=")
-        if name == MARK_VARIABLE.encode():
-            return value.decode("ascii", "replace").rpartition(":")[2]
-    return ""
-
-
-def _environment_of(pid: int) -> bytes:
-    try:
-        return (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return b""
-
-
-def marked_processes(mark: str) -> tuple[int, ...]:
-    """Return the ids of all processes that carry `mark`; none where there is no /proc."""
-    if not _IS_LINUX or not mark:
-        return ()
-    ours = os.getpid()
-    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
-    sought = mark.encode()
-    return tuple(pid for pid in pids if pid != ours and sought in _environment_of(pid))
-
-
 def signal_group(pid: int, signal_number: int) -> None:
     """Signal the process group `pid` leads. A group that is gone is no error."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal_number)
-
-
-def kill_marked(mark: str) -> None:
-    """Kill every process that carries `mark`, again until none is new: they may be forking."""
-    seen: set[int] = set()
-    while new := set(marked_processes(mark)) - seen:
-        seen |= new
-        for pid in new:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
 
 
 async def end_process_group(pid: int, ticks: int) -> bool:

@@ -51,12 +51,16 @@ OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What an agent said it can do, after `open`."""
+    """What an agent said it can do, after `open`.
+
+    `agent` is what the user calls it, `calls_itself` its own name where it has said one.
+    """
 
     agent: str
     version: str
     can_resume: bool
     can_load: bool
+    calls_itself: str = ""
     can_list: bool = False
     can_fork: bool = False
     can_close: bool = False
@@ -93,6 +97,8 @@ class OpenRequest:
     `environment` is added to a small inherited set (HOME, PATH, locale, proxies, the agents' own
     keys); `stderr_path` is a file the agent's stderr is appended to, 0600, None for nowhere. What
     `redactor` takes for a secret does not get there, nor into an error; None lets all through.
+    `title` is what a session that is made is called, where the agent lets us say so; empty leaves
+    it to the agent.
     """
 
     working_directory: str
@@ -103,6 +109,7 @@ class OpenRequest:
     prompt_timeout_s: float = 3600.0
     cancel_timeout_s: float = 10.0
     redactor: Redactor | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

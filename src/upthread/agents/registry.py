@@ -21,6 +21,7 @@ from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
 from upthread.agents.finding import CLAUDE, find_claude
+from upthread.agents.tested import ACP, NATIVE, SeenWay, seen_way
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
@@ -33,12 +34,12 @@ __all__ = [
     "configured_adapter",
     "end_process_group",
     "installed_agents",
+    "seen_way_called",
+    "seen_way_here",
     "way_here",
 ]
 
 REHEARSAL: Final = "rehearsal"
-NATIVE: Final = "native"
-ACP: Final = "acp"
 ACP_PREFIX: Final = "acp:"
 VERSION_TIMEOUT_S: Final = 10.0
 VERSION_CHARACTERS_MAX: Final = 100
@@ -88,8 +89,8 @@ _ENTRIES: Final = (
     ),
     AgentEntry(
         agent="codex",
-        ways=(_acp("codex-acp"),),
-        how_to_install="install codex and @agentclientprotocol/codex-acp",
+        ways=(Way(kind=NATIVE, command=("codex", "app-server")), _acp("codex-acp")),
+        how_to_install="install @openai/codex",
     ),
     AgentEntry(
         agent="claude-code",
@@ -139,13 +140,23 @@ def _claude_code(command: tuple[str, ...], environment: Mapping[str, str]) -> Ag
     return ClaudeCodeAdapter(command=command, environment=environment)
 
 
+def _codex(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
+    from upthread.agents.codex import CodexAdapter  # noqa: PLC0415  # as below
+
+    return CodexAdapter(command=command, environment=environment)
+
+
 def _opencode(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
     from upthread.agents.opencode import OpenCodeAdapter  # noqa: PLC0415  # as below
 
     return OpenCodeAdapter(command=command, environment=environment)
 
 
-_NATIVE_ADAPTERS: Final = {"claude-code": _claude_code, "opencode": _opencode}
+_NATIVE_ADAPTERS: Final = {
+    "claude-code": _claude_code,
+    "codex": _codex,
+    "opencode": _opencode,
+}
 
 
 def configured_adapter(
@@ -164,6 +175,20 @@ def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
     On this machine is what is on PATH; a `search_path` is looked through in its place.
     """
     return tuple(entry.agent for entry in _ENTRIES if _installed(entry, search_path))
+
+
+def seen_way_here(agent: str) -> SeenWay | None:
+    """Return what this release was tested with of an agent, driven as it would be here."""
+    entry = AGENTS.get(agent)
+    way = _installed(entry) if entry else None
+    return seen_way(agent, way.kind) if way else None
+
+
+def seen_way_called(name: str) -> SeenWay | None:
+    """Return what this release was tested with of the agent that calls itself so over ACP."""
+    from upthread.agents.acp.quirks import quirk_for  # noqa: PLC0415  # as above
+
+    return seen_way(quirk_for(name).name, ACP)
 
 
 def _installed(entry: AgentEntry, search_path: str | None = None) -> Way | None:

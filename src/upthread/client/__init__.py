@@ -9,7 +9,8 @@ backends and agents are chosen: everything below it knows ports only.
 """
 
 from upthread.client.opening import Wait, open_blocking, open_project
-from upthread.client.project import Project, RunOptions, TellOptions
+from upthread.client.project import Project, TellOptions
+from upthread.client.running import RunOptions
 from upthread.client.why import Why
 
 __all__ = [

@@ -49,20 +49,28 @@ def redaction_key(path: Path) -> bytes:
     a file that is a link, somebody else's, or no key.
     """
     if not os.path.lexists(path):
-        _make_key(path)
+        make_key(path)
+    return read_key(path, mend=_MEND_KEY)
+
+
+def read_key(path: Path, *, mend: str) -> bytes:
+    """Return the key in a file of ours, narrowed to 0600; `mend` is the cure where it is none.
+
+    ConfigError for a file that is missing, a link, somebody else's, or no key.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise _refused(path, f"cannot be opened: {error.strerror}", _MEND_KEY) from error
+        raise _refused(path, f"cannot be opened: {error.strerror}", mend) from error
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise _refused(path, "is not an ordinary file of yours", _MEND_KEY)
+            raise _refused(path, "is not an ordinary file of yours", mend)
         if found.st_mode & 0o077:
             os.fchmod(descriptor, 0o600)
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
-        raise _refused(path, "is not a key", _MEND_KEY)
+        raise _refused(path, "is not a key", mend)
     return key
 
 
@@ -107,13 +115,21 @@ def remove_logs(found: Iterable[Log]) -> None:
         log.path.unlink()
 
 
-def _make_key(path: Path) -> None:
-    """Write it aside and link it: a file of that name is a whole key from its first moment."""
+def make_key(path: Path) -> None:
+    """Make a key by chance, 0600, unless there is one."""
+    put_key(path, secrets.token_bytes(KEY_BYTES))
+
+
+def put_key(path: Path, key: bytes) -> None:
+    """Write a key down, 0600, unless there is one.
+
+    Written aside and linked: a file of that name is a whole key from its first moment.
+    """
     aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
+            file.write(key)
             file.flush()
             os.fsync(descriptor)
         os.link(aside, path)

@@ -14,7 +14,6 @@ from upthread.runtime.briefing import (
     briefing_edit,
     briefing_inputs,
     sections_as_data,
-    workstream_run,
 )
 from upthread.runtime.overview import RoleView
 from upthread.runtime.system import System
@@ -88,5 +87,4 @@ class Briefings:
         )
 
     def _inputs(self, conversation: Conversation) -> BriefingInputs:
-        run = workstream_run(self._store, conversation.key)
-        return briefing_inputs(self._store, BriefingRequest(conversation=conversation, run=run))
+        return briefing_inputs(self._store, BriefingRequest(conversation=conversation))

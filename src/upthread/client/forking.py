@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from upthread.client.parts import ProjectParts
 from upthread.client.preparing import Preparing
-from upthread.config import Settings
 from upthread.core.names import Address, parse_address
 from upthread.runtime.forking import Fork, ForkPlan, ForkRequest, Forks
 
@@ -15,15 +15,14 @@ class ForkConversation:
 
     def __init__(
         self,
-        forks: Forks,
+        parts: ProjectParts,
         *,
         preparing: Preparing,
-        settings: Settings,
         parse: Callable[[str], Awaitable[Address]],
     ) -> None:
-        self._forks = forks
+        self._forks = Forks(parts.store, parts.system, parts.leases, parts.conversations)
         self._preparing = preparing
-        self._settings = settings
+        self._settings = parts.settings
         self._parse = parse
 
     async def __call__(self, address: str, into: str, *, at_message: int | None = None) -> Fork:

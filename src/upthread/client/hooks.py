@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -11,19 +11,29 @@ import anyio
 
 from upthread.config import Settings
 from upthread.core.names import parse_workstream
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId
 from upthread.core.workstreams import choose_workstream
 from upthread.errors import StoreError
 from upthread.runtime.bindings import files
-from upthread.runtime.bindings.claims import is_claimed_by_another
+from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.conversation import Conversations
 from upthread.runtime.draining import Draining
 from upthread.runtime.lease import Leases
+from upthread.runtime.occupying import Occupying, published_place
 from upthread.runtime.overview import Overview
-from upthread.runtime.publishing import ConditionOf, Published, installed_path, publish, use
+from upthread.runtime.private_store import RecordPolicy
+from upthread.runtime.publishing import (
+    ConditionOf,
+    Published,
+    forget,
+    installed_path,
+    publish,
+    use,
+)
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -58,24 +68,26 @@ class HookParts:
     system: System
     settings: Settings
     leases: Leases
-    conversations: Conversations
-    overview: Overview
+    policy: RecordPolicy
+    redactor: Redactor
 
 
 def hooks_of(parts: HookParts, *, project_id: ProjectId, condition_of: ConditionOf) -> Hooks:
-    """Return what a project does for hooks."""
+    """Return what a project does for hooks. Its leases are of their own: a drain claims nothing."""
     source = Published(
         store=parts.store,
         settings=parts.settings,
         project_id=project_id,
-        overview=parts.overview,
+        overview=Overview(parts.store, parts.system.is_dead),
         condition_of=condition_of,
+        policy=parts.policy,
+        redactor=parts.redactor,
     )
     draining = Draining(
         store=parts.store,
         system=parts.system,
         leases=parts.leases,
-        conversations=parts.conversations,
+        conversations=Conversations(parts.store, parts.system, parts.leases),
     )
     return Hooks(source=source, system=parts.system, draining=draining, settings=parts.settings)
 
@@ -91,6 +103,9 @@ class Hooks:
         self._draining = draining
         self._home = Path(settings.home)
         self._root = Path(settings.working_directory)
+        self.occupying = Occupying(
+            home=self._home, root=self._root, system=system, take_in=draining.drain_one
+        )
 
     @property
     def is_installed(self) -> bool:
@@ -121,6 +136,32 @@ class Hooks:
                 with anyio.CancelScope(shield=True):
                     await self.publish()
 
+    async def forgetting(
+        self, work: Callable[[], Awaitable[Result]], workstream: str | None
+    ) -> Result:
+        """Return what the work returns; what was said is taken out of what hooks read around it.
+
+        Before it, so that nothing comes in afterwards; and after it, whatever becomes of it.
+        """
+        place = await self.catch_up()
+        if place is None:
+            return await work()
+        try:
+            return await work()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._system.in_thread(lambda: forget(place, workstream))
+                await self.publish()
+
+    async def catch_up(self) -> Place | None:
+        """Take in what hooks saw; returns their place, None where nothing is published for them."""
+        place = await self._system.in_thread(
+            lambda: published_place(self._home, self._root, self._source.project_id)
+        )
+        if place is not None:
+            await self.drain()
+        return place
+
     async def drain(self) -> int:
         """Take in what hooks saw, then publish; returns how many calls were taken in.
 
@@ -146,6 +187,10 @@ class Hooks:
         await self.publish()
         await self._system.in_thread(lambda: use(Place(str(self._home), str(self._root)), name))
         return await self.in_use()
+
+    async def underway(self) -> tuple[str, ...]:
+        """Return the addresses that sub-agents of hooked agents are working on now, in order."""
+        return await self._system.in_thread(lambda: _underway(self._place()))
 
     async def in_use(self, environment: str | None = None) -> InUse:
         """Return which workstream this working tree is on, and why."""
@@ -190,8 +235,9 @@ def _underway(place: Place) -> tuple[str, ...]:
             binding = files.read(str(path)) or {}
         except UnreadableError:
             continue
-        if is_claimed_by_another(binding, ""):
-            slot = number_in(binding, "slot")
+        is_ours = text_in(object_in(binding, "claim"), "agent") == OURS
+        slot = number_in(binding, "slot")
+        if slot and is_claimed_by_another(binding, "") and not is_ours:
             suffix = f"~{slot}" if slot > 1 else ""
             found.append(f"{text_in(binding, 'workstream')}/{text_in(binding, 'role')}{suffix}")
     return tuple(sorted(found))

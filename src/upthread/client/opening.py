@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -14,6 +13,7 @@ import anyio.from_thread
 
 from upthread.agents.registry import end_process_group
 from upthread.client.at_rest import redaction_key, secure_home
+from upthread.client.encryption import key_of
 from upthread.client.project import Project
 from upthread.client.stores import key_path, lease_times_for, open_store
 from upthread.config import Settings, load_settings
@@ -21,12 +21,13 @@ from upthread.core.commands import RecordProject
 from upthread.core.project import match_project, project_id_for
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
-from upthread.core.types import ProjectId, ProjectIdentity, RecordMode
+from upthread.core.types import Holder, ProjectId, ProjectIdentity, RecordMode
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions import AskPerson
 from upthread.runtime.private_store import PrivateStore, RecordPolicy
+from upthread.runtime.project_store import ProjectStore
 from upthread.runtime.repository import find_repository
-from upthread.runtime.system import System
+from upthread.runtime.system import System, is_dead, user_name
 from upthread.store.base import Store
 
 Parameters = ParamSpec("Parameters")
@@ -41,21 +42,24 @@ async def open_project(
     environment: Mapping[str, str] | None = None,
     ask_person: AskPerson | None = None,
     lease_times: LeaseTimes | None = None,
+    is_dead: Callable[[Holder], bool] = is_dead,
 ) -> AsyncGenerator[Project]:
     """Open the project a directory belongs to; a SQLite store is created on first use.
 
     `environment` stands in for the process's own. Without `ask_person`, a permission request that
-    no rule answers parks the turn. Raises ConfigError, StoreError and UsageError.
+    no rule answers parks the turn. `is_dead` tells of a lease's holder whether it is known to be.
+    Raises ConfigError, StoreError and UsageError.
     """
     env = dict(os.environ if environment is None else environment)
-    system = System(end_process_group=end_process_group)
+    system = System(end_process_group=end_process_group, is_dead=is_dead)
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(repository.root, environment=env, database=database)
     redactor, notice, opened = await system.in_thread(lambda: _open_store(settings))
     policy = record_policy(settings)
-    store = PrivateStore(opened, policy=policy, redactor=redactor)
     try:
-        project_id = await system.in_thread(lambda: _know_project(store, repository.identity))
+        project_id = await system.in_thread(lambda: _know_project(opened, repository.identity))
+        own = ProjectStore(opened, project_id, by_user=user_name(env), now_ms=system.now_ms)
+        store = PrivateStore(own, policy=policy, redactor=redactor)
         yield Project(
             store=store,
             system=system,
@@ -70,7 +74,7 @@ async def open_project(
         )
     finally:
         with anyio.CancelScope(shield=True):
-            await system.in_thread(store.close)
+            await system.in_thread(opened.close)
 
 
 def record_policy(settings: Settings) -> RecordPolicy:
@@ -81,17 +85,21 @@ def record_policy(settings: Settings) -> RecordPolicy:
     return RecordPolicy(mode=settings.record, roles=roles)
 
 
+def redactor_for(settings: Settings, key: bytes) -> Redactor:
+    """Return a project's redactor. Raises ConfigError for a rule that is none."""
+    rules = rules_of(settings.redaction.rules)
+    return Redactor(key, rules=rules, allowed=settings.redaction.allow)
+
+
 def _open_store(settings: Settings) -> tuple[Redactor, str, Store]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
-    redactor_of = partial(
-        Redactor, rules=rules_of(settings.redaction.rules), allowed=settings.redaction.allow
-    )
-    redactor_of(b"")  # a rule that is none is refused before there is anything of ours
+    redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)
     notice = secure_home(home)
-    store = open_store(settings.database)
+    store = open_store(settings.database, key=key_of(settings))
     try:
-        return redactor_of(redaction_key(key_path(settings.database, home))), notice, store
+        key = redaction_key(key_path(settings.database, home))
+        return redactor_for(settings, key), notice, store
     except BaseException:
         store.close()
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from upthread.agents import registry
@@ -25,16 +26,18 @@ from upthread.core.types import (
     ConversationId,
     ConversationKey,
     Durability,
+    Link,
     ProjectId,
     RecordMode,
 )
-from upthread.errors import ConfigError, UsageError
-from upthread.runtime.conversation import ClaimRequest, WhenBusy
+from upthread.errors import ConfigError, SeveralAgentsError, UsageError
+from upthread.runtime.conversation import ClaimRequest, WhenBusy, session_host
+from upthread.runtime.delegation import Listener, OpenOptions, SeenVersion, TellRequest
 from upthread.runtime.gathering import FreshnessSettings
-from upthread.runtime.live_turn import Listener, OpenOptions, TellRequest
+from upthread.runtime.live_run import StepRequest
 from upthread.runtime.permissions import PermissionPolicy
-from upthread.runtime.pipeline import StepRequest
 from upthread.runtime.private_store import RecordPolicy
+from upthread.runtime.worktrees import Worktrees
 from upthread.store.base import Store
 
 CALLERS_VARIABLE = "UPTHREAD_CALLERS"
@@ -53,7 +56,9 @@ class Preparing:
         permissions: PermissionPolicy,
         redactor: Redactor,
         policy: RecordPolicy,
+        worktrees: Worktrees,
         now_ms: Callable[[], int],
+        host: str,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -62,7 +67,9 @@ class Preparing:
         self._permissions = permissions
         self._redactor = redactor
         self._policy = policy
+        self._worktrees = worktrees
         self._now_ms = now_ms
+        self._host = host
 
     @property
     def freshness(self) -> FreshnessSettings:
@@ -77,6 +84,11 @@ class Preparing:
         """The conversations this process was started inside of, outermost first."""
         told = self._environment.get(CALLERS_VARIABLE, "")
         return tuple(ConversationId(piece) for piece in told.split(",") if piece)
+
+    def other_host(self, link: Link | None) -> str | None:
+        """Return the host a session lives on, None where that is this one. Blocking."""
+        host = session_host(self._store, link) if self._host else None
+        return None if host == self._host else host
 
     def key(self, address: Address) -> ConversationKey:
         """Return the key behind an address of this project."""
@@ -109,8 +121,9 @@ class Preparing:
                 hint="install Claude Code, OpenCode, Codex or Gemini CLI; "
                 "or try without a model: --agent rehearsal",
             )
-        raise UsageError(
+        raise SeveralAgentsError(
             f"several agents are installed: {', '.join(names)}",
+            agents=names,
             hint='name one with --agent, or write agent = "…" into upthread.toml',
         )
 
@@ -122,6 +135,17 @@ class Preparing:
         if not configured.command:
             return registry.adapter_for(agent, configured.environment)
         return registry.configured_adapter(agent, configured.command, configured.environment)
+
+    def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
+        """What is started by a command line is known by what it calls itself, if at all."""
+        configured = self._settings.agents.get(agent)
+        is_command = bool(configured and configured.command) or agent not in registry.AGENTS
+        row = (
+            registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
+        )
+        if row is None:
+            return None
+        return SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
 
     def tell(  # the one place where all that a delegation needs comes together
         self,
@@ -135,6 +159,8 @@ class Preparing:
     ) -> TellRequest:
         """Return the request for one delegation. Blocking."""
         role = self._settings.role(address.role)
+        place = self.place_of(address.workstream)
+        options = self._open_options(agent, self._policy.of_role(role.name), place)
         claim = ClaimRequest(
             project_id=self._project_id,
             address=address,
@@ -142,8 +168,11 @@ class Preparing:
             agent=agent,
             doing=f"tell {address.workstream}/{address.role}",
             when_busy=when_busy,
+            tree=options.working_directory if role.is_writing else None,
+            is_waiting_for_tree=when_busy == "wait",
             callers=self.callers,
             depth_max=self._settings.depth_max,
+            host=self._host,
             on_wait=listener.waiting,
         )
         is_strict = self._settings.durability == "strict"
@@ -151,7 +180,7 @@ class Preparing:
             claim=claim,
             task=task,
             adapter=self.adapter(agent),
-            open=self._open_options(agent, self._policy.of_role(role.name)),
+            open=options,
             redactor=None if self._policy.of_role(role.name) == "full" else self._redactor,
             permissions=self._permissions,
             listener=listener,
@@ -161,6 +190,7 @@ class Preparing:
             injection=self._settings.injection(agent),
             freshness=self.freshness,
             outward_patterns=self._settings.outward_patterns,
+            tested=partial(self._tested, agent),
         )
 
     def step(
@@ -171,6 +201,7 @@ class Preparing:
         agent: str,
         listener: Listener,
         continuity: Continuity | None,
+        is_waiting: bool,
     ) -> TellRequest:
         """Return the request for one step of a run. Blocking, reads a few rows."""
         request = self.tell(
@@ -189,13 +220,20 @@ class Preparing:
         condition = step.condition_role(role.resume_if) if role.resume_if else None
         return replace(
             request,
-            claim=replace(request.claim, role=role),
+            claim=replace(request.claim, role=role, is_waiting_for_tree=is_waiting),
             fences=step.fences,
             run_id=step.run_id,
             condition=condition,
             at_intent=step.at_intent,
             at_end=step.at_end,
+            is_tree_judged=self._is_tree_judged(step),
+            at_park=step.at_park,
         )
+
+    def _is_tree_judged(self, step: StepRequest) -> bool:
+        """Whether a step judges the work of a role that writes, and so the working tree."""
+        judged = step.judged_role
+        return judged is not None and self._settings.role(judged).is_writing
 
     def require_recorded(self, pipeline: pipelines.Pipeline) -> None:
         """Refuse a run that could not go on: each role reads what the one before it reported."""
@@ -216,10 +254,23 @@ class Preparing:
         report = pipelines.fold(self._store.run_events(runs[-1].run_id)).report(role.resume_if)
         return report.digest if report else None
 
-    def open_request(self, agent: str) -> OpenRequest:
+    def place_of(self, workstream: str) -> str:
+        """Return the directory a workstream is worked on in: its own working tree's, if it has one.
+
+        Blocking. UsageError for one that is gone.
+        """
+        found = self._worktrees.require(workstream)
+        return found.path if found else self._settings.working_directory
+
+    def place_if_there(self, workstream: str) -> str:
+        """Return the same for whoever only looks: also a directory that is gone. Blocking."""
+        found = self._worktrees.find(workstream)
+        return found.path if found else self._settings.working_directory
+
+    def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
         mode = self._policy.strictest
-        options = self._open_options(agent, mode)
+        options = self._open_options(agent, mode, place or self._settings.working_directory)
         return OpenRequest(
             working_directory=options.working_directory,
             stderr_path=options.stderr_path,
@@ -228,10 +279,10 @@ class Preparing:
             answer_permission=PermissionPolicy().answer,
         )
 
-    def _open_options(self, agent: str, mode: RecordMode) -> OpenOptions:
+    def _open_options(self, agent: str, mode: RecordMode, place: str) -> OpenOptions:
         log = log_path(Path(self._settings.home), agent, self._now_ms())
         return OpenOptions(
-            working_directory=self._settings.working_directory,
+            working_directory=place,
             stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.
             environment=self._environment,

@@ -2,77 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from upthread.agents.base import ListedSession
+from upthread.client.adopting import AdoptSession
 from upthread.client.briefing import Briefings
 from upthread.client.forking import ForkConversation
 from upthread.client.hooks import HookParts, hooks_of
 from upthread.client.once import DoOnce
+from upthread.client.parts import ProjectParts
 from upthread.client.preparing import Preparing
 from upthread.client.probing import ProbeAgent
+from upthread.client.running import PipelineRuns, RunOptions, RunParts
+from upthread.client.stores import is_postgres
 from upthread.client.why import Whys
+from upthread.client.worktrees import (
+    WorktreesOfProject,
+    notice_of,
+    worktrees_of,
+)
 from upthread.config import Settings
-from upthread.core.commands import EndLink, OpenLink, Write
-from upthread.core.events import RunEvent
-from upthread.core.handshake import Continuity
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
 from upthread.core.pipeline import RunView
+from upthread.core.price import Tokens
 from upthread.core.prompt import Task
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.spending import NOTHING_SPENT
 from upthread.core.types import (
     Conversation,
     ConversationKey,
-    Fence,
     Link,
     Message,
-    Outcome,
     ProjectId,
-    UpstreamSessionId,
 )
-from upthread.errors import NotFoundError, UpstreamError, UsageError
+from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.audit import Audit, read_audit
 from upthread.runtime.conversation import Conversations, WhenBusy
+from upthread.runtime.delegation import Listener, TellRequest, TurnResult
 from upthread.runtime.effects import RecordedEffect, recorded_effects
 from upthread.runtime.forgetting import Forgetting, HeldWorkstream, Selection
-from upthread.runtime.forking import Forks
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
-from upthread.runtime.live_turn import Listener, TellRequest, TurnResult
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
 from upthread.runtime.permissions import AskPerson, PermissionPolicy
-from upthread.runtime.pipeline import RunRequest, Runs
+from upthread.runtime.pipeline import Runs
 from upthread.runtime.private_store import RecordPolicy
-from upthread.runtime.system import System
+from upthread.runtime.spending import spent_in_conversation, spent_on_run
+from upthread.runtime.system import System, host_name
+from upthread.runtime.tree import tree_digest
 from upthread.runtime.turn import Turns
 from upthread.store.base import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellOptions:
-    """How to tell. `agent` None leaves the choice to client/preparing.py's order."""
+    """How to tell. `agent` None leaves the choice to client/preparing.py's order.
+
+    A turn that would pass `tokens_max`, counted over all of the conversation, is refused.
+    """
 
     agent: str | None = None
     when_busy: WhenBusy = "refuse"
     is_fresh: bool = False
+    tokens_max: int | None = None
     listener: Listener = field(default_factory=Listener)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How to run. `agents` overrides by role, `agent` for all others; so does `continuity`.
-
-    `steps_max` stops after so many steps; None runs to the end.
-    """
-
-    agent: str | None = None
-    agents: Mapping[str, str] = field(default_factory=dict[str, str])
-    continuity: Continuity | None = None
-    steps_max: int | None = None
-    is_waiting: bool = False
-    listener: Listener = field(default_factory=Listener)
-    on_event: Callable[[RunEvent], None] = field(default=lambda _: None)
-    on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
 
 
 class Project:
@@ -98,23 +91,8 @@ class Project:
         self.settings = settings
         self.project_id = project_id
         self._system = system
-        self._leases = Leases(store, system, lease_times)
-        self.once = DoOnce(store=store, system=system, leases=self._leases, project_id=project_id)
-        self._conversations = Conversations(store, system, self._leases)
-        self._turns = Turns(store, system, self._conversations)
-        self._runs = Runs(
-            store=store,
-            system=system,
-            leases=self._leases,
-            conversations=self._conversations,
-            turns=self._turns,
-        )
-        self.brief = Briefings(store=store, system=system, role=self.role)
-        self._overview = Overview(store, system.is_dead)
-        self.now_ms = system.now_ms
-        self.forgetting = Forgetting(
-            store=store, system=system, leases=self._leases, project_id=project_id
-        )
+        self._worktrees = worktrees_of(settings, project_id)
+        self._overview = Overview(store, system.is_dead, tree_now=self._tree_digest)
         self._preparing = Preparing(
             store=store,
             settings=settings,
@@ -123,27 +101,47 @@ class Project:
             permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
             redactor=redactor,
             policy=policy,
+            worktrees=self._worktrees,
             now_ms=system.now_ms,
+            host=_host_of(settings),
         )
-        self.why = Whys(
-            store=store,
-            system=system,
-            settings=settings,
-            preparing=self._preparing,
-            role=self.role,
-        )
+        leases = Leases(store, system, lease_times)
         self.hooks = hooks_of(
-            HookParts(store, system, settings, self._leases, self._conversations, self._overview),
+            HookParts(store, system, settings, leases, policy, redactor),
             project_id=project_id,
             condition_of=self._preparing.condition,
         )
-        self.probe = ProbeAgent(self._preparing)
-        self.fork = ForkConversation(
-            Forks(store, system, self._leases, self._conversations),
-            preparing=self._preparing,
-            settings=settings,
-            parse=self.parse,
+        self._leases = Leases(store, system, lease_times, occupying=self.hooks.occupying)
+        self.once = DoOnce(store=store, system=system, leases=self._leases, project_id=project_id)
+        self._conversations = Conversations(store, system, self._leases)
+        parts = ProjectParts(store, system, settings, self._leases, self._conversations)
+        self._turns = Turns(store, system, self._conversations)
+        self._runs = _runs_of(parts, self._turns)
+        self.brief = Briefings(store=store, system=system, role=self.role)
+        self.worktrees = WorktreesOfProject(
+            self._worktrees, parts, project_id=project_id, workstreams=self.workstreams
         )
+        self.now_ms = system.now_ms
+        self.forgetting = Forgetting(
+            store=store, system=system, leases=self._leases, project_id=project_id
+        )
+        self.why = Whys(parts, preparing=self._preparing, role=self.role)
+        self.runs = PipelineRuns(
+            self._runs,
+            RunParts(
+                store,
+                system,
+                settings,
+                self._preparing,
+                self._overview,
+                self._worktrees,
+                self._tree_digest,
+            ),
+            project_id=project_id,
+        )
+        self.adopt = AdoptSession(parts, preparing=self._preparing, published=self.hooks.published)
+        self.probe = ProbeAgent(self._preparing)
+        self.fork = ForkConversation(parts, preparing=self._preparing, parse=self.parse)
 
     # --- talking -------------------------------------------------------------------------------
 
@@ -156,6 +154,7 @@ class Project:
         if not text.strip():
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
         request = await self._request(address, text, options)
+        await self._tell_place(request)
         return await self.hooks.published(self._turns.tell(request))
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
@@ -169,6 +168,7 @@ class Project:
                 address=name,
             )
         request = await self._request(address, "", options)
+        await self._tell_place(request)
         return await self.hooks.published(self._turns.go_on(request))
 
     async def run(
@@ -178,33 +178,7 @@ class Project:
 
         Without a specification the newest run goes on. Raises as `runtime.pipeline.Runs.run` does.
         """
-        chosen = options or RunOptions()
-        name = parse_workstream(workstream)
-        if specification is not None:
-            _check_text(specification, "the specification")
-        self._preparing.require_recorded(self.settings.pipeline)
-        agents = await self._system.in_thread(lambda: self._agents_of_run(name, chosen))
-        request = RunRequest(
-            project_id=self.project_id,
-            workstream=name,
-            pipeline=self.settings.pipeline,
-            prepare_step=lambda step: self._preparing.step(
-                name,
-                step,
-                agent=agents[step.role],
-                listener=chosen.listener,
-                continuity=chosen.continuity,
-            ),
-            specification=specification,
-            agents=agents,
-            steps_max=chosen.steps_max,
-            wait_s=None if chosen.is_waiting else 0.0,
-            is_elsewhere=chosen.agent is not None or bool(chosen.agents),
-            on_wait=chosen.listener.waiting,
-            on_event=chosen.on_event,
-            on_result=chosen.on_result,
-        )
-        return await self.hooks.published(self._runs.run(request))
+        return await self.hooks.published(self.runs.run(workstream, specification, options))
 
     async def answer(
         self, workstream: str, text: str, *, question_id: str | None = None
@@ -213,13 +187,7 @@ class Project:
 
         Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
         """
-        _check_text(text, "the answer")
-        return await self._runs.answer(
-            project_id=self.project_id,
-            workstream=parse_workstream(workstream),
-            question_id=question_id,
-            text=text,
-        )
+        return await self.runs.answer(workstream, text, question_id=question_id)
 
     # --- looking -------------------------------------------------------------------------------
 
@@ -265,6 +233,23 @@ class Project:
             lambda: recorded_effects(self.store, conversations, outward_patterns=patterns)
         )
 
+    async def spent(self, conversation: Conversation) -> Tokens:
+        """Return the tokens that a conversation's turns took, as its agents reported them."""
+        conversation_id = conversation.conversation_id
+        return await self._system.in_thread(
+            lambda: spent_in_conversation(self.store, conversation_id)
+        )
+
+    async def spent_on_run(self, workstream: str) -> Tokens:
+        """Return the tokens that the newest run on a workstream took, nothing without one."""
+        name = parse_workstream(workstream)
+
+        def count() -> Tokens:
+            runs = self.store.runs(self.project_id, name)
+            return spent_on_run(self.store, runs[-1].run_id) if runs else NOTHING_SPENT
+
+        return await self._system.in_thread(count)
+
     async def audit(self, workstream: str) -> Audit:
         """Return all that is kept of a workstream. Raises NotFoundError."""
         view = await self.show(workstream)
@@ -286,6 +271,10 @@ class Project:
             return None
         return adapter.resume_command(link.upstream_session_id)
 
+    def _tree_digest(self, workstream: str) -> str:
+        """Return the digest of the tree a workstream is worked on in. Blocking."""
+        return tree_digest(Path(self._preparing.place_if_there(workstream)))
+
     async def parse(self, text: str) -> Address:
         """Return the address a person meant: `spec-42/planner`, or an instance name."""
         if "/" in text:
@@ -299,9 +288,9 @@ class Project:
 
         Raises LeaseHeldError while a turn or a run is under way there.
         """
-        if self.hooks.is_installed:  # else what they saw would come in after it
-            await self.hooks.drain()
-        return await self.hooks.published(self.forgetting.forget(selection))
+        return await self.hooks.forgetting(
+            lambda: self.forgetting.forget(selection), selection.workstream
+        )
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.
@@ -318,32 +307,6 @@ class Project:
             )
             return await self.hooks.published(minting)
 
-    async def adopt(
-        self, address: str, upstream_session_id: str, *, agent: str | None = None
-    ) -> Link:
-        """Take an existing session in as the conversation's current one.
-
-        The agent is asked whether it has the session. Raises UpstreamError when it has not,
-        UsageError when another conversation holds it.
-        """
-        parsed = parse_address(address)
-        key = self._preparing.key(parsed)
-        upstream = UpstreamSessionId(upstream_session_id)
-        owner = await self._system.in_thread(lambda: self.store.link_owner(upstream))
-        if owner is not None and owner.key != key:
-            raise UsageError(
-                f"the session {shown(upstream)} belongs to {owner.key.address}",
-                hint="an upstream session has one conversation",
-                upstream_session_id=upstream,
-            )
-        name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
-        version = await self._confirm(name, upstream)
-        async with self._leases.held(_lease_of(key, "adopt")) as fence:
-            banking = self._system.in_thread(
-                lambda: self._bank_adopted(key, fence, (name, version), upstream)
-            )
-            return await self.hooks.published(banking)
-
     # --- below: how ----------------------------------------------------------------------------
 
     async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
@@ -353,7 +316,7 @@ class Project:
 
         def prepare() -> TellRequest:
             agent = self._preparing.agent_for(parsed, named=chosen.agent)
-            return self._preparing.tell(
+            request = self._preparing.tell(
                 parsed,
                 Task(text=text),
                 agent=agent,
@@ -361,36 +324,17 @@ class Project:
                 is_fresh=chosen.is_fresh,
                 listener=chosen.listener,
             )
+            return replace(request, tokens_max=chosen.tokens_max)
 
         return await self._system.in_thread(prepare)
 
-    def _agents_of_run(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
-        """Choose every role's agent before the first one is started."""
-        run = self._runs.view(self.project_id, workstream)
-        steps = run.pipeline.steps if run and run.ended is None else self.settings.pipeline.steps
-        roles = {step.role for step in (*steps, *self.settings.pipeline.steps)}
-        for role in options.agents:
-            if role not in roles:
-                listed = ", ".join(sorted(roles))
-                raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
-        is_under_way = run is not None and run.ended is None
-        before = self._agent_before(workstream) if is_under_way else None
-        began_with = run.agents if run and is_under_way else dict[str, str]()
-        return {
-            role: self._preparing.agent_for(
-                Address(workstream=workstream, role=role),
-                named=options.agents.get(role, options.agent),
-                otherwise=began_with.get(role, before),
-            )
-            for role in sorted(roles)
-        }
-
-    def _agent_before(self, workstream: str) -> str | None:
-        """Return the one agent that a run under way has used so far, None when there were more."""
-        view = self._overview.workstream(self.project_id, workstream)
-        links = [role.link for role in view.roles if role.link] if view else []
-        agents = {link.agent for link in links}
-        return agents.pop() if len(agents) == 1 else None
+    async def _tell_place(self, request: TellRequest) -> None:
+        if request.open.working_directory == self.settings.working_directory:
+            return
+        workstream = request.claim.address.workstream
+        own = await self.worktrees.find(workstream)
+        if own is not None:
+            request.listener.notice(notice_of(workstream, own))
 
     def _resolve(self, address: Address) -> Conversation:
         resolved = self.store.resolve(self._preparing.key(address))
@@ -414,76 +358,26 @@ class Project:
             return parse_address(text)
         return Address(workstream=matching[0].workstream, role=parse_role(role))
 
-    async def _confirm(self, agent: str, upstream: UpstreamSessionId) -> str:
-        """Ask the agent for the session; returns its version."""
-        request = self._preparing.open_request(agent)
-        async with self._preparing.adapter(agent).open(request) as connection:
-            capabilities = connection.capabilities
-            if capabilities.can_list and not _is_listed(await connection.list_sessions(), upstream):
-                raise UpstreamError(
-                    f"{agent} has no session {shown(upstream)}",
-                    outcome=Outcome.MISSING,
-                    hint="list the agent's sessions with its own command",
-                    upstream_session_id=upstream,
-                )
-            if capabilities.can_resume:
-                await connection.resume_session(upstream)
-            else:
-                await connection.load_session(upstream)
-            return capabilities.version
 
-    def _bank_adopted(
-        self,
-        key: ConversationKey,
-        fence: Fence,
-        agent: tuple[str, str],
-        upstream: UpstreamSessionId,
-    ) -> Link:
-        resolved = self.store.resolve(key)
-        now_ms = self._system.now_ms()
-        conversation = (
-            resolved.conversation if resolved else self._conversations.mint(key, fences=(fence,))
-        )
-        held = resolved.link if resolved else None
-        if held is not None and held.upstream_session_id == upstream:
-            return held
-        links = self.store.links(conversation.conversation_id)
-        link = Link(
-            conversation_id=conversation.conversation_id,
-            seq=len(links) + 1,
-            upstream_session_id=upstream,
-            agent=agent[0],
-            agent_version=agent[1],
-            working_directory=self.settings.working_directory,
-            opened_because="adopted",
-            opened_at_ms=now_ms,
-        )
-        writes: list[Write] = [OpenLink(link=link)]
-        if held is not None:
-            end = EndLink(
-                conversation_id=held.conversation_id,
-                seq=held.seq,
-                ended_because="adopted_another",
-                ended_at_ms=now_ms,
-            )
-            writes.insert(0, end)
-        self.store.commit(writes, fences=(fence,))
-        return link
+def _runs_of(parts: ProjectParts, turns: Turns) -> Runs:
+    return Runs(
+        store=parts.store,
+        system=parts.system,
+        leases=parts.leases,
+        conversations=parts.conversations,
+        turns=turns,
+        host=_host_of(parts.settings),
+    )
+
+
+def _host_of(settings: Settings) -> str:
+    """Return what this host is called where others share the store, else nothing."""
+    return host_name() if is_postgres(settings.database) else ""
 
 
 def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:
     return LeaseRequest(
-        name=conversation_lease(key.project_id, key.address), doing=f"{doing} {key.address}"
+        name=conversation_lease(key.project_id, key.address),
+        doing=f"{doing} {key.address}",
+        occupies=key,
     )
-
-
-def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:
-    return any(session.upstream_session_id == upstream for session in sessions)
-
-
-def _check_text(text: str, what: str) -> None:
-    """Refuse what is no text for a person to read."""
-    if not text.strip():
-        raise UsageError(f"{what} is empty", hint="write down what is wanted")
-    if "\0" in text:
-        raise UsageError(f"{what} is binary, not text", hint="give a text file, UTF-8")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
-from upthread.store.base import Store
+from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from upthread.store.postgres import Migrated
+    from upthread.store.postgres import KnownWorker, Migrated
 
 KEY_SUFFIX: Final = ".key"
 SQLITE_PREFIX: Final = "sqlite:///"
@@ -25,23 +25,51 @@ SHARED_LEASE_TIMES: Final = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
 """On PostgreSQL, where a holder is most often on another machine and shows life in no other way."""
 
 
-def open_store(database: str) -> Store:
-    """Open a store. UsageError for an address of another kind, StoreError when it cannot be."""
+def open_store(database: str, *, key: bytes | None = None) -> WholeStore:
+    """Open a store. UsageError for an address of another kind, StoreError when it cannot be.
+
+    `key` is what a file is encrypted with; a server encrypts for itself.
+    """
     if is_postgres(database):
-        store: Store = _postgres().PostgresStore(database)
+        store: WholeStore = _postgres().PostgresStore(database)
         return store
-    return SqliteStore(_path(database))
+    return SqliteStore(file_path(database), key=key)
 
 
 def migrate_store(database: str) -> Migrated:
     """Bring the schema of a PostgreSQL database up to date; raises UsageError and StoreError."""
     if not is_postgres(database):
+        path = file_path(database)
         raise UsageError(
-            f"{_path(database)} is a SQLite file, which is brought up to date when it is opened",
+            f"{path} is a SQLite file, which is brought up to date when it is opened",
             hint="name a PostgreSQL database: --db postgres://USER@HOST/DATABASE",
         )
     migrated: Migrated = _postgres().migrate(database)
     return migrated
+
+
+def workers_of(database: str) -> tuple[KnownWorker, ...]:
+    """Return the workers of a shared database, oldest first; UsageError for a SQLite file."""
+    if not is_postgres(database):
+        raise UsageError(
+            "workers share a PostgreSQL database, and this is a SQLite file of one machine",
+            hint="--db postgres://USER@HOST/DATABASE, or `upthread run`, which needs no worker",
+        )
+    store = _postgres()
+    store.PostgresStore(database).close()  # whose errors say what is wrong with the schema
+    table = store.WorkerTable(database)
+    try:
+        workers: tuple[KnownWorker, ...] = table.workers()
+    finally:
+        table.close()
+    return workers
+
+
+def shown_address(database: str) -> str:
+    """Return an address as it can be shown: a server's without its password, a file's path."""
+    if is_postgres(database):
+        return str(_postgres().shown_address(database))
+    return str(file_path(database))
 
 
 def lease_times_for(database: str) -> LeaseTimes | None:
@@ -61,7 +89,7 @@ def key_path(database: str, home: Path) -> Path:
     """
     if is_postgres(database):
         return home / f"postgres{KEY_SUFFIX}"
-    path = _path(database)
+    path = file_path(database)
     return path.with_name(path.name + KEY_SUFFIX)
 
 
@@ -69,11 +97,12 @@ def database_files(database: str) -> tuple[Path, ...]:
     """Return the files a database may have, whether they are there or not; none of a server's."""
     if is_postgres(database):
         return ()
-    path = _path(database)
+    path = file_path(database)
     return tuple(path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm"))
 
 
-def _path(database: str) -> Path:
+def file_path(database: str) -> Path:
+    """Return the file of a SQLite address. UsageError for an address of another kind."""
     if database.startswith(SQLITE_PREFIX):
         return Path(database.removeprefix(SQLITE_PREFIX))
     if "://" in database:

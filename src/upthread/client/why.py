@@ -6,16 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from upthread.client.parts import ProjectParts
 from upthread.client.preparing import Preparing
-from upthread.config import Settings
 from upthread.core.events import TurnIntended
 from upthread.core.handshake import HandshakeInputs, decide
 from upthread.core.roles import Role
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.gathering import Subject, gathered
 from upthread.runtime.overview import RoleView
-from upthread.runtime.system import System
-from upthread.store.base import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +30,14 @@ class Whys:
 
     def __init__(
         self,
+        parts: ProjectParts,
         *,
-        store: Store,
-        system: System,
-        settings: Settings,
         preparing: Preparing,
         role: Callable[[str], Awaitable[RoleView]],
     ) -> None:
-        self._store = store
-        self._system = system
-        self._settings = settings
+        self._store = parts.store
+        self._system = parts.system
+        self._settings = parts.settings
         self._preparing = preparing
         self._role = role
 
@@ -68,6 +64,7 @@ class Whys:
             continuity=role.continuity,
             turns=view.turns,
             current_agent=current,
+            other_host=self._preparing.other_host(view.link),
             holder=view.holder.in_words() if view.holder else None,
             was_interrupted=view.state == "interrupted",
             callers=self._preparing.callers,
@@ -82,7 +79,7 @@ class Whys:
             conversation=view.conversation,
             link=view.link,
             role=role,
-            working_directory=self._settings.working_directory,
+            working_directory=self._preparing.place_if_there(view.conversation.key.workstream),
             settings=self._preparing.freshness,
             now_ms=self._system.now_ms(),
         )

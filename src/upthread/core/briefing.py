@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from upthread.core.briefing_edit import CLOSING, TITLE, BriefingEdit, Section, with_edit
-from upthread.core.markdown import item, neutral, one_line
+from upthread.core.markdown import code, item, neutral, one_line
 from upthread.core.reports import Report, without_report
 
 BRIEFING_CHARACTERS_MAX: Final = 24_000
@@ -98,9 +98,9 @@ def render(sections: Sequence[Section], *, characters_max: int = BRIEFING_CHARAC
 def _made(inputs: BriefingInputs) -> Iterable[Section]:
     reports = inputs.reports
     reply = _cut(without_report(inputs.last_reply), REPLY_CHARACTERS_MAX)
-    edited = tuple(f"edited `{one_line(path)}`" for path in inputs.files_edited)
+    edited = tuple(f"edited {code(path)}" for path in inputs.files_edited)
     read = tuple(
-        f"read `{one_line(path)}`" for path in inputs.files_read if path not in inputs.files_edited
+        f"read {code(path)}" for path in inputs.files_read if path not in inputs.files_edited
     )
     yield _prose(GOAL, _cut(inputs.goal.strip(), GOAL_CHARACTERS_MAX))
     yield _list(DECIDED, _said((each, text) for each in reports for text in each.report.decisions))

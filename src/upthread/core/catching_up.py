@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from upthread.core.codec import encode_json
+from upthread.core.effects import answered_permissions
 from upthread.core.events import (
     AgentEvent,
     PlanChanged,
@@ -53,6 +54,13 @@ def open_calls(recorded: Iterable[Message]) -> tuple[ToolCallPart, ...]:
     answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
     calls = {part.call_id: part for part in parts if isinstance(part, ToolCallPart)}
     return tuple(part for call_id, part in calls.items() if call_id not in answered)
+
+
+def attended_calls(recorded: Iterable[Message]) -> frozenset[str]:
+    """Return the calls whose end is recorded, or that somebody of ours allowed or refused."""
+    parts = [part for message in recorded for part in message.parts]
+    ended = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+    return frozenset(ended.union(*map(answered_permissions, parts)))
 
 
 def _parts_after_last_prompt(recorded: Iterable[Message]) -> list[Part]:

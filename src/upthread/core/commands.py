@@ -143,12 +143,16 @@ class RecordRunEvent:
 class EnqueueTransition:
     """Hand a run's next transition to whoever drives runs, in the commit that made it due.
 
-    `run_seq` is the event it follows; a later event of the run settles it.
+    `run_seq` is the seq of the event it follows. `due_at_ms` is by the writer's clock; `delay_ms`
+    says the same for whoever has another one: how long after the commit. `queue` is where it may
+    run, a name of core/queueing.py; empty: wherever the run's project is.
     """
 
     run_id: RunId
     run_seq: int
     due_at_ms: int
+    delay_ms: int = 0
+    queue: str = ""
     durability: Durability = Durability.PROCESS
 
 
@@ -248,6 +252,37 @@ class EraseRun:
     durability: Durability = Durability.SYNCED
 
 
+ActKind: TypeAlias = Literal[
+    "told",
+    "went_on",
+    "started",
+    "resumed",
+    "answered",
+    "forked",
+    "reset",
+    "adopted",
+    "edited",
+    "forgot",
+]
+"""What a person can do to the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordAct:
+    """Keep who did something, to a conversation or to a run. Once: the same again changes nothing.
+
+    `detail` is the id of what it was about: a turn, a question, a session; empty without one.
+    """
+
+    what: ActKind
+    by_user: str
+    recorded_at_ms: int
+    conversation_id: ConversationId | None = None
+    run_id: RunId | None = None
+    detail: str = ""
+    durability: Durability = Durability.PROCESS
+
+
 Write: TypeAlias = (
     RecordProject
     | OpenWorkstream
@@ -267,4 +302,5 @@ Write: TypeAlias = (
     | RecordOnce
     | EraseConversation
     | EraseRun
+    | RecordAct
 )

@@ -26,6 +26,9 @@ from upthread.core.types import Outcome
 RELAYED: Final = "nearly_full"
 """The reason under which a session is relayed; links that were opened for it count as relays."""
 
+TOKENS_MAX: Final = "tokens_max"
+"""The reason under which a prompt is refused, and a run parked, that would spend too much."""
+
 
 def _is_first(inputs: HandshakeInputs) -> bool:
     has_none = inputs.turns == 0 and inputs.current_agent is None
@@ -84,6 +87,20 @@ RULES: Final[tuple[Rule, ...]] = (
         hint="wait for it with --wait, or open a sibling with --sibling",
     ),
     Rule(
+        reason="tree_busy",
+        decision=REFUSE,
+        applies=lambda i: i.tree_holder is not None,
+        says="another role is writing in this working tree",
+        hint="wait for it with --wait, or give a run a tree of its own: upthread run WS --worktree",
+    ),
+    Rule(
+        reason=TOKENS_MAX,
+        decision=REFUSE,
+        applies=lambda i: i.spending is not None and i.spending.is_over,
+        says="the tokens that were allowed are used up, or this turn would pass them",
+        hint="allow more with --tokens-max, or leave it out",
+    ),
+    Rule(
         reason="none_yet",
         decision=FIRST,
         applies=_is_first,
@@ -113,6 +130,12 @@ RULES: Final[tuple[Rule, ...]] = (
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.current_agent is not None and i.current_agent != i.agent,
         says="the session belongs to another agent",
+    ),
+    Rule(
+        reason="other_host",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.other_host is not None,
+        says="the session lives on another host",
     ),
     Rule(
         reason="no_session",

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from upthread.core.freshness import NOTHING_KNOWN, Freshness, Surroundings
-from upthread.core.price import NOTHING_PRICED, Price
+from upthread.core.price import NOTHING_PRICED, Price, Spending
 from upthread.core.types import ConversationId, JsonValue, Outcome
 
 Value = TypeVar("Value")
@@ -65,12 +65,15 @@ class HandshakeInputs:
     """All that a decision rests on; stored with it.
 
     `callers` are the conversations inside which this call is made, outermost first.
-    `current_agent` is None when no upstream session is open. `session_lost` is the outcome for
-    which this turn gave its session up, None while it has not. `condition_before` and
+    `current_agent` is None when no upstream session is open; `other_host` is where it lives, None
+    when that is here, as far as is known. `holder` and `tree_holder` say who has the conversation,
+    and the working tree that the role would write to, None where nobody is in the way.
+    `session_lost` is the outcome for which this turn gave its session up, None while it has not.
+    `condition_before` and
     `condition_now` are digests for `resume_if`, None where the role has no such condition or has
     not run yet. `relays` counts the links at the chain's end that were opened because the one
-    before was nearly full. `surroundings` are those the session would go on in, None where none is
-    open.
+    before was nearly full. `spending` is None where nothing limits it. `surroundings` are those the
+    session would go on in, None where none is open.
     """
 
     conversation_id: ConversationId
@@ -78,7 +81,9 @@ class HandshakeInputs:
     continuity: Continuity
     turns: int = 0
     current_agent: str | None = None
+    other_host: str | None = None
     holder: str | None = None
+    tree_holder: str | None = None
     was_interrupted: bool = False
     is_fresh_asked: bool = False
     callers: tuple[ConversationId, ...] = ()
@@ -91,6 +96,7 @@ class HandshakeInputs:
     surroundings: Surroundings | None = None
     price: Price = NOTHING_PRICED
     limits: Limits = USUAL_LIMITS
+    spending: Spending | None = None
 
 
 def freshness_in(stored: JsonValue) -> Freshness:

@@ -101,7 +101,7 @@ def effects_of(
     answers: dict[str, str] = {}
     for message in messages:
         for part in message.parts:
-            answers |= _answer_in(part)
+            answers |= answered_permissions(part)
             if isinstance(part, ToolCallPart) and part.tool_kind not in KINDS_WITHOUT_EFFECT:
                 calls[part.call_id] = _intent(message.seq, part, outward_patterns)
             elif isinstance(part, ToolResultPart) and part.call_id in calls:
@@ -178,6 +178,18 @@ def digest_of(tool_kind: str, title: str, arguments: JsonValue) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def answered_permissions(part: Part) -> dict[str, str]:
+    """Return the answer that a note of a permission holds, by the call it was about."""
+    if not isinstance(part, UnknownPart) or part.kind != PERMISSION:
+        return {}
+    if not isinstance(part.raw, Mapping):
+        return {}
+    call_id, answer = part.raw.get("call_id"), part.raw.get("answer")
+    if not isinstance(call_id, str) or not isinstance(answer, str):
+        return {}
+    return {call_id: answer}
+
+
 def _intent(seq: int, part: ToolCallPart, patterns: Sequence[str]) -> Effect:
     return Effect(
         seq=seq,
@@ -200,15 +212,3 @@ def _answered(effect: Effect, answer: str | None) -> Effect:
         return effect
     state = effect.state if answer.startswith("allow") else EffectState.FAILED
     return replace(effect, state=state, was_asked=True)
-
-
-def _answer_in(part: Part) -> dict[str, str]:
-    """Return the answer that a note of a permission holds, by the call it was about."""
-    if not isinstance(part, UnknownPart) or part.kind != PERMISSION:
-        return {}
-    if not isinstance(part.raw, Mapping):
-        return {}
-    call_id, answer = part.raw.get("call_id"), part.raw.get("answer")
-    if not isinstance(call_id, str) or not isinstance(answer, str):
-        return {}
-    return {call_id: answer}

@@ -217,7 +217,10 @@ class TurnEnded:
     `tokens_used` is what the session now holds, `tokens_window` the most it can; None where the
     agent did not say. `was_compacted` says that the session now holds a summary; `late_events`
     counts what the agent still sent after its end, which is discarded. `surroundings` is a
-    core/freshness.py Surroundings as plain data, None where nobody looked.
+    core/freshness.py Surroundings as plain data, None where nobody looked. `tree_digest` is that of
+    the working tree after a turn that judges it, empty for all others and where git could not tell.
+    `tokens_spent` is what its prompts took since the turn was last parked, None where none left:
+    core/spending.py.
     """
 
     outcome: Outcome
@@ -229,15 +232,23 @@ class TurnEnded:
     was_compacted: bool = False
     late_events: int = 0
     surroundings: JsonValue = None
+    tree_digest: str = ""
+    tokens_spent: int | None = None
+    is_spent_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnParked:
-    """The turn waits for a human: `reason` says why, `detail` what is known."""
+    """The turn waits for a human: `reason` says why, `detail` what is known.
+
+    `tokens_spent` is what its prompts took until then, as in TurnEnded.
+    """
 
     reason: str
     detail: str
     reset_at_ms: int | None = None
+    tokens_spent: int | None = None
+    is_spent_estimated: bool = False
 
 
 TurnEvent: TypeAlias = (
@@ -290,7 +301,10 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEnded:
-    """A role answered. `report` is None when it handed none back that can be read."""
+    """A role answered. `report` is None when it handed none back that can be read.
+
+    `input_digest` and `tree_digest` are what a verdict holds for: see core/verdicts.py.
+    """
 
     role: str
     turn_id: str
@@ -298,6 +312,7 @@ class StepEnded:
     report: JsonValue = None
     report_error: str = ""
     input_digest: str = ""
+    tree_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,9 +343,13 @@ class RunParked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed:
-    """A person set a parked run going again."""
+    """A person set a run going again: a parked one, or with `role` one that is to be judged again.
+
+    `role` is asked next; empty where the run goes on from its stop.
+    """
 
     because: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ What forgetting leaves of an event is the same as what `index` keeps of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast, get_args
@@ -43,7 +44,7 @@ from upthread.core.events import (
     TurnEvent,
     TurnParked,
 )
-from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.redactor import Redactor, gather
 from upthread.core.reports import Status, VerdictResult
 from upthread.core.types import (
     MAIN_SLOT,
@@ -65,6 +66,9 @@ NO_EDIT: Final[dict[str, JsonValue]] = {}
 """What is left of a person's edit of a briefing."""
 
 Event = TypeVar("Event", bound=TurnEvent | RunEvent)
+Kept = TypeVar("Kept")
+Member = TypeVar("Member")
+Said = TypeVar("Said", TextPart, ContextPart, ReasoningPart, ToolResultPart)
 
 
 def strictest(*modes: RecordMode) -> RecordMode:
@@ -76,6 +80,30 @@ def kept(write: Write, mode: RecordMode, redactor: Redactor) -> Write:
     """Return a write as it is to be stored; the same object when nothing of it changes."""
     keep = _KEEPERS.get(type(write))
     return write if keep is None or mode == "full" else keep(write, mode, redactor)
+
+
+def stays_as_it_is(writes: Sequence[Write], redactor: Redactor) -> bool:
+    """Return whether `redacted` changes none of these writes, by one look at all their texts.
+
+    False also where one look cannot tell. Most batches hold no secret, and looks are what they pay.
+    """
+    texts: list[str] = []
+    # Every batch pays for these loops: no call for what most of it is.
+    for write in writes:
+        if isinstance(write, RecordParts):
+            for part in write.parts:
+                if type(part) in _SAYING:
+                    texts.append(cast("TextPart", part).text)
+                elif not _gather_part(part, texts):
+                    return False
+        elif isinstance(write, RecordTurnEvent):
+            for name in _NAMES_OF_TEXTS.get(type(write.event), ()):
+                value = getattr(write.event, name)
+                if value and not gather(value, texts):
+                    return False
+        elif type(write) in _KEEPERS:
+            return False
+    return not texts or redactor.finds_nothing_in(texts)
 
 
 def without_text(event: Event) -> Event:
@@ -113,10 +141,10 @@ def _is_of(event: RunEvent, role: str, asked: set[str]) -> bool:
 
 
 def _keep_parts(write: RecordParts, mode: RecordMode, redactor: Redactor) -> RecordParts:
-    keep = _outlined if mode == "index" else _redacted
-    parts = tuple(keep(part, redactor) for part in write.parts)
-    is_same = all(new is old for new, old in zip(parts, write.parts, strict=True))
-    return write if is_same else replace(write, parts=parts)
+    if mode == "index":
+        return replace(write, parts=tuple(_outlined(part, redactor) for part in write.parts))
+    parts = [_redacted(part, redactor) for part in write.parts]
+    return write if _are_the_same(parts, write.parts) else replace(write, parts=tuple(parts))
 
 
 def _outlined(part: Part, redactor: Redactor) -> Part:
@@ -132,27 +160,80 @@ def _outlined(part: Part, redactor: Redactor) -> Part:
 
 
 def _redacted(part: Part, redactor: Redactor) -> Part:
-    match part:
-        case TextPart() | ContextPart() | ReasoningPart() | ToolResultPart():
-            text = redactor.redact(part.text)
-            return part if text is part.text else replace(part, text=text)
-        case ToolCallPart():
-            return _redacted_call(part, redactor)
-        case FilePart():
-            return replace(part, uri=redactor.redact(part.uri))
-        case UnknownPart():
-            return replace(part, raw=redactor.redact_json(part.raw))
-        case _:  # erased: there is nothing in it
-            return part
+    redact = _PART_REDACTORS.get(type(part))  # none for an erased one: there is nothing in it
+    return part if redact is None else redact(part, redactor)
+
+
+def _redacted_text(part: Said, redactor: Redactor) -> Said:
+    text = redactor.redact(part.text)
+    return part if text is part.text else replace(part, text=text)
 
 
 def _redacted_call(part: ToolCallPart, redactor: Redactor) -> ToolCallPart:
-    return replace(
+    return _with(
         part,
         title=redactor.redact(part.title),
         arguments=redactor.redact_json(part.arguments),
-        locations=tuple(map(redactor.redact, part.locations)),
+        locations=_same_or_new(part.locations, map(redactor.redact, part.locations)),
     )
+
+
+def _redacted_file(part: FilePart, redactor: Redactor) -> FilePart:
+    return _with(part, uri=redactor.redact(part.uri))
+
+
+def _redacted_unknown(part: UnknownPart, redactor: Redactor) -> UnknownPart:
+    return _with(part, raw=redactor.redact_json(part.raw))
+
+
+_PART_REDACTORS: Final[Mapping[type[Part], Callable[[Any, Redactor], Part]]] = MappingProxyType(
+    {
+        TextPart: _redacted_text,
+        ContextPart: _redacted_text,
+        ReasoningPart: _redacted_text,
+        ToolResultPart: _redacted_text,
+        ToolCallPart: _redacted_call,
+        FilePart: _redacted_file,
+        UnknownPart: _redacted_unknown,
+    }
+)
+"""By type: every part of every turn goes this way, and a row of `isinstance` costs more."""
+
+
+_SAYING: Final = frozenset({TextPart, ToolResultPart, ContextPart, ReasoningPart})
+
+
+def _gather_part(part: Part, texts: list[str]) -> bool:
+    """Add what those above look at, of a part that is not its text alone; False as `gather`."""
+    match part:
+        case ToolCallPart():
+            texts += (part.title, *part.locations)
+            return gather(part.arguments, texts)
+        case FilePart():
+            texts.append(part.uri)
+            return True
+        case UnknownPart():
+            return gather(part.raw, texts)
+        case _:
+            return isinstance(part, ErasedPart)
+
+
+def _with(value: Kept, **fields: object) -> Kept:
+    """Return the value with these fields, the same object when each is what it has: most are."""
+    for name, new in fields.items():
+        if getattr(value, name) is not new:
+            return cast("Kept", replace(cast("Any", value), **fields))
+    return value
+
+
+def _same_or_new(old: tuple[Member, ...], new: Iterable[Member]) -> tuple[Member, ...]:
+    """Return the new members, the same tuple when each is the old one."""
+    members = tuple(new)
+    return old if _are_the_same(members, old) else members
+
+
+def _are_the_same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return all(map(operator.is_, new, old))
 
 
 # --- events ------------------------------------------------------------------------------------
@@ -164,24 +245,23 @@ def _keep_event(
     event: Any = write.event
     if mode == "index":
         return replace(write, event=without_text(event))
-    changes = {
-        name: new
-        for name in _NAMES_OF_TEXTS.get(type(write.event), ())
-        if (new := _redacted_value(old := getattr(event, name), redactor)) is not old
-    }
-    return replace(write, event=replace(event, **changes)) if changes else write
+    texts = _NAMES_OF_TEXTS.get(type(write.event))
+    if texts is None:
+        return write
+    fields = {name: _redacted_value(getattr(event, name), redactor) for name in texts}
+    return _with(write, event=_with(event, **fields))
 
 
 def _redacted_value(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, tuple):
         members = cast("tuple[str | Question, ...]", value)
-        return tuple(_redacted_member(member, redactor) for member in members)
+        return _same_or_new(members, (_redacted_member(each, redactor) for each in members))
     return redactor.redact_json(value)
 
 
 def _redacted_member(member: str | Question, redactor: Redactor) -> str | Question:
     if isinstance(member, Question):
-        return replace(member, text=redactor.redact(member.text))
+        return _with(member, text=redactor.redact(member.text))
     return redactor.redact(member)
 
 
@@ -241,30 +321,30 @@ _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 def _keep_quarantine(
     write: RecordQuarantine, mode: RecordMode, redactor: Redactor
 ) -> RecordQuarantine:
-    return replace(write, raw=None if mode == "index" else redactor.redact_json(write.raw))
+    return _with(write, raw=None if mode == "index" else redactor.redact_json(write.raw))
 
 
 def _keep_decision(write: RecordDecision, _mode: RecordMode, redactor: Redactor) -> RecordDecision:
-    return replace(write, inputs=redactor.redact_json(write.inputs))
+    return _with(write, inputs=redactor.redact_json(write.inputs))
 
 
 def _keep_once(write: RecordOnce, _mode: RecordMode, redactor: Redactor) -> RecordOnce:
     """A receipt is the application's own and says nothing of a conversation: `index` keeps it."""
-    return replace(write, receipt=redactor.redact_json(write.receipt))
+    return _with(write, receipt=redactor.redact_json(write.receipt))
 
 
 def _keep_examined(write: RecordExamined, mode: RecordMode, redactor: Redactor) -> RecordExamined:
     """A path is a tool's argument: `index` does not keep which files were read."""
     if mode == "index":
         return replace(write, files=())
-    files = tuple(replace(file, path=redactor.redact(file.path)) for file in write.files)
-    return replace(write, files=files)
+    kept_files = (_with(file, path=redactor.redact(file.path)) for file in write.files)
+    return _with(write, files=_same_or_new(write.files, kept_files))
 
 
 def _keep_edit(
     write: RecordBriefingEdit, mode: RecordMode, redactor: Redactor
 ) -> RecordBriefingEdit:
-    return replace(write, edit=NO_EDIT if mode == "index" else redactor.redact_json(write.edit))
+    return _with(write, edit=NO_EDIT if mode == "index" else redactor.redact_json(write.edit))
 
 
 def _keep_conversation(
@@ -272,9 +352,7 @@ def _keep_conversation(
 ) -> OpenConversation:
     key = write.conversation.key
     role = key.role if key.slot >= MAIN_SLOT else redactor.redact(key.role)
-    if role is key.role:
-        return write
-    return replace(write, conversation=replace(write.conversation, key=replace(key, role=role)))
+    return _with(write, conversation=_with(write.conversation, key=_with(key, role=role)))
 
 
 _KEEPERS: Final[Mapping[type[Any], Callable[[Any, RecordMode, Redactor], Write]]] = (

@@ -16,6 +16,7 @@ LEVELS_TAKEN: Final = 2
 _HEADING: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>#{1,6})(?=[ \t]|$)")
 _UNDERLINE: Final = re.compile(r"^[ \t]*(?P<mark>=+|-+)[ \t]*$")
 _HTML_HEADING: Final = re.compile(r"<(?=/?h[1-6]\b)", re.IGNORECASE)
+_BACKTICKS: Final = re.compile(r"`+")
 _FENCE: Final = re.compile(r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<rest>.*)$")
 
 
@@ -41,6 +42,15 @@ def item(text: str) -> str:
 def one_line(text: str) -> str:
     """Return text on one line, white space folded."""
     return " ".join(text.split())
+
+
+def code(text: str) -> str:
+    """Return text on one line as inline code, whatever backticks it holds (CommonMark 6.1)."""
+    line = one_line(text)
+    longest = max(map(len, _BACKTICKS.findall(line)), default=0)
+    marks = "`" * (longest + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{marks}{pad}{line}{pad}{marks}"
 
 
 def _lowered(line: str, *, after: str) -> str:

@@ -1,6 +1,7 @@
 """Addresses and names: how people say which conversation they mean, and what we call it back.
 
-Pure text. A name is data for ever: nothing here, or anywhere else, makes a path of one.
+Pure text. A name is data for ever: nothing makes a path of one but `directory_name`, which leaves
+nothing of it that means anything in one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from upthread.errors import UsageError
 WORKSTREAM_BYTES_MAX = 200
 ROLE_CHARACTERS_MAX = 64
 SHOWN_CHARACTERS_MAX = 80
+DIRECTORY_CHARACTERS_MAX = 60
+DIGEST_CHARACTERS = 8
 
 BASE_NAMES = tuple(
     """
@@ -29,6 +32,9 @@ BASE_NAMES = tuple(
 """Given out in an order of the workstream's own; then again with a number, `Kael2`."""
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_DIGESTED = re.compile(r"(?:\A|-)[0-9a-f]{8}\Z")
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _SLOT = re.compile(r"(?P<role>.+)~(?P<slot>[1-9][0-9]{0,5})")
 
 
@@ -81,6 +87,20 @@ def parse_role(text: str) -> str:
             hint=f"lower-case letters, digits, - and _, at most {ROLE_CHARACTERS_MAX}: planner",
         )
     return text
+
+
+def directory_name(workstream: str) -> str:
+    """Return a name for a directory and a branch, of letters that both may have anywhere.
+
+    The workstream's own where it is such a name; else what is left of it, and a part of its digest
+    so that no two workstreams share one.
+    """
+    is_short = len(workstream) <= DIRECTORY_CHARACTERS_MAX
+    if is_short and _PLAIN.fullmatch(workstream) and not _DIGESTED.search(workstream):
+        return workstream
+    digest = hashlib.sha256(workstream.encode()).hexdigest()[:DIGEST_CHARACTERS]
+    readable = _NOT_PLAIN.sub("-", workstream.lower())[:DIRECTORY_CHARACTERS_MAX].strip("-")
+    return f"{readable}-{digest}" if readable else digest
 
 
 def shown(text: str) -> str:

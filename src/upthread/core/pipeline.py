@@ -59,6 +59,7 @@ __all__ = [
     "fold",
     "input_digest",
     "next_command",
+    "next_role",
     "run_step",
 ]
 
@@ -162,6 +163,7 @@ def _step_started(view: RunView, event: StepStarted) -> RunView:
         last=None,
         was_asked_again=event.asked_again,
         is_resumed=False,
+        asked_next="",
         steps_run=view.steps_run + 1,
     )
 
@@ -173,7 +175,11 @@ def _step_ended(view: RunView, event: StepEnded) -> RunView:
     report = msgspec.convert(event.report, Report)
     is_in_vain = report.status == "needs_input" and not _new_questions(view, event.role, report)
     handed = Handed(
-        role=event.role, report=report, input_digest=event.input_digest, turn_id=event.turn_id
+        role=event.role,
+        report=report,
+        input_digest=event.input_digest,
+        turn_id=event.turn_id,
+        tree_digest=event.tree_digest,
     )
     view = replace(
         view,
@@ -200,11 +206,13 @@ def _parked(view: RunView, event: RunParked) -> RunView:
     return replace(view, parked=event)
 
 
-def _resumed(view: RunView, _event: RunResumed) -> RunView:
+def _resumed(view: RunView, event: RunResumed) -> RunView:
     """A person looked: the counters that led to the stop start again."""
     return replace(
         view,
         parked=None,
+        ended=None if event.role else view.ended,
+        asked_next=event.role,
         rejections={},
         steps_run=0,
         was_asked_again=False,
@@ -238,11 +246,34 @@ def next_command(view: RunView) -> PipelineCommand:
         return Wait(status=view.status)
     if view.started is not None:
         return ContinueStep(role=view.started.role, turn_id=view.started.turn_id)
-    command = _after(view, view.last) if view.last else run_step(view, view.pipeline.steps[0])
+    command = _next_step(view)
     if isinstance(command, RunStep) and view.steps_run >= STEPS_MAX:
         detail = f"{STEPS_MAX} steps without an end"
         return Park(reason="too_many_steps", detail=detail, role=command.step.role)
     return command
+
+
+def _next_step(view: RunView) -> PipelineCommand:
+    if view.asked_next:
+        return run_step(view, view.pipeline.steps[view.pipeline.index_of(view.asked_next)])
+    return _after(view, view.last) if view.last else run_step(view, view.pipeline.steps[0])
+
+
+def next_role(view: RunView) -> str:
+    """Return the role whose turn or word is next, empty when nothing is to be done.
+
+    Of a run that is parked or waits for an answer, the role that goes on afterwards.
+    """
+    if view.ended:
+        return ""
+    if view.started is not None:
+        return view.started.role
+    command = next_command(replace(view, parked=None, answers=_all_answered(view)))
+    return command.step.role if isinstance(command, RunStep) else ""
+
+
+def _all_answered(view: RunView) -> Mapping[str, str]:
+    return {question.question_id: "" for question in view.questions}
 
 
 def _after(view: RunView, last: StepEnded) -> PipelineCommand:

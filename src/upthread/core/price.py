@@ -109,6 +109,24 @@ class Price:
 NOTHING_PRICED: Final = Price()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What may be spent in all, what was spent so far, and what the next turn takes at least.
+
+    `next_turn` is None where nothing is known of it.
+    """
+
+    tokens_max: int
+    spent: Tokens
+    next_turn: Tokens | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is spent, or the next turn would pass what may be."""
+        least = self.next_turn.count if self.next_turn else 0
+        return self.spent.count >= self.tokens_max or self.spent.count + least > self.tokens_max
+
+
 def estimated(characters: int) -> Tokens:
     """Return the tokens of so many characters, rounded up, marked as an estimate."""
     return Tokens(count=-(-characters // CHARACTERS_PER_TOKEN), is_estimate=True)

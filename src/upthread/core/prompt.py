@@ -24,6 +24,10 @@ Your last turn was interrupted before its end was recorded. Its prompt was:
 Go on from where you stopped. Do not do again what is already done; if your reply was complete, \
 give it again in full."""
 
+UNATTENDED = """\
+Nobody was there any more to allow anything. Try again first what failed for that; a reply that \
+rests on it is not complete."""
+
 EFFECTS_HEADING = "These actions of the interrupted turn are known:"
 
 EFFECTS_DONE_HEADING = "These actions were done, or may have been; do not repeat them:"
@@ -76,12 +80,15 @@ def role_block(role: Role) -> str:
     return f'<role name="{role.name}">\n{role.instructions.strip()}\n</role>'
 
 
-def continuation(sent_text: str, effects: tuple[str, ...]) -> str:
-    """Return the one prompt that takes an interrupted turn on, with the actions known of it."""
+def continuation(sent_text: str, effects: tuple[str, ...], *, was_unattended: bool = False) -> str:
+    """Return the one prompt that takes an interrupted turn on, with the actions known of it.
+
+    `was_unattended` is whether some of them may have failed because nobody allowed them.
+    """
     text = CONTINUATION.format(prompt=_quoted(sent_text))
-    if not effects:
-        return text
-    return "\n".join([text, "", EFFECTS_HEADING, *map(item, effects)])
+    known = "\n".join([EFFECTS_HEADING, *map(item, effects)]) if effects else ""
+    pieces = (text, UNATTENDED if was_unattended else "", known)
+    return "\n\n".join(piece for piece in pieces if piece)
 
 
 def _quoted(text: str) -> str:

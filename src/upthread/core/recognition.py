@@ -22,19 +22,24 @@ from upthread.core.events import (
 from upthread.core.markdown import one_line
 from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.reports import ends_with_report
-from upthread.core.stream import CALL_ENDED, PARAGRAPH
+from upthread.core.stream import CALL_ENDED, CALL_FAILED, PARAGRAPH
 from upthread.core.turn import Recognition
 from upthread.core.types import UpstreamSessionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognised:
-    """The judgement, with the reply found so far and the actions known, in words."""
+    """The judgement, with the reply found so far and the actions known, in words.
+
+    `was_unattended` is whether a call failed while nobody of ours was there: perhaps for want of a
+    permission that nobody could give.
+    """
 
     recognition: Recognition
     reply: str = ""
     effects: tuple[str, ...] = ()
     tail: tuple[AgentEvent, ...] = ()
+    was_unattended: bool = False
 
 
 def recognise(
@@ -43,6 +48,7 @@ def recognise(
     sent_text: str,
     prompts_before: int,
     earlier_texts: Collection[str] = (),
+    attended_calls: Collection[str] = (),
 ) -> Recognised:
     """Judge from an agent's history whether a prompt arrived and was answered.
 
@@ -51,7 +57,9 @@ def recognise(
     too, and are nobody else's. The prompt is looked for after the known ones, by its text with
     white space folded; an agent may add lines to it. A history with fewer messages than are known
     is a part of one and tells nothing. A reply counts as complete only when that can be known: no
-    call is open and a report is the last thing in it. A prompt of which not all was kept, a secret
+    call is open, a report is the last thing in it, and no call failed but `attended_calls`, those
+    whose end or permission is on record. An agent that outlives us fails at what it must ask for,
+    and what it then reports is no outcome of its work. A prompt of which not all was kept, a secret
     in it or all its text, is never called absent: it could not be sent again as it was.
     """
     prompts = _user_messages(_own_events(history))
@@ -72,7 +80,8 @@ def recognise(
     if ours[-1] != len(prompts) - 1 or len(ours) <= earlier_alike:
         return Recognised(recognition=Recognition.UNDECIDABLE)
     tail = tuple(history[prompts[-1].end :])
-    return replace(_judge_reply(_own_events(tail, among=history)), tail=tail)
+    found = _judge_reply(_own_events(tail, among=history), attended_calls)
+    return replace(found, tail=tail)
 
 
 class _Prompt(NamedTuple):
@@ -124,16 +133,20 @@ def children_of(history: Iterable[AgentEvent]) -> frozenset[UpstreamSessionId]:
     )
 
 
-def _judge_reply(tail: Sequence[AgentEvent | None]) -> Recognised:
+def _judge_reply(tail: Sequence[AgentEvent | None], attended: Collection[str]) -> Recognised:
     calls = _calls(tail)
     effects = tuple(f"{title}: {status}" for title, status in calls.values())
     is_open = any(status not in CALL_ENDED for _, status in calls.values())
+    failed = {call_id for call_id, (_, status) in calls.items() if status == CALL_FAILED}
+    was_unattended = not failed <= set(attended)
     reply = _reply(tail)
-    is_complete = not is_open and _says_something_last(tail) and ends_with_report(reply)
+    is_settled = not is_open and not was_unattended
+    is_complete = is_settled and _says_something_last(tail) and ends_with_report(reply)
     return Recognised(
         recognition=Recognition.COMPLETE if is_complete else Recognition.INCOMPLETE,
         reply=reply,
         effects=effects,
+        was_unattended=was_unattended,
     )
 
 

@@ -80,15 +80,18 @@ class MalformedReportError(ValueError):
     """A report is missing or cannot be read; the text is fit to be sent back to the role."""
 
 
-def read_report(reply: str, *, lines_max: int = REPORT_LINES_MAX) -> Report:
-    """Return the report in the reply's last `upthread` block; raises MalformedReportError."""
+def read_report(reply: str, *, lines_max: int | None = None) -> Report:
+    """Return the report in the reply's last `upthread` block; raises MalformedReportError.
+
+    `lines_max` None reads it however long it is: how much is passed on, a step says.
+    """
     blocks = _BLOCK.findall(reply)
     if not blocks:
         raise MalformedReportError("the reply has no ```upthread block")
     return decode_report(blocks[-1].encode("utf-8", "surrogatepass"), lines_max=lines_max)
 
 
-def decode_report(raw: bytes, *, lines_max: int = REPORT_LINES_MAX) -> Report:
+def decode_report(raw: bytes, *, lines_max: int | None = None) -> Report:
     """Return a report from its JSON; raises MalformedReportError with the place of the fault."""
     if len(raw) > REPORT_BYTES_MAX:
         raise MalformedReportError(f"the report has {len(raw)} bytes, {REPORT_BYTES_MAX} allowed")
@@ -98,7 +101,8 @@ def decode_report(raw: bytes, *, lines_max: int = REPORT_LINES_MAX) -> Report:
         raise MalformedReportError(f"the report cannot be read: {error}") from error
     if report.status == "needs_input" and not report.questions:
         raise MalformedReportError('status is "needs_input" but `questions` is empty')
-    check_length(report, lines_max=lines_max)
+    if lines_max is not None:
+        check_length(report, lines_max=lines_max)
     return report
 
 

@@ -79,12 +79,13 @@ def as_data(pipeline: Pipeline) -> JsonValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handed:
-    """A report as handed back, with what it was based on."""
+    """A report as handed back, with what it was based on; see core/verdicts.py."""
 
     role: str
     report: Report
     input_digest: str
     turn_id: str
+    tree_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,7 @@ class RunView:
     """A run as its events tell it.
 
     `is_resumed` until the next step starts or ends: a person said to go on from the stop.
+    `asked_next` is who is to be asked whatever came before, empty where that follows from it.
     `asked_in_vain` counts steps in a row that asked nothing new.
     """
 
@@ -105,6 +107,7 @@ class RunView:
     was_asked_again: bool = False
     asked_in_vain: int = 0
     is_resumed: bool = False
+    asked_next: str = ""
     handed: Mapping[str, Handed] = field(default_factory=dict[str, Handed])
     told: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     agents: Mapping[str, str] = field(default_factory=dict[str, str])

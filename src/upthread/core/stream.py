@@ -32,7 +32,8 @@ TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
 COMPACTED_BELOW: Final = 0.5
 """A session that holds less than this share of what it held has been compacted."""
 
-CALL_ENDED: Final = frozenset({"completed", "failed"})
+CALL_FAILED: Final = "failed"
+CALL_ENDED: Final = frozenset({"completed", CALL_FAILED})
 Spoken: TypeAlias = TextPart | ReasoningPart
 
 INTERRUPTED: Final = "interrupted; outcome unknown"

@@ -1,6 +1,6 @@
 """The nouns: identities, conversations, links, messages and their parts.
 
-Values only. Nothing here decides, reads or writes. Words are DESIGN's; see docs/glossary.md.
+Values only. Nothing here decides, reads or writes. The words are those of docs/glossary.md.
 All times are epoch milliseconds; order is always by sequence number, never by time.
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from upthread.core.freshness import ChangedFile, Freshness, Shift
-from upthread.core.markdown import item, one_line
+from upthread.core.markdown import code, item, one_line
 from upthread.core.prompt import role_block
 from upthread.core.roles import Role
 
@@ -41,7 +41,7 @@ def _file_line(changed: ChangedFile) -> str:
     path = one_line(changed.path)
     if len(path) > PATH_CHARACTERS_MAX:
         path = f"…{path[-PATH_CHARACTERS_MAX:]}"
-    return f"`{path}`: {changed.how}"
+    return f"{code(path)}: {changed.how}"
 
 
 def _more(found: Freshness) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _shifts(found: Freshness) -> Iterator[str]:
 
 
 def _named(branch: str | None) -> str:
-    return f"`{one_line(branch)}`" if branch else "none"
+    return code(branch) if branch else "none"
 
 
 def _moved(directory: Shift) -> str:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 BYTES_MAX = 200
 """As `core.names.WORKSTREAM_BYTES_MAX`."""
 
+UNASSIGNED = "no-workstream"
+"""Where calls are recorded that belong to none: each under its main session."""
+
 ENVIRONMENT = "environment"
 NAMED = "named_in_prompt"
 USED = "used"

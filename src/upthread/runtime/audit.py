@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
-from upthread.core.commands import RecordDecision
+from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.pipeline import RunView
 from upthread.core.turn import TurnView
@@ -44,6 +44,7 @@ class AuditedConversation:
     turns: tuple[AuditedTurn, ...]
     child_messages: tuple[Message, ...]
     refusals: tuple[RecordDecision, ...]
+    acts: tuple[RecordAct, ...]
     messages: int
     first_unverified_seq: int | None
 
@@ -56,6 +57,7 @@ class AuditedRun:
     number: int
     view: RunView
     events: tuple[RunEvent, ...]
+    acts: tuple[RecordAct, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ def _conversation(store: Store, conversation: Conversation) -> AuditedConversati
         turns=audited,
         child_messages=tuple(message for message in messages if message.turn_id in by_turn),
         refusals=store.refusals(conversation_id),
+        acts=store.acts(conversation_id),
         messages=len(messages),
         first_unverified_seq=store.verify(conversation_id),
     )
@@ -127,4 +130,10 @@ def _turn(store: Store, turn: Turn, number: int, messages: tuple[Message, ...]) 
 
 def _run(store: Store, run: Run, number: int) -> AuditedRun:
     events = store.run_events(run.run_id)
-    return AuditedRun(run=run, number=number, view=pipelines.fold(events), events=events)
+    return AuditedRun(
+        run=run,
+        number=number,
+        view=pipelines.fold(events),
+        events=events,
+        acts=store.run_acts(run.run_id),
+    )

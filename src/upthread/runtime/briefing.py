@@ -39,18 +39,19 @@ TURNS_MAX: Final = 32
 """How far back reports are looked for."""
 
 FILES_MAX: Final = 200
+RUNS_MAX: Final = 16
+"""How many runs answers are taken from, the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BriefingRequest:
-    """Whose briefing, and what is known of the moment. `run` is the newest of the workstream.
+    """Whose briefing, and what is known of the moment.
 
     `changes` are sentences on what has changed; `before_seq` leaves out the message at hand and all
     after it, None nothing. An independent role is not told what it said itself.
     """
 
     conversation: Conversation
-    run: RunView | None = None
     changes: tuple[str, ...] = ()
     focus: str = ""
     before_seq: int | None = None
@@ -63,13 +64,14 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
     messages = _messages(store, request)
     files = store.examined(conversation_id)[-FILES_MAX:]
     role = request.conversation.key.role
-    run = request.run
+    runs = _runs(store, request.conversation.key)
+    run = runs[-1] if runs else None
     return BriefingInputs(
         goal=run.specification if run else _first_words(store, conversation_id),
         reports=_reports(store, conversation_id, role, messages),
         changes=request.changes,
         effects=_effects(messages),
-        answers=_answers(run, role),
+        answers=_answers(runs, role),
         open_questions=[q.text for q in run.open_questions if q.role == role] if run else (),
         plan=_plan(messages),
         files_read=_paths(files, {"read"}),
@@ -80,10 +82,10 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
     )
 
 
-def workstream_run(store: Store, key: ConversationKey) -> RunView | None:
-    """Return the newest run on a conversation's workstream, None before the first."""
-    runs = store.runs(key.project_id, key.workstream)
-    return pipelines.fold(store.run_events(runs[-1].run_id)) if runs else None
+def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:
+    """Return the newest runs on a conversation's workstream, oldest first."""
+    newest = store.runs(key.project_id, key.workstream)[-RUNS_MAX:]
+    return tuple(pipelines.fold(store.run_events(each.run_id)) for each in newest)
 
 
 def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
@@ -132,14 +134,14 @@ def _effects(messages: Sequence[Message]) -> list[str]:
     ]
 
 
-def _answers(run: RunView | None, role: str) -> list[tuple[str, str]]:
-    if run is None:
-        return []
-    return [
-        (f"{question.question_id}: {question.text}", run.answers[question.question_id])
-        for question in run.questions
-        if question.role == role and question.question_id in run.answers
-    ]
+def _answers(runs: Iterable[RunView], role: str) -> list[tuple[str, str]]:
+    """Return what a role asked, in any run, with the newest answer to each question."""
+    answers: dict[str, str] = {}
+    for run in runs:
+        for asked in run.questions:
+            if asked.role == role and asked.question_id in run.answers:
+                answers[f"{asked.question_id}: {asked.text}"] = run.answers[asked.question_id]
+    return list(answers.items())
 
 
 def _plan(messages: Sequence[Message]) -> list[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Claiming a conversation: found or minted, leased, and looked at before a turn begins.
 
-One claim, one lease, one turn at a time. Two processes that ask for the same address at the same
-moment meet at the lease, so that exactly one mints the conversation and its upstream session.
+One claim, one lease, one turn at a time; a role that writes claims its working tree too. Two
+processes that ask for the same address at the same moment meet at the lease, so that exactly one
+mints the conversation and its upstream session.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from upthread.core.types import (
 from upthread.errors import ConflictError, LeaseHeldError, RefusedError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.system import System
+from upthread.runtime.working_trees import TreeRequest, WorkingTrees
 from upthread.store.base import Store
 
 WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
@@ -46,7 +48,11 @@ LOOK_BACK_TURNS_MAX = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """Whose turn it is to be. `callers` are the conversations this call is made inside of."""
+    """Whose turn it is to be. `callers` are the conversations this call is made inside of.
+
+    `tree` is the working tree that the role writes to, None for a role that only reads. `host` is
+    what this host is called where the store is shared with others; empty: all sessions live here.
+    """
 
     project_id: ProjectId
     address: Address
@@ -54,8 +60,11 @@ class ClaimRequest:
     agent: str
     doing: str
     when_busy: WhenBusy = "refuse"
+    tree: str | None = None
+    is_waiting_for_tree: bool = False
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
+    host: str = ""
     on_wait: Callable[[Lease], None] | None = None
 
 
@@ -72,15 +81,20 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A leased conversation as it stands. `last` is its newest turn, None before the first."""
+    """A leased conversation as it stands. `last` is its newest turn, None before the first.
+
+    `session_host` is where its session lives, None without one and where nobody asked. `fences` are
+    those of the conversation and of the working tree, where the role writes to one.
+    """
 
     conversation: Conversation
     link: Link | None
-    fence: Fence
+    fences: tuple[Fence, ...]
     turns: int
     messages: int
     last: tuple[TurnId, TurnView] | None
     prompts: Prompts
+    session_host: str | None = None
 
     @property
     def last_id(self) -> TurnId | None:
@@ -91,12 +105,14 @@ class Claim:
         """Return what the handshake decides on, as far as the claim knows it."""
         view = self.last[1] if self.last else None
         before = view.intended.condition if view and view.intended else None
+        is_here = self.session_host in {None, request.host}
         return HandshakeInputs(
             conversation_id=self.conversation.conversation_id,
             agent=request.agent,
             continuity=request.role.continuity,
             turns=self.turns,
             current_agent=self.link.agent if self.link else None,
+            other_host=None if is_here else self.session_host,
             was_interrupted=view is not None and not view.is_over,
             callers=request.callers,
             depth_max=request.depth_max,
@@ -111,18 +127,20 @@ class Conversations:
         self._store = store
         self._system = system
         self._leases = leases
+        self._trees = WorkingTrees(store, system, leases)
 
     @asynccontextmanager
     async def claimed(self, request: ClaimRequest) -> AsyncGenerator[Claim]:
         """Hold a conversation for a block.
 
         Raises RefusedError for a call that must not be made, LeaseHeldError when it is busy and
-        the request neither waits nor opens a sibling.
+        the request neither waits nor opens a sibling, or when another role writes in its tree.
         """
-        await self._refuse(request, holder=None)
+        await self._refuse(request)
         async with AsyncExitStack() as stack:
             key, fence = await self._lease(request, stack)
-            yield await self._system.in_thread(lambda: self._open(key, fence))
+            fences = (fence, *await self._claim_tree(request, stack))
+            yield await self._system.in_thread(lambda: self._open(request, key, fences))
 
     async def _lease(
         self, request: ClaimRequest, stack: AsyncExitStack
@@ -135,6 +153,7 @@ class Conversations:
                 doing=request.doing,
                 wait_s=None if request.when_busy == "wait" else 0.0,
                 on_wait=request.on_wait,
+                occupies=key,
             )
             try:
                 return key, await stack.enter_async_context(self._leases.held(lease))
@@ -145,7 +164,25 @@ class Conversations:
                 await self._refuse(request, holder=error.holder)
                 raise
 
-    async def _refuse(self, request: ClaimRequest, *, holder: str | None) -> None:
+    async def _claim_tree(self, request: ClaimRequest, stack: AsyncExitStack) -> tuple[Fence, ...]:
+        if request.tree is None:
+            return ()
+        wanted = TreeRequest(
+            directory=request.tree,
+            doing=request.doing,
+            callers=request.callers,
+            wait_s=None if request.is_waiting_for_tree else 0.0,
+            on_wait=request.on_wait,
+        )
+        try:
+            return await stack.enter_async_context(self._trees.held(wanted))
+        except LeaseHeldError as error:
+            await self._refuse(request, tree_holder=error.holder)
+            raise
+
+    async def _refuse(
+        self, request: ClaimRequest, *, holder: str | None = None, tree_holder: str | None = None
+    ) -> None:
         """Raise if the handshake refuses; the refusal is kept where the conversation is known."""
         key = _key(request, request.address.slot)
         resolved = await self._system.in_thread(lambda: self._store.resolve(key))
@@ -155,6 +192,7 @@ class Conversations:
             agent=request.agent,
             continuity=request.role.continuity,
             holder=holder,
+            tree_holder=tree_holder,
             callers=request.callers,
             depth_max=request.depth_max,
         )
@@ -163,12 +201,14 @@ class Conversations:
             return
         if known:
             await self.keep_refusal(known, decision)
-        if decision.reasons[0] == "busy":
+        held_by = holder or tree_holder
+        if held_by is not None and decision.reasons[0] in {"busy", "tree_busy"}:
             raise LeaseHeldError(
-                f"{key.address}: {in_words('busy')}, held by {holder}",
-                holder=holder or "",
+                f"{key.address}: {in_words(decision.reasons[0])}, held by {held_by}",
+                holder=held_by,
                 hint=decision.hint,
                 address=key.address,
+                **({"working_directory": request.tree or ""} if tree_holder else {}),
             )
         raise refused(key.address, decision)
 
@@ -183,9 +223,11 @@ class Conversations:
         )
         await self._system.in_thread(lambda: self._store.commit((write,)))
 
-    def _open(self, key: ConversationKey, fence: Fence) -> Claim:
+    def _open(
+        self, request: ClaimRequest, key: ConversationKey, fences: tuple[Fence, ...]
+    ) -> Claim:
         resolved = self._store.resolve(key)
-        conversation = resolved.conversation if resolved else self.mint(key, fences=(fence,))
+        conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
         conversation_id = conversation.conversation_id
         link = resolved.link if resolved else None
         views = views_newest_first(self._store, conversation_id)
@@ -193,11 +235,12 @@ class Conversations:
         return Claim(
             conversation=conversation,
             link=link,
-            fence=fence,
+            fences=fences,
             turns=self._store.turn_count(conversation_id),
             messages=self._store.message_count(conversation_id),
             last=last,
             prompts=_prompts(link, chain((last,), views) if last else ()),
+            session_host=session_host(self._store, link) if request.host else None,
         )
 
     def mint(
@@ -238,13 +281,15 @@ class Conversations:
             return name
 
 
-def refused(address: str, decision: Decision) -> RefusedError:
-    """Return the error that tells a refusal, with its cure."""
+def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedError:
+    """Return the error that tells a refusal, with its cure; `tokens` where they are why."""
+    words = in_words(decision.reasons[0])
     return RefusedError(
-        f"{address} was refused: {in_words(decision.reasons[0])}",
+        f"{address} was refused: {words}" + (f": {tokens}" if tokens else ""),
         reasons=decision.reasons,
         hint=decision.hint,
         address=address,
+        **({"tokens": tokens} if tokens else {}),
     )
 
 
@@ -258,6 +303,20 @@ def views_newest_first(
     yield newest[0].turn_id, turns.fold(store.turn_events(newest[0].turn_id))
     for turn in reversed(store.turns(conversation_id, newest=LOOK_BACK_TURNS_MAX)[:-1]):
         yield turn.turn_id, turns.fold(store.turn_events(turn.turn_id))
+
+
+def session_host(store: Store, link: Link | None) -> str | None:
+    """Return the host a link's session was last attached on, None where that is not known.
+
+    Blocking.
+    """
+    if link is None:
+        return None
+    for _, view in views_newest_first(store, link.conversation_id):
+        attached = view.attached
+        if attached and attached.upstream_session_id == link.upstream_session_id:
+            return attached.agent_host
+    return None
 
 
 def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Prompts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ import msgspec
 from upthread.core import turn as turns
 from upthread.core.commands import (
     EndLink,
+    OpenConversation,
     OpenLink,
     OpenTurn,
     RecordExamined,
@@ -29,11 +30,13 @@ from upthread.core.commands import (
 )
 from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
 from upthread.core.examined import ExaminedFile
-from upthread.core.reports import MalformedReportError, read_report
 from upthread.core.types import (
+    CHILD_SLOT,
     ContextPart,
     Conversation,
+    ConversationId,
     ConversationKey,
+    ErasedPart,
     Fence,
     JsonValue,
     Link,
@@ -46,11 +49,12 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.runtime.bindings import files, spool
-from upthread.runtime.bindings.claims import is_claimed_by_another
-from upthread.runtime.bindings.light_json import list_in, number_in, text_in
+from upthread.runtime.bindings.claims import is_claimed_by_another, lives
+from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.conversation import Conversations
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.occupying import read_binding
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -58,7 +62,11 @@ LEASE_WAIT_S: Final = 10.0
 TOLD_MAX: Final = 100
 """How many events of calls that were not decided are kept for `doctor`, the newest."""
 
-ENDS: Final = ("ended", "released")
+MAIN_ROLE: Final = "main"
+"""Of an agent's main session, under which calls are kept that are only recorded."""
+
+NO_WORDS: Final = "What was said here was not kept: the agent's own session may have it."
+"""Stands where a call's words never came: its agent, or what was to keep them, was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,15 @@ class Delegated:
         """An event that says which conversation the call belongs to."""
         return next(iter(self.events.values()))
 
+    def key(self, project_id: ProjectId) -> ConversationKey:
+        """Return the conversation the call belongs to."""
+        return ConversationKey(
+            project_id=project_id,
+            workstream=text_in(self.any, "workstream"),
+            role=text_in(self.any, "role"),
+            slot=number_in(self.any, "slot"),
+        )
+
     @property
     def child(self) -> str:
         """The session the sub-agent worked in, empty if it got none."""
@@ -86,9 +103,14 @@ class Delegated:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is coming: it has ended, or its agent is dead."""
-        has_ended = any(kind in self.events for kind in ENDS)
-        return has_ended or not is_claimed_by_another({"claim": self.any}, "")
+        """Whether nothing more is coming: it has ended, or its agent is dead.
+
+        Of a call that has ended the words are still to come, from a process of their own.
+        """
+        ended = self.events.get("ended")
+        if ended is not None:
+            return "said" in self.events or not lives(object_in(ended, "drain"))
+        return "released" in self.events or not is_claimed_by_another({"claim": self.any}, "")
 
 
 _TELLING: Final = ("ended", "started")
@@ -110,17 +132,20 @@ class Draining:
         found = await self._system.in_thread(lambda: list(_delegated(place)))
         over = [each for each in found if each.is_over]
         for each in over:
-            await self._take_in(each, project_id)
+            await self._take_in(each, each.key(project_id))
         await self._system.in_thread(lambda: _prune(place))
         return len(over)
 
-    async def _take_in(self, call: Delegated, project_id: ProjectId) -> None:
-        key = ConversationKey(
-            project_id=project_id,
-            workstream=text_in(call.any, "workstream"),
-            role=text_in(call.any, "role"),
-            slot=number_in(call.any, "slot"),
-        )
+    async def drain_one(self, place: Place, key: ConversationKey) -> bool:
+        """Take in what is over of one conversation; returns whether nothing more is coming."""
+        found = await self._system.in_thread(lambda: list(_delegated(place)))
+        mine = [each for each in found if each.key(key.project_id) == key]
+        for each in mine:
+            if each.is_over:
+                await self._take_in(each, key)
+        return all(each.is_over for each in mine)
+
+    async def _take_in(self, call: Delegated, key: ConversationKey) -> None:
         lease = LeaseRequest(
             name=conversation_lease(key.project_id, key.address),
             doing=f"drain {key.address}",
@@ -135,15 +160,54 @@ class Draining:
         turn_id = _turn_id(call.any)
         if any(isinstance(each, TurnEnded) for each in self._store.turn_events(turn_id)):
             return  # taken in before, by a drain that died before it removed the files
-        resolved = self._store.resolve(key)
         conversation = (
-            resolved.conversation if resolved else self._conversations.mint(key, fences=(fence,))
+            self._child(call, key) if key.slot == CHILD_SLOT else self._conversation(key, fence)
         )
         writes = [
             *self._end_open_turn(conversation),
             *_Recorded(self._store, call, conversation, turn_id, self._system.now_ms()).writes(),
         ]
         self._store.commit(writes, fences=(fence,))
+
+    def _conversation(self, key: ConversationKey, fence: Fence) -> Conversation:
+        resolved = self._store.resolve(key)
+        if resolved is not None:
+            return resolved.conversation
+        return self._conversations.mint(key, fences=(fence,))
+
+    def _child(self, call: Delegated, key: ConversationKey) -> Conversation:
+        """Return where a call is kept that is only recorded: under its main session's own."""
+        event = call.any
+        agent, session = text_in(event, "agent"), text_in(event, "session")
+        main = self._opened(f"{key.workstream}\0{agent}\0{session}", replace(key, role=MAIN_ROLE))
+        seed = f"{main.conversation_id}\0{call.child or text_in(event, 'call_id')}"
+        role = text_in(call.events.get("said", {}), "role") or key.role
+        call_id = text_in(event, "call_id")
+        return self._opened(seed, replace(key, role=role), parent=main, call_id=call_id)
+
+    def _opened(
+        self,
+        seed: str,
+        key: ConversationKey,
+        *,
+        parent: Conversation | None = None,
+        call_id: str | None = None,
+    ) -> Conversation:
+        conversation_id = ConversationId(f"con_{_digest(seed)}")
+        known = self._store.conversation(conversation_id)
+        if known is not None:
+            return known
+        conversation = Conversation(
+            conversation_id=conversation_id,
+            key=key,
+            generation=1,
+            base_name=self._conversations.name_workstream(key.project_id, key.workstream),
+            opened_at_ms=self._system.now_ms(),
+            parent_conversation_id=parent.conversation_id if parent else None,
+            parent_call_id=call_id,
+        )
+        self._store.commit((OpenConversation(conversation=conversation),))
+        return conversation
 
     def _end_open_turn(self, conversation: Conversation) -> Iterator[Write]:
         """End a turn that a crash left open: a later call has taken its place."""
@@ -192,17 +256,13 @@ class _Recorded:
         return [opened, *self._links(), *said, *self._examined(), *self._events()]
 
     def _said(self) -> Iterator[Write]:
-        decided, ended = self._call.decided, self._call.events.get("ended", {})
-        context = text_in(decided, "context")
-        prompt: tuple[Part, ...] = (TextPart(text=text_in(decided, "prompt")),)
-        yield self._parts(
-            self._prompt_seq,
-            Speaker.USER,
-            (ContextPart(text=context), *prompt) if context else prompt,
-        )
-        reply = text_in(ended, "reply")
-        if reply and text_in(ended, "outcome") == Outcome.OK:
-            yield self._parts(self._prompt_seq + 1, Speaker.ASSISTANT, (TextPart(text=reply),))
+        said, context = self._call.events.get("said", {}), text_in(self._call.decided, "context")
+        prompt = _part(object_in(said, "prompt"), context=context) or ContextPart(text=NO_WORDS)
+        parts = (ContextPart(text=context), prompt) if context else (prompt,)
+        yield self._parts(self._prompt_seq, Speaker.USER, parts)
+        reply = _part(object_in(said, "reply"))
+        if reply is not None:
+            yield self._parts(self._prompt_seq + 1, Speaker.ASSISTANT, (reply,))
 
     def _parts(self, seq: int, speaker: Speaker, parts: tuple[Part, ...]) -> RecordParts:
         return RecordParts(
@@ -280,7 +340,7 @@ class _Recorded:
             detail = "the agent ended before its sub-agent did"
             yield TurnEnded(outcome=Outcome.PROCESS_DIED, detail=detail)
         else:
-            yield _end(ended)
+            yield _end(ended, self._call.events.get("said", {"detail": NO_WORDS}))
 
     def _reasons(self) -> tuple[str, ...]:
         said = list_in(self._call.decided, "reasons")
@@ -297,23 +357,36 @@ class _Recorded:
         }
 
 
-def _end(ended: dict[str, Any]) -> TurnEnded:
-    said, reply = text_in(ended, "outcome"), text_in(ended, "reply")
-    outcome = Outcome(said) if said in set(Outcome) else Outcome.UNKNOWN
-    if outcome is not Outcome.OK:
-        return TurnEnded(outcome=outcome, detail=reply)
-    try:
-        report = read_report(reply)
-    except MalformedReportError:
-        report = None
-    data: JsonValue = msgspec.to_builtins(report) if report else None
-    return TurnEnded(outcome=outcome, report=data)
+def _end(ended: dict[str, Any], said: dict[str, Any]) -> TurnEnded:
+    outcome = text_in(ended, "outcome")
+    report: JsonValue = object_in(said, "report") or None
+    return TurnEnded(
+        outcome=Outcome(outcome) if outcome in set(Outcome) else Outcome.UNKNOWN,
+        report=report,
+        detail=text_in(said, "detail"),
+    )
+
+
+def _part(kept: dict[str, Any], *, context: str = "") -> Part | None:
+    """Return a text as it was kept, or its outline; None where there was none.
+
+    An agent may tell a prompt with the context that was put before it, which is kept by itself.
+    """
+    if "digest" in kept:
+        digest = bytes.fromhex(text_in(kept, "digest"))
+        return ErasedPart(kind="text", digest=digest, size_bytes=number_in(kept, "size_bytes"))
+    text = text_in(kept, "text").removeprefix(f"{context}\n\n" if context else "")
+    return TextPart(text=text) if text else None
 
 
 def _turn_id(event: dict[str, Any]) -> TurnId:
     """Return the id a call's turn has, whoever takes it in."""
     said = "\0".join(text_in(event, name) for name in ("agent", "session", "call_id"))
-    return TurnId(f"trn_{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:26]}")
+    return TurnId(f"trn_{_digest(said)}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:26]
 
 
 def _delegated(place: Place) -> Iterator[Delegated]:
@@ -341,6 +414,14 @@ def _read(path: str) -> dict[str, Any] | None:
 
 
 def _prune(place: Place) -> None:
+    """Remove what nobody needs any more: old notes, and what a crash has left half written."""
+    files.remove_half_written(spool.directory(place))
+    files.remove_half_written(f"{place.project}/bindings")
+    for found in Path(place.project, "bindings").glob("*.json"):
+        binding = read_binding(str(found))
+        is_only_recorded = binding.get("slot") == CHILD_SLOT
+        if is_only_recorded and not is_claimed_by_another(binding, ""):
+            found.unlink(missing_ok=True)
     told = [path for path in spool.names(place) if path.endswith("-told.json")]
     for path in told[:-TOLD_MAX]:
         files.remove(path)

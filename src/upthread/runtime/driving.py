@@ -25,7 +25,8 @@ from upthread.core.turn import UNDECIDABLE, TurnCommand
 from upthread.core.types import Link, Outcome
 from upthread.errors import FencedError, UpstreamError
 from upthread.runtime.attach import Attached, attach
-from upthread.runtime.live_turn import LiveTurn, TurnResult
+from upthread.runtime.delegation import TurnResult
+from upthread.runtime.live_turn import LiveTurn
 from upthread.runtime.recovering import Recoverer
 from upthread.runtime.sending import Answer, Sender
 from upthread.runtime.system import System
@@ -92,6 +93,8 @@ class Driver:
 
     async def _cancelled(self, live: LiveTurn) -> None:
         """Commit the end of a turn that a person interrupted, unless it was taken over."""
+        if live.request.is_handed_back:
+            return
         with anyio.move_on_after(CLEAN_UP_S, shield=True):
             if live.view.is_over or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE:
                 return
@@ -122,6 +125,7 @@ class Driver:
             return
         writes = await self._bank(live, connection, attached) if attached.how == "new" else ()
         await live.commit(live.attached_event(connection, attached), writes=writes)
+        live.tell_version()
         live.tell_started()
 
     async def _note_version(self, live: LiveTurn, connection: AgentConnection) -> None:
@@ -216,8 +220,10 @@ class Driver:
         """Do what the table says about the way the prompt ended."""
         result = _judged(live, answer)
         live.reset_at_ms = result.reset_at_ms
+        live.note_spent(result, prompt_characters=answer.prompt_characters)
         if live.gate.parked is not None:
-            await live.commit(live.gate.parked, writes=answer.writes)
+            parked = replace(live.gate.parked, **live.spending())
+            await live.commit(parked, writes=answer.writes)
             return
         recovery = recovery_of(result.outcome, may_send=live.view.may_send)
         match recovery:
@@ -229,7 +235,8 @@ class Driver:
             case Recovery.RETRY_ONCE:
                 await self._retry(live, answer)
             case Recovery.WAIT | Recovery.PARK:
-                await live.commit(_parked(result), writes=answer.writes)
+                parked = replace(_parked(result), **live.spending())
+                await live.commit(parked, writes=answer.writes)
             case _:
                 assert_never(recovery)
 

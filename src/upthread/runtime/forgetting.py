@@ -85,20 +85,24 @@ class Forgetting:
         return found
 
     async def _forget(self, held: HeldWorkstream, selection: Selection) -> None:
-        names = [workstream_lease(self._project_id, held.workstream)]
-        names += [
-            conversation_lease(self._project_id, each.conversation.key.address)
+        whole = workstream_lease(self._project_id, held.workstream)
+        keys = {  # generations of a conversation share its lease
+            conversation_lease(self._project_id, each.conversation.key.address): each
             for each in held.conversations
             if each.conversation.key.slot != CHILD_SLOT
-        ]
+        }
         ends = _ends(held, at_ms=self._system.now_ms())
         writes = (*ends, *_erasures(held, selection))
         async with AsyncExitStack() as stack:
             doing = f"forget {held.workstream}"
-            fences: list[Fence] = []
-            for name in dict.fromkeys(names):  # generations of a conversation share its lease
-                request = LeaseRequest(name=name, doing=doing)
-                fences.append(await stack.enter_async_context(self._leases.held(request)))
+            requests = [LeaseRequest(name=whole, doing=doing)]
+            requests += [
+                LeaseRequest(name=name, doing=doing, occupies=each.conversation.key)
+                for name, each in keys.items()
+            ]
+            fences: list[Fence] = [
+                await stack.enter_async_context(self._leases.held(request)) for request in requests
+            ]
             await self._system.in_thread(lambda: self._store.commit(writes, fences=fences))
 
     # --- finding -------------------------------------------------------------------------------

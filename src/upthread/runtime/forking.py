@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.core import turn as turns
+from upthread.core.acts import FORKED
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
@@ -50,8 +51,6 @@ from upthread.runtime.conversation import Conversations
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.system import System
 from upthread.store.base import Store
-
-FORKED = "forked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,4 +242,5 @@ def _writes(
 
 
 def _lease(key: ConversationKey, doing: str) -> LeaseRequest:
-    return LeaseRequest(name=conversation_lease(key.project_id, key.address), doing=doing)
+    name = conversation_lease(key.project_id, key.address)
+    return LeaseRequest(name=name, doing=doing, occupies=key)

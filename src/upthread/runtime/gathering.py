@@ -24,7 +24,7 @@ from upthread.core.price import Price, Tokens, cache_state, estimated, held
 from upthread.core.roles import Role
 from upthread.core.types import Conversation, Link, Part, ToolCallPart
 from upthread.core.update import change_lines
-from upthread.runtime.briefing import BriefingRequest, briefing_inputs, workstream_run
+from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.conversation import views_newest_first
 from upthread.runtime.examining import look_again
 from upthread.runtime.repository import git_facts
@@ -175,7 +175,6 @@ def _characters(part: Part) -> int:
 def _tokens_of_briefing(store: Store, subject: Subject, found: Freshness) -> Tokens:
     request = BriefingRequest(
         conversation=subject.conversation,
-        run=workstream_run(store, subject.conversation.key),
         changes=change_lines(found),
         is_independent=subject.role.continuity == "fresh",
     )

@@ -8,13 +8,18 @@ over learns it at the next heartbeat or commit, and stops its agent.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
-from upthread.core.types import Fence, Holder, Lease
+from upthread.core.types import ConversationKey, Fence, Holder, Lease
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -28,7 +33,7 @@ WATCH_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTimes:
-    """Times in seconds; the defaults are DESIGN's for one host."""
+    """Times in seconds; the defaults are for processes of one host (ADR 10)."""
 
     heartbeat_s: float = HEARTBEAT_S
     stale_after_s: float = STALE_AFTER_S
@@ -37,27 +42,56 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """Which lease, what for, and how long to wait for a living holder; None is for ever."""
+    """Which lease, what for, and how long to wait for a living holder; None is for ever.
+
+    `occupies` is the conversation whose session is used meanwhile, None where none is.
+    """
 
     name: str
     doing: str
     wait_s: float | None = 0.0
     on_wait: Callable[[Lease], None] | None = None
+    occupies: ConversationKey | None = None
+
+
+class Occupies(Protocol):
+    """Keeps those off a conversation that know no lease; `occupying.Occupying`."""
+
+    def held(
+        self, request: LeaseRequest, key: ConversationKey
+    ) -> AbstractAsyncContextManager[None]:
+        """Hold a conversation for a block. Raises LeaseHeldError."""
+        ...
 
 
 class Leases:
     """Acquires, keeps alive and gives back."""
 
-    def __init__(self, store: Store, system: System, times: LeaseTimes | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        system: System,
+        times: LeaseTimes | None = None,
+        *,
+        occupying: Occupies | None = None,
+    ) -> None:
         self._store = store
         self._system = system
         self._times = times or LeaseTimes()
+        self._occupying = occupying
 
     @asynccontextmanager
     async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
+        async with AsyncExitStack() as stack:
+            if request.occupies is not None and self._occupying is not None:
+                occupied = self._occupying.held(request, request.occupies)
+                await stack.enter_async_context(occupied)
+            yield await stack.enter_async_context(self._leased(request))
+
+    @asynccontextmanager
+    async def _leased(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         fence = await self._acquire(request)
-        _HELD_HERE.add((fence.name, fence.token))
         try:
             with _one_fenced_error():
                 async with task_group() as tasks:
@@ -82,7 +116,7 @@ class Leases:
             if seen is None or (lease.token, lease.heartbeat) != (seen.token, seen.heartbeat):
                 seen, seen_at_s = lease, now_s
             if request.wait_s is not None and now_s - started_s >= request.wait_s:
-                raise _held(request, lease)
+                raise held_error(request, lease)
             if request.on_wait and not told:
                 request.on_wait(lease)
                 told = True
@@ -109,9 +143,17 @@ class Leases:
                 seen = current if current is not None and current.holder is not None else None
                 ours = self._store.acquire_lease(request.name, holder, seen=seen)
                 if ours is not None:
+                    # Here and not later: another task of this process would take it for left over.
+                    _HELD_HERE.add((ours.name, ours.token))
+                    taken.append(ours)
                     return ours, True
 
-        return await self._system.in_thread(attempt)
+        taken: list[Lease] = []
+        try:
+            return await self._system.in_thread(attempt)
+        except BaseException:
+            _HELD_HERE.difference_update((lease.name, lease.token) for lease in taken)
+            raise
 
     async def _beat(self, fence: Fence) -> None:
         while True:
@@ -158,7 +200,8 @@ def _same(stale: Lease, current: Lease) -> bool:
     return (stale.token, stale.heartbeat) == (current.token, current.heartbeat)
 
 
-def _held(request: LeaseRequest, lease: Lease) -> LeaseHeldError:
+def held_error(request: LeaseRequest, lease: Lease) -> LeaseHeldError:
+    """Return the error that names a lease's holder, and what next."""
     holder = lease.holder.in_words() if lease.holder else "nobody any more"
     return LeaseHeldError(
         f"{request.name} is held by {holder}",
@@ -174,6 +217,14 @@ def _held(request: LeaseRequest, lease: Lease) -> LeaseHeldError:
 def conversation_lease(project_id: str, address: str) -> str:
     """Return the name of the lease that a turn holds. A name is data, never a path."""
     return f"conversation {project_id} {address}"
+
+
+def tree_lease(host: str, directory: str, below: str = "") -> str:
+    """Return the name of the lease that a writing role holds on a working tree of a host.
+
+    `below` is a conversation that holds the tree and waits for this one, empty where none does.
+    """
+    return f"working tree {host} {directory}" + (f" below {below}" if below else "")
 
 
 def workstream_lease(project_id: str, workstream: str) -> str:

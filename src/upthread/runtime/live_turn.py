@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict, TypeVar
 
 import msgspec
 
 from upthread.agents.base import (
-    AgentAdapter,
     AgentConnection,
     OpenRequest,
     PromptResult,
@@ -17,9 +17,7 @@ from upthread.agents.base import (
 from upthread.core import turn as turns
 from upthread.core.commands import RecordParts, RecordTurnEvent, Write
 from upthread.core.decisions import freshness_in, price_in
-from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.events import (
-    AgentEvent,
     PromptSent,
     SessionAttached,
     TurnEnded,
@@ -29,25 +27,22 @@ from upthread.core.events import (
 )
 from upthread.core.freshness import Freshness
 from upthread.core.handshake import FIRST, START_FRESH, HandshakeInputs
-from upthread.core.price import NOTHING_PRICED, Price
-from upthread.core.prior_context import Injection, PriorContext, must_inject
-from upthread.core.prompt import NEW_SESSION_DECISIONS, Task
+from upthread.core.price import Tokens
+from upthread.core.prior_context import PriorContext, must_inject
+from upthread.core.prompt import NEW_SESSION_DECISIONS
 from upthread.core.recorder import Recorder
 from upthread.core.redaction.placeholder import has_placeholder
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.replayed import redacted_history
 from upthread.core.reports import MalformedReportError, Report, read_report
+from upthread.core.spending import NOTHING_SPENT, Reported, added, spent_on_prompt
 from upthread.core.types import (
-    Conversation,
     Durability,
     Fence,
     JsonValue,
-    Lease,
     Link,
     Message,
     Outcome,
     Part,
-    RunId,
     Speaker,
     TextPart,
     TurnId,
@@ -55,109 +50,23 @@ from upthread.core.types import (
 )
 from upthread.errors import UpstreamError
 from upthread.runtime.attach import Attached
-from upthread.runtime.conversation import Claim, ClaimRequest
+from upthread.runtime.conversation import Claim
+from upthread.runtime.delegation import Notice, TellRequest, TurnResult, TurnStarted
 from upthread.runtime.gate import Gate
-from upthread.runtime.gathering import USUAL_FRESHNESS, FreshnessSettings, surroundings
-from upthread.runtime.permissions import PermissionPolicy
+from upthread.runtime.gathering import surroundings
 from upthread.runtime.recording import Recording
 from upthread.runtime.system import System
+from upthread.runtime.tree import tree_digest
 from upthread.store.base import Store
 
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStarted:
-    """What a person is told when a session is attached. `turn_number` counts from 1.
+class Spent(TypedDict):
+    """What a turn's last event tells of its tokens."""
 
-    `recognition` is set when an interrupted turn is gone on with: complete, incomplete, absent or
-    undecidable, as core/recognition.py found it.
-    """
-
-    conversation: Conversation
-    turn_id: TurnId
-    decision: str
-    reasons: tuple[str, ...]
-    agent: str
-    upstream_session_id: UpstreamSessionId
-    turn_number: int
-    recognition: str = ""
-    price: Price = NOTHING_PRICED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """Where progress goes; called on the event loop, so it must not block."""
-
-    started: Callable[[TurnStarted], None] = lambda _: None
-    event: Callable[[AgentEvent], None] = lambda _: None
-    waiting: Callable[[Lease], None] = lambda _: None
-
-
-def _no_writes(_turn_id: TurnId) -> Sequence[Write]:
-    return ()
-
-
-def _no_follow_up(_turn_id: TurnId, _ended: TurnEnded, _reply: str) -> Sequence[Write]:
-    return ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenOptions:
-    """How the agent is started; see agents.base.OpenRequest."""
-
-    working_directory: str
-    stderr_path: str | None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    start_timeout_s: float = 60.0
-    prompt_timeout_s: float = 3600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellRequest:
-    """One delegation. `at_intent` and `at_end` add a run's writes to the turn's own commits.
-
-    `durability` is what a user message and a tool call are committed with.
-    `condition` is the digest of what `resume_if` looks at. `injection` says when a session is told
-    what was said before; `outward_patterns` which commands and titles reach beyond this machine.
-    `redactor` is what the turn is recorded with, None where it is recorded as it is.
-    """
-
-    claim: ClaimRequest
-    task: Task
-    adapter: AgentAdapter
-    open: OpenOptions
-    permissions: PermissionPolicy
-    listener: Listener = field(default_factory=Listener)
-    fences: tuple[Fence, ...] = ()
-    run_id: RunId | None = None
-    is_fresh_asked: bool = False
-    condition: str | None = None
-    durability: Durability = Durability.PROCESS
-    redactor: Redactor | None = None
-    injection: Injection = "auto"
-    freshness: FreshnessSettings = USUAL_FRESHNESS
-    outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
-    at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
-    at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
-    """What became of a turn, also on failure. `report` is None when none could be read."""
-
-    conversation: Conversation
-    turn_id: TurnId
-    decision: str
-    reasons: tuple[str, ...]
-    upstream_session_id: UpstreamSessionId | None
-    outcome: Outcome
-    reply: str
-    report: Report | None
-    parked: TurnParked | None
-    detail: str
-    reset_at_ms: int | None
-    turn_number: int
+    tokens_spent: int | None
+    is_spent_estimated: bool
 
 
 class LiveTurn:
@@ -174,6 +83,7 @@ class LiveTurn:
         self.view = turns.TurnView()
         self.inputs: HandshakeInputs | None = None
         self.agent_version = ""
+        self.agent_calls_itself = ""
         self.next_seq = claim.messages + 1
         self.turn_number = claim.turns
         self.recorder: Recorder | None = None
@@ -187,6 +97,7 @@ class LiveTurn:
         )
         self.error: UpstreamError | None = None
         self.reset_at_ms: int | None = None
+        self.spent: Tokens | None = None
         self._store = store
         self._system = system
 
@@ -199,7 +110,7 @@ class LiveTurn:
     @property
     def fences(self) -> tuple[Fence, ...]:
         """The leases without which nothing of this turn may be written."""
-        return (self.claim.fence, *self.request.fences)
+        return (*self.claim.fences, *self.request.fences)
 
     @property
     def reply(self) -> str:
@@ -228,7 +139,9 @@ class LiveTurn:
             for offset, event in enumerate(events)
         )
         # A turn is opened before its first event; all else is older than the event it led to.
-        batch = (*writes, *records)
+        parks = (each for each in events if isinstance(each, TurnParked))
+        follow_up = (w for each in parks for w in self.request.at_park(self.turn_id, each))
+        batch = (*writes, *records, *follow_up)
 
         def write() -> None:
             self._store.commit(batch, fences=self.fences)
@@ -335,8 +248,11 @@ class LiveTurn:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether another agent is to go on than the one whose session the conversation holds."""
-        return self.link is not None and self.link.agent != self.request.claim.agent
+        """Whether another agent, or another host, is to go on than the session's."""
+        if self.link is None or self.link.agent != self.request.claim.agent:
+            return self.link is not None
+        is_on_other_host = self.inputs is not None and self.inputs.other_host is not None
+        return is_on_other_host and self.holds_claimed_link
 
     @property
     def has_last_turn_ended(self) -> bool:
@@ -364,6 +280,7 @@ class LiveTurn:
         """Return the event that names the session and the process that serves it."""
         process = connection.process
         self.agent_version = connection.capabilities.version
+        self.agent_calls_itself = connection.capabilities.calls_itself
         return SessionAttached(
             upstream_session_id=attached.upstream_session_id,
             how=attached.how,
@@ -399,7 +316,26 @@ class LiveTurn:
             was_compacted=recorder is not None and recorder.was_compacted,
             late_events=late_events,
             surroundings=await self._system.in_thread(self._surroundings),
+            tree_digest=await self._system.in_thread(self._tree_digest),
+            **self.spending(),
         )
+
+    def note_spent(self, result: PromptResult, *, prompt_characters: int) -> None:
+        """Add what a prompt took, as its agent told it."""
+        reported = Reported(
+            read=result.tokens_in, written=result.tokens_out, held=result.tokens_used
+        )
+        took = spent_on_prompt(reported, characters=prompt_characters + len(self.reply))
+        self.spent = added((self.spent, took)) if self.spent else took
+
+    def spending(self) -> Spent:
+        """Return what the turn's last event tells of its tokens."""
+        if self.spent is None:
+            return {"tokens_spent": None, "is_spent_estimated": False}
+        return {
+            "tokens_spent": self.spent.count,
+            "is_spent_estimated": self.spent.is_estimate,
+        }
 
     def _surroundings(self) -> JsonValue:
         """Return what the session works in, as plain data. Blocking."""
@@ -413,6 +349,26 @@ class LiveTurn:
         )
         data: JsonValue = msgspec.to_builtins(here)
         return data
+
+    def _tree_digest(self) -> str:
+        """Return the digest of what was judged, empty for a turn that judges no tree. Blocking."""
+        if not self.request.is_tree_judged:
+            return ""
+        return tree_digest(Path(self.request.open.working_directory))
+
+    def tell_version(self) -> None:
+        """Tell the listener of an agent in another version than was tested.
+
+        Not again while the conversation goes on in the version that was told.
+        """
+        tested, version = self.request.tested(self.agent_calls_itself), self.agent_version
+        text = tested.warning(version) if tested else ""
+        was = self.inputs.surroundings if self.inputs else None
+        if tested is None or not text or (was and was.agent_version == version):
+            return
+        agent = self.request.claim.agent
+        about = {"agent": agent, "version": version, "tested_with": tested.version}
+        self.request.listener.notice(Notice(kind="agent_version", text=text, about=about))
 
     def tell_started(self, *, recognition: str = "") -> None:
         """Tell the listener what was decided, now that the session is known."""
@@ -442,6 +398,7 @@ class LiveTurn:
             environment={**options.environment, **self._calling_environment()},
             start_timeout_s=options.start_timeout_s,
             prompt_timeout_s=options.prompt_timeout_s,
+            title=self.conversation.key.address,
         )
 
     def _calling_environment(self) -> dict[str, str]:
@@ -490,6 +447,7 @@ class LiveTurn:
             detail=detail,
             reset_at_ms=self.reset_at_ms,
             turn_number=self.turn_number,
+            spent=self.spent or NOTHING_SPENT,
         )
 
 

@@ -34,7 +34,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.core.update import change_lines, render_update
-from upthread.runtime.briefing import BriefingRequest, briefing_inputs, workstream_run
+from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.live_turn import LiveTurn
 from upthread.store.base import Store
 
@@ -225,7 +225,6 @@ async def _briefing_of_past(live: LiveTurn) -> str:
     def read(store: Store) -> BriefingInputs:
         request = BriefingRequest(
             conversation=conversation,
-            run=workstream_run(store, conversation.key),
             changes=changes,
             before_seq=before_seq,
             is_independent=is_independent,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
+from typing import TypeAlias
 
 from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
@@ -23,16 +25,23 @@ from upthread.core.types import (
     ProjectId,
     TurnId,
 )
+from upthread.core.verdicts import holds
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.store.base import Store, Workstream
+
+TreeNow: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictView:
-    """A verdict and whether what it judged is still the same."""
+    """A verdict and whether what it judged is still the same.
+
+    `tree_digest` is empty for a verdict on something else than the working tree.
+    """
 
     outcome: str
     input_digest: str
+    tree_digest: str
     is_current: bool
     evidence: tuple[str, ...]
 
@@ -70,11 +79,19 @@ class WorkstreamView:
 
 
 class Overview:
-    """Reads workstreams. `is_dead` judges holders, as for leases."""
+    """Reads workstreams. `is_dead` judges holders, as for leases.
 
-    def __init__(self, store: Store, is_dead: Callable[[Holder], bool]) -> None:
+    `tree_now` gives the digest of a workstream's working tree, blocking; without it verdicts are
+    compared by what their roles were given alone. It is asked once a call, and only where a tree
+    was judged.
+    """
+
+    def __init__(
+        self, store: Store, is_dead: Callable[[Holder], bool], *, tree_now: TreeNow | None = None
+    ) -> None:
         self._store = store
         self._is_dead = is_dead
+        self._tree_now = tree_now
 
     def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
         """Return a project's workstreams, oldest first."""
@@ -86,6 +103,14 @@ class Overview:
 
     def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
         """Return one workstream, None if nothing was ever opened in it."""
+        return self._workstream(project_id, workstream, self._looked_at_once(workstream))
+
+    def _looked_at_once(self, workstream: str) -> Callable[[], str] | None:
+        return cache(partial(self._tree_now, workstream)) if self._tree_now else None
+
+    def _workstream(
+        self, project_id: ProjectId, workstream: str, tree: Callable[[], str] | None
+    ) -> WorkstreamView | None:
         known = self._store.workstream(project_id, workstream)
         run = self._run(project_id, workstream)
         if known is None:
@@ -96,7 +121,7 @@ class Overview:
             )
         conversations = self._store.conversations(project_id, workstream)
         current = _current_generations(conversations)
-        roles = tuple(self.role(conversation, run) for conversation in current)
+        roles = tuple(self._role(conversation, run, tree) for conversation in current)
         holder = self._holder(workstream_lease(project_id, workstream))
         return WorkstreamView(
             workstream=known,
@@ -109,6 +134,11 @@ class Overview:
 
     def role(self, conversation: Conversation, run: RunView | None) -> RoleView:
         """Return one conversation as it stands."""
+        return self._role(conversation, run, self._looked_at_once(conversation.key.workstream))
+
+    def _role(
+        self, conversation: Conversation, run: RunView | None, tree: Callable[[], str] | None
+    ) -> RoleView:
         conversation_id = conversation.conversation_id
         newest = self._store.turns(conversation_id, newest=1)
         last = turns.fold(self._store.turn_events(newest[0].turn_id)) if newest else None
@@ -123,7 +153,7 @@ class Overview:
             last_turn_id=newest[0].turn_id if newest else None,
             last_turn=last,
             report=run.report(key.role) if run else None,
-            verdict=_verdict(run, key.role),
+            verdict=_verdict(run, key.role, tree),
         )
 
     def _run(self, project_id: ProjectId, workstream: str) -> RunView | None:
@@ -171,14 +201,16 @@ def _status(run: RunView | None, roles: tuple[RoleView, ...], *, is_held: bool) 
     return _RUN_STATUS.get(run.status, run.status)
 
 
-def _verdict(run: RunView | None, role: str) -> VerdictView | None:
+def _verdict(run: RunView | None, role: str, tree: Callable[[], str] | None) -> VerdictView | None:
     handed = run.handed.get(role) if run else None
     if run is None or handed is None or handed.report.verdict is None:
         return None
-    step = run.pipeline.steps[run.pipeline.index_of(role)]
+    is_tree_asked = tree is not None and bool(handed.tree_digest)
+    tree_digest = tree() if tree is not None and is_tree_asked else handed.tree_digest
     return VerdictView(
         outcome=handed.report.verdict.result,
         input_digest=handed.input_digest,
-        is_current=handed.input_digest == pipelines.input_digest(run, step),
+        tree_digest=handed.tree_digest,
+        is_current=holds(run, handed, tree_digest=tree_digest),
         evidence=handed.report.verdict.evidence,
     )

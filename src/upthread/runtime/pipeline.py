@@ -6,14 +6,17 @@ that finds one goes on where the last one stopped.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
+from functools import partial
 
 import anyio
 
 from upthread.core import pipeline as pipelines
+from upthread.core.acts import LIMIT_PASSED
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
+from upthread.core.decision_rules import TOKENS_MAX
 from upthread.core.events import (
     QuestionAnswered,
     QuestionsAsked,
@@ -24,6 +27,7 @@ from upthread.core.events import (
     RunStarted,
     StepStarted,
     TurnEnded,
+    TurnParked,
 )
 from upthread.core.names import shown
 from upthread.core.pipeline import (
@@ -31,90 +35,40 @@ from upthread.core.pipeline import (
     ContinueStep,
     Finish,
     Park,
-    Pipeline,
     RunStep,
     RunView,
     Wait,
 )
-from upthread.core.prompt import Task
+from upthread.core.queueing import queue_of, settles
 from upthread.core.turn import fold as fold_turn
 from upthread.core.types import (
     Durability,
     Fence,
-    Lease,
     Outcome,
     ProjectId,
     RunId,
     TurnId,
 )
-from upthread.errors import ConflictError, NotFoundError, UsageError
+from upthread.core.verdicts import final_approval, holds
+from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
 from upthread.runtime.conversation import Conversations
+from upthread.runtime.delegation import TurnResult
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.live_turn import TellRequest, TurnResult
+from upthread.runtime.live_run import LiveRun, RunRequest, StepRequest, Transition
+from upthread.runtime.placing import Placing
+from upthread.runtime.spending import spent_on_run
 from upthread.runtime.steps import digest_of, step_ended, step_of
 from upthread.runtime.system import System
 from upthread.runtime.turn import Turns
 from upthread.store.base import Store
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRequest:
-    """What a run asks of whoever knows roles and agents: a TellRequest for one step.
-
-    `is_asked_again` asks for a report that is missing: in the same session, whatever the role's
-    continuity.
-    """
-
-    role: str
-    task: Task
-    run_id: RunId
-    fences: tuple[Fence, ...]
-    condition_role: Callable[[str], str | None]
-    at_intent: Callable[[TurnId], Sequence[Write]]
-    at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]]
-    is_asked_again: bool = False
-
+CANNOT_RUN = "cannot_run"
+"""Why a run is parked that a worker cannot advance: the fault is in its project or on its host."""
 
 ANSWER_TRIES_MAX = 8
 
 LOOK_AT_CLOCK_EVERY_S = 5.0
 """A machine that sleeps, or a clock that is set, must not make a run wait for ever."""
-
-PrepareStep = Callable[[StepRequest], TellRequest]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """A passage over a workstream. `specification` is None to go on with the newest run.
-
-    `agents` by role are kept with a new run, so that whoever goes on need not name them again.
-    `steps_max` stops after so many steps; the next call goes on. None runs to the end. With
-    `wait_s` None it also waits for a rate limit to pass; `is_elsewhere` when an agent was named,
-    which need not be the one that is limited.
-    """
-
-    project_id: ProjectId
-    workstream: str
-    pipeline: Pipeline
-    prepare_step: PrepareStep
-    specification: str | None = None
-    agents: Mapping[str, str] = field(default_factory=dict[str, str])
-    steps_max: int | None = None
-    wait_s: float | None = 0.0
-    is_elsewhere: bool = False
-    on_wait: Callable[[Lease], None] | None = None
-    on_event: Callable[[RunEvent], None] = field(default=lambda _: None)
-    on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
-
-
-class LiveRun:
-    """A run in the hands of this process."""
-
-    def __init__(self, *, run_id: RunId, view: RunView, fences: tuple[Fence, ...]) -> None:
-        self.run_id = run_id
-        self.view = view
-        self.fences = fences
-        self.steps_done = 0
 
 
 class Runs:
@@ -128,12 +82,14 @@ class Runs:
         leases: Leases,
         conversations: Conversations,
         turns: Turns,
+        host: str = "",
     ) -> None:
         self._store = store
         self._system = system
         self._leases = leases
         self._conversations = conversations
         self._turns = turns
+        self._placing = Placing(store, host)
 
     async def run(self, request: RunRequest) -> RunView:
         """Take a run as far as it goes by itself; returns it ended, waiting, parked or stopped.
@@ -141,20 +97,44 @@ class Runs:
         Raises LeaseHeldError while another process runs this workstream, NotFoundError without a
         run to go on with, UsageError for a new specification while a run is under way.
         """
-        lease = LeaseRequest(
-            name=workstream_lease(request.project_id, request.workstream),
-            doing=f"run {request.workstream}",
-            wait_s=request.wait_s,
-            on_wait=request.on_wait,
-        )
-        async with self._leases.held(lease) as fence:
+        async with self._held(request) as fence:
+            notice = await self._system.in_thread(request.make_ready)
+            if notice is not None:
+                request.on_notice(notice)
             live = await self._begin(request, fence)
+            await self._judge_again_if_changed(live, request)
             await self._resume_if_parked(live, request)
             while not self._is_stopped(live, request):
                 await self._advance(live, request)
                 if request.wait_s is None:
                     await self._wait_out(live, request)
             return live.view
+
+    async def advance(self, request: RunRequest, transition: Transition) -> int:
+        """Carry out one transition of a run; returns 0, or how long it still has to wait, in ms.
+
+        Nothing is done where another process did it, or nothing is to be done until a person says
+        so. Raises LeaseHeldError while another process is at it, FencedError when taken over.
+        """
+        async with self._held(request) as fence:
+            live = await self._taken_up(transition, fence)
+            if live is None:
+                return 0
+            if live.view.parked is not None:
+                wait_ms = self._wait_ms(live.view.parked)
+                if wait_ms == 0 and live.view.parked.reset_at_ms is not None:
+                    await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
+                return wait_ms
+            if not isinstance(pipelines.next_command(live.view), Wait):
+                await self._advance_or_park(live, request)
+            return 0
+
+    async def park(self, request: RunRequest, transition: Transition, *, detail: str) -> None:
+        """Park a run at a transition that cannot be carried out, unless it has moved on."""
+        async with self._held(request) as fence:
+            live = await self._taken_up(transition, fence)
+            if live is not None and live.view.parked is None:
+                await self._park(live, request, detail)
 
     async def answer(
         self, *, project_id: ProjectId, workstream: str, question_id: str | None, text: str
@@ -169,10 +149,12 @@ class Runs:
             question = _open_question(view, workstream, question_id)
             event = QuestionAnswered(question_id=question, text=text)
             writes = self._records(run_id, view, (event,), durability=Durability.SYNCED)
-            if len(view.open_questions) == 1:
-                writes = (*writes, self._enqueue(run_id, view.events + 1))
+            answered = pipelines.apply(view, event)
+            if not answered.open_questions:
+                hosts = self._placing.hosts(project_id, workstream, answered)
+                writes = (*writes, self._enqueue(project_id, run_id, answered, hosts))
             self._store.commit(writes)
-            return pipelines.apply(view, event)
+            return answered
 
         for _ in range(ANSWER_TRIES_MAX):
             with suppress(ConflictError):  # another answer came first: read again, append after it
@@ -183,6 +165,25 @@ class Runs:
         """Return the newest run's view, None before the first. Blocking."""
         runs = self._store.runs(project_id, workstream)
         return pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+
+    # --- taking up -------------------------------------------------------------------------------
+
+    def _held(self, request: RunRequest) -> AbstractAsyncContextManager[Fence]:
+        lease = LeaseRequest(
+            name=workstream_lease(request.project_id, request.workstream),
+            doing=f"run {request.workstream}",
+            wait_s=request.wait_s,
+            on_wait=request.on_wait,
+        )
+        return self._leases.held(lease)
+
+    async def _taken_up(self, transition: Transition, fence: Fence) -> LiveRun | None:
+        """Return the run a transition belongs to, None when the transition is settled."""
+        run_id = transition.run_id
+        events = await self._system.in_thread(lambda: self._store.run_events(run_id))
+        if any(settles(event) for event in events[transition.run_seq :]):
+            return None
+        return LiveRun(run_id=run_id, view=pipelines.fold(events), fences=(fence,))
 
     # --- beginning -----------------------------------------------------------------------------
 
@@ -236,16 +237,28 @@ class Runs:
             opened_at_ms=self._system.now_ms(),
         )
         live = LiveRun(run_id=run_id, view=RunView(), fences=(fence,))
+        then = pipelines.apply(live.view, started)
+        hosts = self._placing.hosts(request.project_id, request.workstream, then)
         writes = (
             opened,
             *self._records(run_id, live.view, (started,)),
-            self._enqueue(run_id, 1),
+            self._enqueue(request.project_id, run_id, then, hosts),
         )
         self._store.commit(writes, fences=live.fences)
         # As it is kept: every later process reads that, and digests must be of the same text.
         live.view = pipelines.fold(self._store.run_events(run_id))
         request.on_event(started)
         return live
+
+    async def _judge_again_if_changed(self, live: LiveRun, request: RunRequest) -> None:
+        """Ask for the last verdict again when the tree is no longer the one that was approved."""
+        approval = final_approval(live.view)
+        if approval is None:
+            return
+        tree = await self._system.in_thread(request.tree_now)
+        if not holds(live.view, approval, tree_digest=tree):
+            because = f"the working tree has changed since {approval.role} approved it"
+            await self._commit(live, request, RunResumed(because=because, role=approval.role))
 
     async def _resume_if_parked(self, live: LiveRun, request: RunRequest) -> None:
         """Asking for a parked run again is how a person says: go on.
@@ -268,7 +281,7 @@ class Runs:
             return
         while wait_ms := self._wait_ms(live.view.parked):  # noqa: ASYNC110  # a clock has no event
             await anyio.sleep(min(wait_ms / 1000, LOOK_AT_CLOCK_EVERY_S))
-        await self._commit(live, request, RunResumed(because="the limit has passed"))
+        await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
 
     def _wait_ms(self, parked: RunParked) -> int:
         """Return how long the agent still wants to be left alone; 0 when it did not say."""
@@ -301,9 +314,34 @@ class Runs:
             case Wait():
                 raise AssertionError("a waiting run does not advance")
 
+    async def _advance_or_park(self, live: LiveRun, request: RunRequest) -> None:
+        """Advance; what would be told to the caller of a run is told to whoever looks at it."""
+        try:
+            await self._advance(live, request)
+        except (ConfigError, RefusedError, UsageError) as error:
+            await self._park(live, request, str(error))
+
+    async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
+        events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
+        live.view = pipelines.fold(events)
+        role = pipelines.next_role(live.view)
+        await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
+
     async def _run_step(self, live: LiveRun, request: RunRequest, command: RunStep) -> None:
-        tell = request.prepare_step(self._step_request(live, command))
-        result = await self._turns.tell(tell)
+        tell = request.prepare_step(
+            self._step_request(live, request, command, await self._hosts(live, request))
+        )
+        spent = partial(spent_on_run, self._store, live.run_id)
+        tell = replace(tell, tokens_max=request.tokens_max, spent=spent)
+        try:
+            result = await self._turns.tell(tell)
+        except RefusedError as refused:
+            if refused.reasons[0] != TOKENS_MAX:
+                raise
+            detail = refused.ids.get("tokens", "")
+            parked = RunParked(reason=TOKENS_MAX, detail=detail, role=command.step.role)
+            await self._commit(live, request, parked)
+            return
         await self._after_turn(live, request, command.step.role, result)
 
     async def _continue_step(
@@ -311,7 +349,9 @@ class Runs:
     ) -> None:
         step = live.view.pipeline.steps[live.view.pipeline.index_of(command.role)]
         again = pipelines.run_step(live.view, step)
-        tell = request.prepare_step(self._step_request(live, again))
+        tell = request.prepare_step(
+            self._step_request(live, request, again, await self._hosts(live, request))
+        )
         turn_id = TurnId(command.turn_id)
         elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
         if elsewhere is not None:
@@ -340,18 +380,17 @@ class Runs:
             request.on_event(event)
         if request.on_result:
             await request.on_result(role, result)
-        if result.parked is not None:
-            parked = RunParked(
-                reason=result.parked.reason,
-                detail=result.parked.detail,
-                role=role,
-                reset_at_ms=result.parked.reset_at_ms,
-            )
-            await self._commit(live, request, parked)
 
-    def _step_request(self, live: LiveRun, command: RunStep) -> StepRequest:
+    def _step_request(
+        self, live: LiveRun, request: RunRequest, command: RunStep, hosts: Mapping[str, str]
+    ) -> StepRequest:
         role = command.step.role
+        after_step = self._placing.after_step(hosts, role)
         view = live.view
+
+        def stepped(turn_id: TurnId) -> RunView:
+            started = StepStarted(role=role, turn_id=turn_id)
+            return view if view.started is not None else pipelines.apply(view, started)
 
         def at_intent(turn_id: TurnId) -> Sequence[Write]:
             started = StepStarted(role=role, turn_id=turn_id, asked_again=command.asked_again)
@@ -359,10 +398,25 @@ class Runs:
 
         def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
             event = step_ended(command.step, turn_id, ended, reply, command.input_digest)
-            started = StepStarted(role=role, turn_id=turn_id)
-            after = view if view.started is not None else pipelines.apply(view, started)
+            after = stepped(turn_id)
             records = self._records(live.run_id, after, (event,))
-            return (*records, self._enqueue(live.run_id, after.events + 1))
+            then = pipelines.apply(after, event)
+            return (*records, self._enqueue(request.project_id, live.run_id, then, after_step))
+
+        def at_park(turn_id: TurnId, parked: TurnParked) -> Sequence[Write]:
+            # With the turn's own: whoever takes the run over must not go on with what is parked.
+            event = RunParked(
+                reason=parked.reason,
+                detail=parked.detail,
+                role=role,
+                reset_at_ms=parked.reset_at_ms,
+            )
+            after = stepped(turn_id)
+            records = self._records(live.run_id, after, (event,))
+            if parked.reset_at_ms is None:
+                return records
+            then = pipelines.apply(after, event)
+            return (*records, self._enqueue(request.project_id, live.run_id, then, after_step))
 
         return StepRequest(
             role=role,
@@ -372,7 +426,9 @@ class Runs:
             condition_role=lambda name: digest_of(view, name),
             at_intent=at_intent,
             at_end=at_end,
+            at_park=at_park,
             is_asked_again=command.asked_again,
+            judged_role=command.step.on_rejected,
         )
 
     # --- writing -------------------------------------------------------------------------------
@@ -381,13 +437,13 @@ class Runs:
         writes: tuple[Write, ...] = self._records(
             live.run_id, live.view, (event,), durability=Durability.SYNCED
         )
-        if not isinstance(event, RunEnded | RunParked | QuestionsAsked):
-            writes = (*writes, self._enqueue(live.run_id, live.view.events + 1))
-        elif isinstance(event, RunParked) and event.reset_at_ms is not None:
-            due = self._enqueue(live.run_id, live.view.events + 1, due_at_ms=event.reset_at_ms)
-            writes = (*writes, due)
+        then = pipelines.apply(live.view, event)
+        is_limited = isinstance(event, RunParked) and event.reset_at_ms is not None
+        if is_limited or not isinstance(event, RunEnded | RunParked | QuestionsAsked):
+            hosts = await self._hosts(live, request)
+            writes = (*writes, self._enqueue(request.project_id, live.run_id, then, hosts))
         await self._system.in_thread(lambda: self._store.commit(writes, fences=live.fences))
-        live.view = pipelines.apply(live.view, event)
+        live.view = then
         request.on_event(event)
 
     def _records(
@@ -409,9 +465,23 @@ class Runs:
             for offset, event in enumerate(events)
         )
 
-    def _enqueue(self, run_id: RunId, run_seq: int, *, due_at_ms: int | None = None) -> Write:
-        due_at_ms = self._system.now_ms() if due_at_ms is None else due_at_ms
-        return EnqueueTransition(run_id=run_id, run_seq=run_seq, due_at_ms=due_at_ms)
+    async def _hosts(self, live: LiveRun, request: RunRequest) -> Mapping[str, str]:
+        where, view = (request.project_id, request.workstream), live.view
+        return await self._system.in_thread(lambda: self._placing.hosts(*where, view))
+
+    def _enqueue(
+        self, project_id: ProjectId, run_id: RunId, view: RunView, hosts: Mapping[str, str]
+    ) -> Write:
+        """Return what makes a run's next transition due, as it will stand: now or at its reset."""
+        role = pipelines.next_role(view)
+        delay_ms = self._wait_ms(view.parked) if view.parked else 0
+        return EnqueueTransition(
+            run_id=run_id,
+            run_seq=view.events,
+            due_at_ms=self._system.now_ms() + delay_ms,
+            delay_ms=delay_ms,
+            queue=queue_of(project_id, agent=view.agents.get(role, ""), host=hosts.get(role, "")),
+        )
 
 
 def _open_question(view: RunView, workstream: str, question_id: str | None) -> str:

@@ -23,7 +23,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.keeping import kept, strictest
+from upthread.core.keeping import kept, stays_as_it_is, strictest
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Conversation, ConversationId, Fence, RecordMode, TurnId
 from upthread.store.base import Store, Turn
@@ -62,6 +62,7 @@ class PrivateStore:
         self.behind = store
         self._policy = policy
         self._redactor = redactor
+        self._is_redacted_alike = policy.mode == "redacted" and not policy.roles
         self._modes: dict[ConversationId, RecordMode] = {}
         self._owners: dict[TurnId, ConversationId] = {}
         # As attributes: a read costs what the store's own costs.
@@ -78,10 +79,14 @@ class PrivateStore:
         self.prior_messages = store.prior_messages
         self.message_count = store.message_count
         self.turn_count = store.turn_count
+        self.turn_owner = store.turn_owner
         self.turn_events = store.turn_events
         self.runs = store.runs
+        self.run = store.run
         self.run_events = store.run_events
         self.pending_transitions = store.pending_transitions
+        self.acts = store.acts
+        self.run_acts = store.run_acts
         self.refusals = store.refusals
         self.quarantined = store.quarantined
         self.examined = store.examined
@@ -99,6 +104,9 @@ class PrivateStore:
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         """Commit a batch as it is to be kept."""
+        if self._is_redacted_alike and stays_as_it_is(writes, self._redactor):
+            self.behind.commit(writes, fences=fences)
+            return
         batch = [kept(write, self._mode_of(write), self._redactor) for write in writes]
         self.behind.commit(batch, fences=fences)
 

@@ -16,16 +16,26 @@ from upthread.config import Settings
 from upthread.core import turn as turns
 from upthread.core.briefing import build_briefing
 from upthread.core.chain import readable
-from upthread.core.pipeline import RunView
 from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
+from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import BUILT_IN_ROLES, Role
-from upthread.core.types import CHILD_SLOT, Conversation, ConversationKey, ProjectId
+from upthread.core.types import (
+    CHILD_SLOT,
+    MAIN_SLOT,
+    Conversation,
+    ConversationKey,
+    Outcome,
+    ProjectId,
+)
+from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
-from upthread.runtime.bindings.claims import is_claimed_by_another
+from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
+from upthread.runtime.occupying import read_binding
 from upthread.runtime.overview import Overview, WorkstreamView
+from upthread.runtime.private_store import RecordPolicy
 from upthread.runtime.repository import default_branch
 from upthread.store.base import Store
 
@@ -41,13 +51,26 @@ ConditionOf = Callable[[str, Role], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What publishing looks at. `condition_of` gives the digest that `resume_if` compares."""
+    """What publishing looks at. `condition_of` gives the digest that `resume_if` compares.
+
+    `policy` and `redactor` hold for what is read from the store, too: it may have been recorded
+    when more was.
+    """
 
     store: Store
     settings: Settings
     project_id: ProjectId
     overview: Overview
     condition_of: ConditionOf
+    policy: RecordPolicy
+    redactor: Redactor
+
+    def text(self, role: str, text: str) -> str:
+        """Return a text as it may be written for hooks."""
+        mode = self.policy.of_role(role)
+        if mode == "index":
+            return ""
+        return self.redactor.redact(text) if mode == "redacted" else text
 
 
 def publish(source: Published, *, home: Path, root: Path) -> None:
@@ -60,12 +83,28 @@ def publish(source: Published, *, home: Path, root: Path) -> None:
     ]
     place.known = {"project_id": source.project_id}
     with place.lock(wait_s=LOCK_WAIT_S):
-        used = object_in(_old(place.path), "used")
+        used = object_in(read_binding(place.path), "used")
         place.known = _place_fields(source, place, views, used)
         files.replace(place.path, place.known)
         pending = _pending(place)
-        for conversation, run in _conversations(views):
-            _publish_binding(source, place, conversation, run, pending)
+        for conversation in _conversations(views):
+            _publish_binding(source, place, conversation, pending)
+
+
+def forget(place: Place, workstream: str | None) -> None:
+    """Take what was said out of a workstream's bindings, None: of all; `publish` fills them again.
+
+    Also those that are published no more. An event nobody could read may be anybody's, and goes.
+    """
+    with place.lock(wait_s=LOCK_WAIT_S):
+        for path in Path(place.project, "bindings").glob("*.json"):
+            binding = read_binding(str(path))
+            if workstream in {None, text_in(binding, "workstream")}:
+                files.replace(str(path), {**binding, "briefing": "", "replay": "", "files": []})
+        for path in Path(spool.directory(place)).glob(f"*{spool.SET_ASIDE}"):
+            path.unlink(missing_ok=True)
+        files.remove_half_written(str(Path(place.project, "bindings")))
+        files.remove_half_written(spool.directory(place))
 
 
 def use(place: Place, workstream: str | None) -> None:
@@ -77,14 +116,6 @@ def use(place: Place, workstream: str | None) -> None:
         if workstream is not None:
             used[place.root] = workstream
         files.replace(place.path, {**known, "used": used})
-
-
-def _old(path: str) -> dict[str, Any]:
-    """Return what a file holds; one that cannot be read is written anew from the store."""
-    try:
-        return files.read(path) or {}
-    except files.UnreadableError:
-        return {}
 
 
 def _place_fields(
@@ -105,8 +136,14 @@ def _place_fields(
                 "base_name": view.workstream.base_name,
                 "last_at_ms": _last_at_ms(source.store, view),
                 "state": state_of(view),
+                "worked": [
+                    role.conversation.key.role
+                    for role in view.roles
+                    if role.conversation.key.slot == MAIN_SLOT and role.turns
+                ],
             }
             for view in views
+            if view.workstream.workstream != UNASSIGNED
         ],
     }
 
@@ -121,6 +158,7 @@ def continued_roles(settings: Settings) -> Iterator[Role]:
 def _role_fields(source: Published, role: Role) -> dict[str, Any]:
     return {
         "continuity": role.continuity,
+        "record": source.policy.of_role(role.name),
         "configuration": role.configuration,
         "critical": list(source.settings.critical),
         "files_changed_max": source.settings.limits.files_changed_max,
@@ -151,50 +189,48 @@ def _words(status: str) -> str:
 
 def _pending(place: Place) -> set[tuple[str, str, int]]:
     """Return the conversations of which something is in the spool."""
-    found = [_old(path) for path in spool.names(place)]
+    found = [read_binding(path) for path in spool.names(place)]
     return {
         (text_in(each, "workstream"), text_in(each, "role"), number_in(each, "slot"))
         for each in found
     }
 
 
-def _conversations(
-    views: list[WorkstreamView],
-) -> Iterator[tuple[Conversation, RunView | None]]:
+def _conversations(views: list[WorkstreamView]) -> Iterator[Conversation]:
     for view in views:
         for role in view.roles:
             if role.conversation.key.slot != CHILD_SLOT:
-                yield role.conversation, view.run
+                yield role.conversation
 
 
 def _publish_binding(
     source: Published,
     place: Place,
     conversation: Conversation,
-    run: RunView | None,
     pending: set[tuple[str, str, int]],
 ) -> None:
     key = conversation.key
     if (key.workstream, key.role, key.slot) in pending:
         return
     path = place.binding_path(key.workstream, key.role, key.slot)
-    old = _old(path)
-    if is_claimed_by_another(old, ""):
+    old = read_binding(path)
+    held = object_in(old, "claim") if is_claimed_by_another(old, "") else {}
+    if held and text_in(held, "agent") != OURS:
         return
-    fields = _binding_fields(source, key, conversation, run)
+    fields = _binding_fields(source, key, conversation)
     same = text_in(old, "session") == fields["session"]
     kept = {
         name: old.get(name)
-        for name in ("main_session", "transcript", "surroundings", "was_interrupted")
+        for name in ("main_session", "transcript", "surroundings")
         if same and old.get(name) is not None
     }
-    new = {**fields, **kept}
-    if {**new, "schema": files.SCHEMA, "claim": None} != {**old, "claim": None}:
+    new = {**fields, **kept, "claim": held or None}
+    if {**new, "schema": files.SCHEMA} != old:
         files.replace(path, new)
 
 
 def _binding_fields(
-    source: Published, key: ConversationKey, conversation: Conversation, run: RunView | None
+    source: Published, key: ConversationKey, conversation: Conversation
 ) -> dict[str, Any]:
     store, conversation_id = source.store, conversation.conversation_id
     resolved = store.resolve(key)
@@ -202,6 +238,7 @@ def _binding_fields(
     session = link.upstream_session_id if link else ""
     examined = store.examined(conversation_id, upstream_session_id=session) if link else ()
     role = source.settings.roles.get(key.role)
+    is_outline = source.policy.of_role(key.role) == "index"
     return {
         "workstream": key.workstream,
         "role": key.role,
@@ -211,26 +248,30 @@ def _binding_fields(
         "agent": link.agent if link else "",
         "session": session,
         "turns": store.turn_count(conversation_id),
-        "files": [asdict(each) for each in examined],
+        "files": [] if is_outline else [asdict(each) for each in examined],
         "condition_now": source.condition_of(key.workstream, role) if role else None,
-        "condition_before": _condition_before(store, conversation),
-        "briefing": _briefing(source, conversation, run),
-        "replay": _replay(store, conversation),
+        **_last_turn(store, conversation),
+        "briefing": source.text(key.role, _briefing(source, conversation)),
+        "replay": source.text(key.role, _replay(store, conversation)),
     }
 
 
-def _condition_before(store: Store, conversation: Conversation) -> str | None:
+def _last_turn(store: Store, conversation: Conversation) -> dict[str, Any]:
     for turn in store.turns(conversation.conversation_id, newest=1):
         view = turns.fold(store.turn_events(turn.turn_id))
-        return view.intended.condition if view.intended else None
-    return None
+        ended = view.ended
+        return {
+            "condition_before": view.intended.condition if view.intended else None,
+            # A call in an agent that died is ended for it, by the drain.
+            "was_interrupted": ended is None or ended.outcome is Outcome.PROCESS_DIED,
+        }
+    return {"condition_before": None, "was_interrupted": False}
 
 
-def _briefing(source: Published, conversation: Conversation, run: RunView | None) -> str:
+def _briefing(source: Published, conversation: Conversation) -> str:
     role = source.settings.roles.get(conversation.key.role)
     request = BriefingRequest(
         conversation=conversation,
-        run=run,
         is_independent=role is not None and role.continuity == "fresh",
     )
     return build_briefing(briefing_inputs(source.store, request))

@@ -1,7 +1,8 @@
 """Recovering: a turn whose prompt may have left, gone on with by the agent's own history.
 
 Reply complete: adopted. Prompt there: one continuation. Absent: sent once more. Cannot be told:
-parked. What the history shows is judged in core/recognition.py.
+parked. What the history shows is judged in core/recognition.py. An agent may outlive us and go on
+alone: what it then reports, with an action failed that nobody was there to allow, is not complete.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from upthread.agents.base import AgentConnection, PromptResult
-from upthread.core.catching_up import unrecorded
+from upthread.core.catching_up import attended_calls, unrecorded
 from upthread.core.commands import Write
 from upthread.core.events import PromptRecognised, PromptSent, TurnParked
 from upthread.core.prompt import continuation
@@ -70,15 +71,17 @@ class Recoverer:
         """
         found = Recognised(recognition=Recognition.UNDECIDABLE)
         if attached.history is not None:
+            recorded = await live.messages_of_turn(after_seq=_sent(live).prompt_seq)
             found = recognise(
                 attached.history,
                 sent_text=message.sent_text,
                 prompts_before=_sent(live).prompts_before,
                 earlier_texts=await earlier_texts(live),
+                attended_calls=attended_calls(recorded),
             )
         if found.recognition is Recognition.UNDECIDABLE and live.view.is_person_asked:
-            recorded = tuple(effect.in_words for effect in await effects_of_turn(live))
-            return replace(found, recognition=Recognition.INCOMPLETE, effects=recorded)
+            effects = tuple(effect.in_words for effect in await effects_of_turn(live))
+            return replace(found, recognition=Recognition.INCOMPLETE, effects=effects)
         return found
 
     async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:
@@ -93,7 +96,7 @@ class Recoverer:
     ) -> Answer:
         """Send the one continuation, with the actions known of the turn."""
         tail = await self._record_tail(live, found)
-        text = continuation(message.sent_text, found.effects)
+        text = continuation(message.sent_text, found.effects, was_unattended=found.was_unattended)
         seq = live.next_seq
         parts = (ContextPart(text=text),)
         writes = (*tail, live.user_parts(seq, 0, parts, stamp=live.current_session))

@@ -17,6 +17,9 @@ from upthread.errors import UsageError
 
 GIT_TIMEOUT_S = 30.0
 
+GIT_WORK_TIMEOUT_S = 600.0
+"""How long git may take to check a whole tree out, with the hooks the user has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
@@ -87,7 +90,7 @@ def _facts_without_commit(directory: Path) -> GitFacts:
     """Tell a repository before its first commit from a damaged one, and that from none."""
     common = _git(directory, "rev-parse", "--git-common-dir")
     if common is None:
-        is_damaged = any((place / ".git").exists() for place in (directory, *directory.parents))
+        is_damaged = any(_holds_a_git(place) for place in (directory, *directory.parents))
         fault = f"git sees no repository in {directory}, though there is a .git"
         return GitFacts(fault=fault if is_damaged else "")
     repository = _repository_of(directory, common)
@@ -95,6 +98,12 @@ def _facts_without_commit(directory: Path) -> GitFacts:
     if named is None or _git(directory, "rev-parse", "--verify", "--quiet", named) is not None:
         return GitFacts(repository=repository, fault=f"git cannot read HEAD of {repository}")
     return GitFacts(repository=repository, branch=_branch_of(named))
+
+
+def _holds_a_git(place: Path) -> bool:
+    """Whether a place was a repository: git too passes by the empty `.git` that sandboxes leave."""
+    git = place / ".git"
+    return git.is_file() or (git.is_dir() and any(git.iterdir()))
 
 
 def _repository_of(directory: Path, common: str) -> str:
@@ -122,27 +131,57 @@ def _branch_of(reference: str) -> str | None:
 
 
 def _git(directory: Path, *arguments: str) -> str | None:
-    """Return what git prints, None when it says no; raises UsageError when it refuses."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    environment["LC_ALL"] = "C"
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(directory), *arguments],  # noqa: S607 - the user's git, from PATH
-            capture_output=True,
-            check=False,
-            timeout=GIT_TIMEOUT_S,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
+    """Return what git prints as text, as `ask_git` does."""
+    told = ask_git(directory, *arguments)
+    return None if told is None else os.fsdecode(told).strip()
+
+
+def ask_git(directory: Path, *arguments: str, given: bytes = b"") -> bytes | None:
+    """Return what git prints, None when it says no; raises UsageError when it refuses. Blocking.
+
+    `given` is what git is told on its standard input.
+    """
+    done = _run_git(directory, arguments, given=given, timeout_s=GIT_TIMEOUT_S)
+    if done is None:
         return None
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(
-            f"git did not answer within {GIT_TIMEOUT_S:.0f} s in {directory}"
-        ) from error
     if done.returncode == 0:
-        return os.fsdecode(done.stdout).strip()
+        return done.stdout
     if b"dubious ownership" in done.stderr:
         first = os.fsdecode(done.stderr).strip().splitlines()[0]
         raise UsageError(first, hint="the repository belongs to another user; see git-config")
     return None
+
+
+def do_git(directory: Path, *arguments: str) -> bytes:
+    """Return what git prints; raises UsageError with git's own words when it fails. Blocking."""
+    done = _run_git(directory, arguments, given=b"", timeout_s=GIT_WORK_TIMEOUT_S)
+    if done is None:
+        raise UsageError("git is not installed", hint="install git")
+    if done.returncode != 0:
+        said = [line for line in os.fsdecode(done.stderr).splitlines() if line.strip()]
+        raise UsageError(
+            f"git {' '.join(arguments[:2])} failed: {said[-1] if said else 'it did not say why'}",
+            hint=f"see what git says in {directory}",
+        )
+    return done.stdout
+
+
+def _run_git(
+    directory: Path, arguments: tuple[str, ...], *, given: bytes, timeout_s: float
+) -> subprocess.CompletedProcess[bytes] | None:
+    """Run git to its end, None where there is no git."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environment["LC_ALL"] = "C"
+    try:
+        return subprocess.run(
+            ["git", "-C", str(directory), *arguments],  # noqa: S607 - the user's git, from PATH
+            capture_output=True,
+            check=False,
+            timeout=timeout_s,
+            env=environment,
+            input=given,
+        )
+    except FileNotFoundError:
+        return None
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"git did not answer within {timeout_s:.0f} s in {directory}") from error

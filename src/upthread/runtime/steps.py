@@ -29,6 +29,7 @@ def step_ended(
         report=report,
         report_error=fault,
         input_digest=input_digest,
+        tree_digest=ended.tree_digest,
     )
 
 
@@ -42,6 +43,7 @@ def step_of(step: Step, turn_id: TurnId, ended: TurnEnded, input_digest: str) ->
         report=None if fault else ended.report,
         report_error=fault,
         input_digest=input_digest,
+        tree_digest=ended.tree_digest,
     )
 
 

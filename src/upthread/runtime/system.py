@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import os
+import pwd
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -25,6 +26,9 @@ Result = TypeVar("Result")
 
 THREAD_POLL_S = 0.001
 """How often a cancelled caller looks whether its call has ended."""
+
+HOST_VARIABLE = "UPTHREAD_HOST"
+USER_VARIABLE = "UPTHREAD_USER"
 
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -46,11 +50,32 @@ def now_ns() -> int:
     return time.time_ns()
 
 
+def host_name() -> str:
+    """Return what this host is called: UPTHREAD_HOST, else its own name.
+
+    Processes under one name must see each other's pids: who is not seen there counts as dead.
+    """
+    return os.environ.get(HOST_VARIABLE) or socket.gethostname()
+
+
+def user_name(environment: Mapping[str, str]) -> str:
+    """Return who works here, for the audit: UPTHREAD_USER, else the account and its host."""
+    chosen = environment.get(USER_VARIABLE)
+    return chosen or f"{_account()}@{environment.get(HOST_VARIABLE) or socket.gethostname()}"
+
+
+def _account() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's user that has no name
+        return str(os.geteuid())
+
+
 def this_process(doing: str = "") -> Holder:
     """Return this process as a lease holder."""
     pid = os.getpid()
     return Holder(
-        host=socket.gethostname(),
+        host=host_name(),
         boot_id=_boot_id(),
         pid=pid,
         started_at_ticks=started_at_ticks(pid) or 0,
@@ -60,7 +85,7 @@ def this_process(doing: str = "") -> Holder:
 
 def is_dead(holder: Holder) -> bool:
     """Return whether the holder is known to be dead: on this host, and gone or another process."""
-    if holder.host != socket.gethostname():
+    if holder.host != host_name():
         return False
     if holder.boot_id != _boot_id():
         return True

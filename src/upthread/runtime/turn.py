@@ -17,7 +17,9 @@ from upthread.core.events import (
     TurnIntended,
 )
 from upthread.core.handshake import REFUSE, HandshakeInputs, decide
+from upthread.core.price import Spending
 from upthread.core.prompt import wants_fresh, without_fresh
+from upthread.core.spending import cost_of, spending_in_words
 from upthread.core.types import (
     Outcome,
     TextPart,
@@ -25,10 +27,12 @@ from upthread.core.types import (
 )
 from upthread.errors import UsageError
 from upthread.runtime.conversation import Conversations, refused
+from upthread.runtime.delegation import TellRequest, TurnResult
 from upthread.runtime.driving import Driver
 from upthread.runtime.gathering import Subject, gathered
-from upthread.runtime.live_turn import LiveTurn, TellRequest, TurnResult
+from upthread.runtime.live_turn import LiveTurn
 from upthread.runtime.looking_back import recorder_of_rest
+from upthread.runtime.spending import spent_in_conversation
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -125,9 +129,14 @@ class Turns:
         )
         live.inputs = await self._gathered(live, inputs)
         decision = decide(live.inputs)
+        if request.tokens_max is not None and decision.decision != REFUSE:
+            live.inputs = await self._with_spending(live, request.tokens_max, decision.decision)
+            decision = decide(live.inputs)
         if decision.decision == REFUSE:
             await self._conversations.keep_refusal(live.conversation.conversation_id, decision)
-            raise refused(live.conversation.key.address, decision)
+            spending = live.inputs.spending
+            tokens = spending_in_words(spending) if spending else ""
+            raise refused(live.conversation.key.address, decision, tokens=tokens)
         prompt_seq = live.next_seq
         conversation_id = live.conversation.conversation_id
         intended = TurnIntended(
@@ -150,6 +159,20 @@ class Turns:
         )
         await live.commit(intended, writes=writes)
         live.next_seq = prompt_seq + 1
+
+    async def _with_spending(
+        self, live: LiveTurn, tokens_max: int, decision: str
+    ) -> HandshakeInputs:
+        """Add to the inputs what was spent, and what a turn decided so would take at least."""
+        assert live.inputs is not None
+        conversation_id = live.conversation.conversation_id
+        count = live.request.spent
+        spent = await live.read(
+            lambda store: count() if count else spent_in_conversation(store, conversation_id)
+        )
+        next_turn = cost_of(decision, live.inputs.price)
+        spending = Spending(tokens_max=tokens_max, spent=spent, next_turn=next_turn)
+        return replace(live.inputs, spending=spending)
 
     async def _gathered(self, live: LiveTurn, inputs: HandshakeInputs) -> HandshakeInputs:
         """Add to the inputs what has changed and what each way would cost."""

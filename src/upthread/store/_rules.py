@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
-from upthread.core.codec import encode_plain_json
-from upthread.core.commands import RecordOnce
+from upthread.core.codec import StoredPart, encode_plain_json
+from upthread.core.commands import RecordOnce, RecordParts
 from upthread.core.types import Speaker, TextPart
 from upthread.errors import ConflictError, FencedError, NotFoundError
 
@@ -102,6 +102,21 @@ class PartHeader(NamedTuple):
     call_id: str | None
 
 
+def header_of(write: RecordParts, ordinal: int, stored: StoredPart) -> PartHeader:
+    """Return the header of one part of a message."""
+    return PartHeader(
+        conversation_id=write.conversation_id,
+        seq=write.seq,
+        ordinal=ordinal,
+        speaker=write.speaker.value,
+        turn_id=write.turn_id,
+        upstream_session_id=write.upstream_session_id,
+        recorded_at_ms=write.recorded_at_ms,
+        kind=stored.kind,
+        call_id=stored.call_id,
+    )
+
+
 def digest_of(content: bytes | None) -> bytes:
     """Return the SHA-256 of a part's content."""
     return sha256(content or b"").digest()
@@ -118,12 +133,16 @@ def chained(previous: bytes, digest: bytes, header: PartHeader) -> bytes:
 
 
 class ChainedPart(NamedTuple):
-    """A part as stored, for verification. `digest` is None unless the content was erased."""
+    """A part as stored, for verification. `digest` is None unless the content was erased.
+
+    `erased_bytes` is how long the content was then; None where nobody knows, and where it is there.
+    """
 
     header: PartHeader
     chain: object
     digest: object
     content: object
+    erased_bytes: int | None = None
 
 
 def first_damaged(parts: Iterable[ChainedPart]) -> int | None:
@@ -133,7 +152,7 @@ def first_damaged(parts: Iterable[ChainedPart]) -> int | None:
     be noticed.
     """
     place, previous = (0, 0), FIRST_CHAIN
-    for header, chain, digest, content in parts:
+    for header, chain, digest, content, _ in parts:
         seq, ordinal = place
         place = (header.seq, header.ordinal)
         if place not in {(seq, ordinal + 1), (seq + 1, 0)} or place[0] < 1:

@@ -20,10 +20,10 @@ class Migration(NamedTuple):
     checksum: str
 
 
-def read_queries(dialect: str) -> Mapping[str, str]:
-    """Return all statements of `sql/DIALECT/queries.sql`, each on one line."""
+def read_queries(dialect: str, file: str = "queries") -> Mapping[str, str]:
+    """Return all statements of `sql/DIALECT/FILE.sql`, each on one line."""
     queries: dict[str, str] = {}
-    for block in (_SQL / dialect / "queries.sql").read_text("utf-8").split("\n-- ")[1:]:
+    for block in (_SQL / dialect / f"{file}.sql").read_text("utf-8").split("\n-- ")[1:]:
         title, _, statement = block.partition("\n")
         queries[title.partition(":")[0]] = " ".join(statement.split())
     return MappingProxyType(queries)

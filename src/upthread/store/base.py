@@ -56,15 +56,20 @@ S26  What is erased is gone from every read, and what is left is what it was: nu
 S27  After `scrub` no file of the store holds a byte of what was erased: no free page, no log, no
      index. What was not erased is as it was. StoreError when it cannot be promised.
 S28  `held` counts the content that is there and nothing that was erased.
+S29  `recorded` returns all that was written, leases aside, as the writes that make it: committed
+     section by section to an empty store of any backend, they come out of that one as they went in,
+     every read answers alike, and each conversation has the same `chain_head`.
+S30  Acts are kept once each, in the order of their commits, and stay when what they were about is
+     erased.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-from upthread.core.commands import OnceState, RecordDecision, Write
+from upthread.core.commands import OnceState, RecordAct, RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
@@ -85,6 +90,40 @@ from upthread.core.types import (
 
 SAID_WITHIN_MESSAGES: Final = 10_000
 """How far back `prior_messages` looks. Tools speak in most messages, but not in that many."""
+
+
+ProjectSection: TypeAlias = Literal[
+    "project",
+    "workstream",
+    "conversation",
+    "link",
+    "link_end",
+    "run",
+    "run_event",
+    "turn",
+    "once",
+    "act",
+    "transition",
+]
+ConversationSection: TypeAlias = Literal[
+    "turn_event", "part", "quarantine", "refusal", "examined", "briefing_edit"
+]
+Section: TypeAlias = ProjectSection | ConversationSection
+"""What a store holds of a project, and of a conversation: a table each."""
+
+PROJECT_SECTIONS: Final[tuple[ProjectSection, ...]] = get_args(ProjectSection)
+CONVERSATION_SECTIONS: Final[tuple[ConversationSection, ...]] = get_args(ConversationSection)
+"""In the order in which they can be written to an empty store, a project's first."""
+
+Place: TypeAlias = "tuple[int | bytes, int]"
+"""Where something stands in a section of one store; of no meaning to another."""
+
+
+class Recorded(NamedTuple):
+    """Something that was written, one row of it, and where it stands."""
+
+    place: Place
+    write: Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +255,8 @@ class Store(Protocol):
         """Return all links of a conversation, oldest first."""
         ...
 
-    def link_owner(self, upstream_session_id: str) -> Conversation | None:
-        """Return the conversation whose newest link holds this upstream session, None if none.
+    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+        """Return a project's conversation whose newest link holds this session, None if none.
 
         Of several, the one whose link was opened last.
         """
@@ -261,12 +300,20 @@ class Store(Protocol):
         """Return how many turns were opened in a conversation."""
         ...
 
+    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+        """Return whose turn it is."""
+        ...
+
     def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
         """Return a turn's events in order; empty for an unknown turn."""
         ...
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         """Return a workstream's runs, oldest first."""
+        ...
+
+    def run(self, run_id: RunId) -> Run | None:
+        """Return one run by its id."""
         ...
 
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
@@ -282,6 +329,14 @@ class Store(Protocol):
 
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         """Return decisions that led to no turn, oldest first. Their durability is not kept."""
+        ...
+
+    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
+        """Return what people did to a conversation, oldest first (S30)."""
+        ...
+
+    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
+        """Return what people did to a run, oldest first (S30)."""
         ...
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
@@ -341,4 +396,28 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the store. Idempotent; what was committed stays."""
+        ...
+
+
+class WholeStore(Store, Protocol):
+    """A store that is read whole, over all projects: to move it. No open project is given this."""
+
+    def known_projects(self) -> tuple[KnownProject, ...]:
+        """Return all known identities of all projects, oldest first."""
+        ...
+
+    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
+        """Return the end of a conversation's hash chain, None without a part.
+
+        Of two that verify and have the same, each part has the same content, byte for byte.
+        """
+        ...
+
+    def recorded(
+        self, section: Section, owner: str, *, after: Place | None = None, limit: int
+    ) -> tuple[Recorded, ...]:
+        """Return so many rows of a section after a place, None: from its beginning (S29).
+
+        `owner` is the project's id, or of a ConversationSection the conversation's.
+        """
         ...

@@ -20,6 +20,7 @@ from upthread.core.commands import (
     OpenLink,
     OpenTurn,
     OpenWorkstream,
+    RecordAct,
     RecordParts,
     RecordTurnEvent,
     Write,
@@ -64,6 +65,7 @@ CHARACTERS: Final = (300, 500, 8000, 400, 2000, 1500)
 
 ARGUMENTS: Final = {"command": "pytest -q tests/test_x.py"}
 AGENT: Final = "opencode"
+USER: Final = "kim@build-3"
 WORKING_DIRECTORY: Final = "/home/kim/projects/checkout-service"
 
 _TEXTS_MAX: Final = 64
@@ -218,6 +220,13 @@ def _intent(place: Place, turn: PreparedTurn) -> tuple[Write, ...]:
             parts=(TextPart(text=turn.prompt),),
         ),
         _event(turn, 1, intended),
+        RecordAct(
+            conversation_id=conversation_id,
+            what="told",
+            by_user=USER,
+            detail=turn.turn_id,
+            recorded_at_ms=turn.at_ms,
+        ),
     )
 
 

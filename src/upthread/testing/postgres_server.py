@@ -41,9 +41,15 @@ _TEMPLATE_LOCK: Final = int.from_bytes(b"template")
 
 
 class PostgresServer:
-    """A server and its data in a directory that goes away with it."""
+    """A server and its data in a directory that goes away with it.
 
-    def __init__(self) -> None:
+    `is_synced` when it is to wait for the disk, as a server does on which something depends;
+    `buffers_mib` is what it may keep of its tables in memory.
+    """
+
+    def __init__(self, *, is_synced: bool = False, buffers_mib: int = 64) -> None:
+        self._is_synced = is_synced
+        self._buffers_mib = buffers_mib
         self.directory = Path(tempfile.mkdtemp(prefix="upthread-pg-"))
         self._identity: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -70,10 +76,10 @@ class PostgresServer:
         settings = (
             "listen_addresses=",
             f"unix_socket_directories={self.directory}",
-            "fsync=off",
-            "full_page_writes=off",
+            f"fsync={'on' if self._is_synced else 'off'}",
+            f"full_page_writes={'on' if self._is_synced else 'off'}",
             f"max_connections={_CONNECTIONS_MAX}",
-            "shared_buffers=64MB",
+            f"shared_buffers={self._buffers_mib}MB",
         )
         words = [word for setting in settings for word in ("-c", setting)]
         with log:

@@ -196,6 +196,20 @@ def test_what_a_child_is_told_is_its_users_word():
     assert told == UserTextReplayed(upstream_session_id="ses_child", text="Look up")
 
 
+def test_claudes_announced_child_speaks_under_its_own_id_and_is_told_once():
+    """As claude-agent-acp 0.100.0 sends it: what it is told comes in the streams of both."""
+    translator = Translator()
+    running = {"state": "running"}
+    tell(translator, "s", "subagent_update", sessionId="child", title="sub", state=running)
+    content = [{"type": "text", "text": "Look."}]
+    told = {"messageId": "m", "recipientSessionId": "child", "content": content}
+    heard = [tell(translator, session, "session_message", **told) for session in ("s", "child")]
+    assert [[event.text for event in each] for each in heard] == [["Look."], []]
+    meta = {"claudeCode": {"parentToolUseId": "c"}}
+    (said,) = say(translator, "child", "hello", _meta=meta)
+    assert (said.upstream_session_id, said.text) == ("child", "hello")
+
+
 def test_an_announcement_of_another_form_is_kept_as_it_came():
     for update in ({"agentId": "a"}, {"sessionId": "x", "state": "running"}):
         (event,) = tell(Translator(), "s", "subagent_update", **update)

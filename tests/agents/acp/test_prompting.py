@@ -330,12 +330,6 @@ async def test_a13_a_question_is_withdrawn_when_the_turn_is_ended(scripted, requ
     assert [e.answer for e in recorded if isinstance(e, PermissionAnswered)] == ["cancelled"]
 
 
-async def test_files_and_terminals_are_not_ours_to_give(scripted, request_for, recorded):
-    async with scripted().open(request_for()) as connection:
-        await connection.prompt(SESSION, "[[foreign]]", on_event=recorded)
-    assert '"code": -32601' in recorded.text
-
-
 async def test_tokens_of_a_turn_are_the_answers_own_figure(scripted, request_for, recorded):
     async with scripted().open(request_for()) as connection:
         assert (await connection.prompt(SESSION, "hi", on_event=recorded)).tokens_used == 12

@@ -1,7 +1,11 @@
 """Attaching exactly the session asked for: promises A3 to A5."""
 
-import pytest
+import sys
 
+import pytest
+from tests.agents.conftest import SCRIPTED
+
+from upthread.agents.acp import AcpAdapter
 from upthread.core.events import TextReceived, UserTextReplayed
 from upthread.errors import UpstreamError
 
@@ -46,6 +50,17 @@ async def test_a4_another_session_than_asked_for_is_an_error(scripted, request_f
         assert error.outcome == "unknown"
         assert "opened session ses_other when asked for ses_scripted" in error.message
         assert (await attach_error(connection, "ses_gone")).outcome == "missing"
+
+
+async def test_a4_what_an_agent_attaches_though_it_is_gone_is_missing(request_for):
+    """codex-acp does (2.6.0): its list tells whether a session is there."""
+    command = (sys.executable, "-I", str(SCRIPTED), "attaches_all")
+    async with AcpAdapter(agent="codex", command=command).open(request_for()) as connection:
+        await connection.resume_session(SESSION)
+        for method in ("resume_session", "load_session"):
+            assert (await attach_error(connection, "ses_gone", method)).outcome == "missing"
+    async with AcpAdapter(agent="other", command=command).open(request_for()) as connection:
+        await connection.resume_session("ses_gone")
 
 
 async def test_every_page_of_the_list_is_read(scripted, request_for):

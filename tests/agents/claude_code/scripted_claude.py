@@ -127,6 +127,11 @@ def main():
         forked = words[words.index("--session-id") + 1]
         store(forked).write_text(store(session).read_text())
         session = forked
+    titles = [word.removeprefix("--name=") for word in words if word.startswith("--name=")]
+    if titles:
+        store(session).parent.mkdir(parents=True, exist_ok=True)
+        with store(session).open("a") as transcript:
+            print(json.dumps({"type": "custom-title", "customTitle": titles[0]}), file=transcript)
     claude = Claude(session)
     for line in sys.stdin:
         claude.take(json.loads(line))

@@ -119,6 +119,18 @@ async def test_a_fork_has_the_history_and_an_id_of_its_own(request_in, recorded)
         assert "KIWI" in str(await connection.load_session(forked))
 
 
+@pytest.mark.parametrize("title", ["a/planner", ""])
+async def test_a_new_session_and_a_fork_have_the_title_that_was_asked_for(
+    request_in, tmp_path, title
+):
+    async with scripted().open(replace(request_in, title=title)) as connection:
+        session = await connection.new_session()
+        forked = await connection.fork_session(session)
+    for each in (session, forked):
+        (transcript,) = (tmp_path / ".claude" / "projects").glob(f"*/{each}.jsonl")
+        assert (f'"customTitle": "{title}"' in transcript.read_text()) == bool(title)
+
+
 async def test_the_end_of_a_subscriptions_limit_is_told(request_in, recorded):
     async with scripted().open(request_in) as connection:
         session = await connection.new_session()

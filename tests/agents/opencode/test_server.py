@@ -128,6 +128,17 @@ async def test_a_long_retry_is_aborted_and_told_with_its_end(
     assert f"/session/{session}/abort" in [path for path, _ in posts()]
 
 
+@pytest.mark.parametrize(("title", "body"), [("a/planner", {"title": "a/planner"}), ("", {})])
+async def test_a_new_session_has_the_title_that_was_asked_for(
+    scripted_opencode, request_for, posts, title, body
+):
+    async with scripted_opencode().open(request_for(title=title)) as connection:
+        await connection.new_session()
+    ((path, posted),) = posts()
+    assert path.partition("?")[0] == "/session"
+    assert (posted or {}) == body
+
+
 async def test_a_permission_is_asked_for_and_the_answer_goes_back(
     scripted_opencode, request_for, recorded, posts
 ):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.redaction.secrets_of import planted
 
 from upthread.core.redaction.placeholder import PLACEHOLDER, has_placeholder
-from upthread.core.redaction.redactor import PASSES_MAX, Redactor
+from upthread.core.redaction.redactor import PASSES_MAX, Redactor, gather
 from upthread.core.redaction.rules import rules_of
 from upthread.errors import ConfigError
 
@@ -82,6 +82,33 @@ def shape(value):
     if isinstance(value, list):
         return [[shape(each)] for each in value]
     return type(value)
+
+
+def one_look_finds_nothing(values, redactor=REDACTOR):
+    texts = []
+    return all(gather(each, texts) for each in values) and redactor.finds_nothing_in(texts)
+
+
+@given(st.lists(st.one_of(TEXTS, JSON), max_size=4))
+def test_where_one_look_finds_nothing_no_look_does(values):
+    if one_look_finds_nothing(values):
+        for value in values:
+            assert REDACTOR.redact_json(value) is value
+
+
+@pytest.mark.parametrize(("family", "secret", "text"), planted(200), ids=lambda each: each[:20])
+def test_one_look_finds_a_secret_of_any_family_at_either_end(family, secret, text):
+    for values in ([text, "after"], ["before", text], [["a", {"b": text}]], ["before", {text: 1}]):
+        assert not one_look_finds_nothing(values), (family, secret)
+
+
+def test_one_look_leaves_to_others_what_a_name_or_a_rule_of_the_users_may_hide():
+    assert one_look_finds_nothing([{"path": "a1b2c3d4e5f6"}, 1, None, True])
+    assert not one_look_finds_nothing([{"password": "plain"}])
+    assert not one_look_finds_nothing([[{"a": {"password": "plain"}}]])
+    assert not one_look_finds_nothing([{"x" * 100: "plain"}])
+    own = Redactor(b"k" * 32, rules=rules_of({"own": "^internal"}))
+    assert not one_look_finds_nothing(["plain"], own)
 
 
 @given(TEXTS)

@@ -7,7 +7,9 @@ import pytest
 from upthread.core.commands import RecordExamined
 from upthread.core.examined import ExaminedFile
 from upthread.core.types import UpstreamSessionId
-from upthread.store.postgres.batch import Batch
+from upthread.store.postgres.batch import Transaction
+from upthread.store.postgres.prepared import Prepared
+from upthread.store.postgres.remembered import Memory
 from upthread.testing.default_turn import commits_of, open_place, prepare_turn, record_turn
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, TURN
@@ -29,21 +31,33 @@ def counted(store, monkeypatch):
     """Statements sent and answers waited for, since the list was last cleared."""
     seen = []
     connection = store.server.run("read", lambda found: found)
-    execute, sync = connection.execute, Batch._sync
+    execute, sync, send = connection.execute, Transaction._sync, Prepared._execute
 
     def counting_execute(statement, given=None, **options):
         seen.append(bytes(statement).split(b" ", 1)[0].decode())
         return execute(statement, given, **options)
+
+    def counting_send(self, statement, oids, name, values):
+        seen.append(statement.split(b" ", 1)[0].decode())
+        return send(self, statement, oids, name, values)
 
     def counting_sync(self):
         seen.append("wait")
         sync(self)
 
     monkeypatch.setattr(connection, "execute", counting_execute)
-    monkeypatch.setattr(Batch, "_sync", counting_sync)
+    monkeypatch.setattr(Prepared, "_execute", counting_send)
+    monkeypatch.setattr(Transaction, "_sync", counting_sync)
     return seen
 
 
+@pytest.fixture
+def forgetful(monkeypatch):
+    """Every commit is as one of a process that has just begun."""
+    monkeypatch.setattr(Memory, "put", lambda *_: None)
+
+
+@pytest.mark.usefixtures("forgetful")
 def test_a_batch_waits_once_before_it_commits_whatever_it_holds(store, counted):
     place = open_place(store, "spec-42")
     lease = store.acquire_lease("spec-42", HOLDER)
@@ -54,6 +68,7 @@ def test_a_batch_waits_once_before_it_commits_whatever_it_holds(store, counted):
         assert counted.index("wait") < counted.index("INSERT")
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_one_part_costs_seven_statements_and_one_wait(store, counted):
     store.commit(samples.home())
     lease = store.acquire_lease("spec-42", HOLDER)
@@ -65,6 +80,7 @@ def test_one_part_costs_seven_statements_and_one_wait(store, counted):
     ]
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_files_in_new_places_are_sent_without_asking_what_is_there(store, counted):
     store.commit(samples.home())
     for number in range(3):
@@ -77,6 +93,15 @@ def test_files_in_new_places_are_sent_without_asking_what_is_there(store, counte
     assert "INSERT" not in counted
 
 
+def test_a_turn_of_a_process_that_goes_on_is_one_statement_a_commit_and_a_read(store, counted):
+    place = open_place(store, "spec-42")
+    record_turn(store, place, prepare_turn(place, 1))
+    counted.clear()
+    record_turn(store, place, prepare_turn(place, 2))
+    assert counted == ["WITH", "WITH", "SELECT", "WITH", "WITH", "WITH", "WITH"]
+
+
+@pytest.mark.usefixtures("forgetful")
 def test_statements_per_turn_do_not_grow_with_history(store, counted):
     place = open_place(store, "spec-42")
     counts = []

@@ -39,7 +39,6 @@ def test_every_query_is_used():
 
 
 def test_no_query_scans_a_table_that_grows(address):
-    """`pending_transitions` alone walks its outbox."""
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("SET enable_seqscan = off")
         connection.execute("SET plan_cache_mode = force_generic_plan")
@@ -48,7 +47,16 @@ def test_no_query_scans_a_table_that_grows(address):
             for name, statement in PLANNED.items()
         }
     scanning = {name for name, plan in plans.items() if any("Seq Scan" in row[0] for row in plan)}
-    assert scanning <= {"pending_transitions"}
+    assert scanning <= {"register_worker"}, "workers are few"
+
+
+def test_an_act_is_looked_for_at_its_time_and_not_among_all(address):
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("SET enable_seqscan = off")
+        plan = connection.execute(b"EXPLAIN (GENERIC_PLAN) " + QUERIES["record_act"]).fetchall()
+    conditions = [row[0] for row in plan if "Index Cond" in row[0]]
+    assert len(conditions) == 2
+    assert all("recorded_at_ms = $6" in each for each in conditions)
 
 
 def test_migrations_are_numbered_without_a_gap_and_have_a_checksum():

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from upthread.core.commands import EnqueueTransition
 from upthread.errors import StoreError
 from upthread.store.postgres import PostgresStore, migrate
 from upthread.store.postgres.queries import read_migrations
@@ -123,14 +124,22 @@ def test_a_role_with_no_more_than_the_documented_rights_does_everything(address,
         CREATE ROLE upthread_worker LOGIN;
         GRANT USAGE ON SCHEMA upthread TO upthread_worker;
         GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA upthread TO upthread_worker;
-        GRANT UPDATE ON upthread.conversation, upthread.lease TO upthread_worker;
+        GRANT UPDATE ON upthread.conversation, upthread.lease, upthread.transition
+            TO upthread_worker;
+        GRANT UPDATE, DELETE ON upthread.worker, upthread.procrastinate_jobs,
+            upthread.procrastinate_workers, upthread.procrastinate_periodic_defers
+            TO upthread_worker;
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA upthread TO upthread_worker;
     """
     with psycopg.connect(address) as connection:
         connection.execute(grants)
     store = PostgresStore(address.replace("postgres@", "upthread_worker@"))
     lease = store.acquire_lease("spec-42", HOLDER)
     fences = [samples.fence(lease)]
-    store.commit([*samples.home(), samples.said(1), samples.run(), samples.moved(1)], fences=fences)
+    due = EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=1)
+    moved = [samples.run(), samples.moved(1), due]
+    store.commit([*samples.home(), samples.said(1), *moved], fences=fences)
+    store.commit([samples.moved(2)], fences=fences)
     store.heartbeat(fences[0])
     store.release_lease(fences[0])
     assert store.message_count(CONVERSATION) == 1

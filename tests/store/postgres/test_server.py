@@ -36,17 +36,18 @@ for seq in range(store.message_count(CONVERSATION) + 1, 1_000_000):
 
 STOPPED_WITHIN_A_TRANSACTION = """
 import os, signal, sys
-from upthread.store.postgres.batch import Batch
+from upthread.store.postgres.batch import Transaction
 from upthread.store.postgres import PostgresStore
 from upthread.testing.store_conformance import samples
 
-look_up = Batch.look_up
+look_up = Transaction.look_up
 def look_up_and_stop(*given):
-    look_up(*given)
-    Batch.look_up = look_up
+    known = look_up(*given)
+    Transaction.look_up = look_up
     print("holds its locks", flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
-Batch.look_up = look_up_and_stop
+    return known
+Transaction.look_up = look_up_and_stop
 try:
     PostgresStore(sys.argv[1]).commit([samples.said(1)])
 except Exception as error:

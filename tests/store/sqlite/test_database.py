@@ -123,10 +123,12 @@ def as_of(path, version):
     """A database as the version with so many migrations left it, with a conversation in it."""
     SqliteStore(path).close()
     connection = raw(path)
-    tables = "examined", "briefing_edit"
+    tables = "examined", "briefing_edit", "act"
     for table in tables:
         connection.execute(f"DROP TABLE {table}")
     connection.execute("ALTER TABLE part DROP COLUMN erased_bytes")
+    connection.execute("DROP INDEX transition_due")
+    connection.execute("ALTER TABLE transition DROP COLUMN is_settled")
     connection.execute("DELETE FROM schema_migration WHERE version > ?", (version,))
     connection.execute(f"PRAGMA user_version={version}")
     made = "".join(step.script for step in read_migrations()[:version])

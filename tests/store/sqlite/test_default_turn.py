@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from upthread.core.types import Durability
@@ -17,7 +19,7 @@ from upthread.testing.default_turn import (
 from upthread.testing.sqlite_faults import faulty_file_system
 
 TURNS = 40
-STATEMENTS_MAX = 39  # 6 commits: 18 with the look at the lease; 2 for `synchronous`; 19 for writes
+STATEMENTS_MAX = 40  # 6 commits: 18 with the look at the lease; 2 for `synchronous`; 20 for writes
 LOG_BYTES_MAX = 116_000  # 27 pages of 4 kB
 TEXT_BYTES = sum(CHARACTERS)
 
@@ -99,6 +101,21 @@ def test_a_turn_takes_so_many_statements_whatever_came_before(store):
         counts.append(len(statements))
     assert max(counts[1:]) <= STATEMENTS_MAX
     assert len(set(counts[1:])) == 1
+
+
+def test_a_turn_takes_so_many_steps_of_the_engine_whatever_came_before(store):
+    """A statement that looks at all that is there is still one statement."""
+    place = open_place(store, "spec-42")
+    steps = []
+    for number in range(1_000):
+        count = itertools.count()
+        if number in {3, 999}:
+            store.database.connection.set_progress_handler(lambda count=count: next(count) < 0, 1)
+        record_turn(store, place, prepare_turn(place, number))
+        store.database.connection.set_progress_handler(None)
+        steps.append(next(count))
+    assert steps[3] > 100
+    assert steps[999] < 1.05 * steps[3]
 
 
 def test_to_read_a_long_conversation_takes_few_statements(store, tmp_path):

@@ -1,4 +1,7 @@
-"""The summary: one table of all passages, kills by victim and by the state of the turn when hit."""
+"""The summary: one table of all passages, kills by victim and by the state of the turn when hit.
+
+And how long it took, after a worker was lost, until another had its runs.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ if TYPE_CHECKING:  # every test session imports this
 
 PROPERTY = "crash laboratory"
 """The name under which a test keeps what its passage came to, for the end of the test run."""
+
+TAKE_OVERS = "take-overs"
+"""The name under which a test keeps how long its take-overs took."""
 
 SUMMED = ("turns", "prompts", "effects", "acknowledged", "adopted")
 COUNTED = ("parked", "recognised")
@@ -41,6 +47,29 @@ def lines(properties: Sequence[str]) -> list[str]:
         f"{len(passages)} passages, {hits.total()} kills, {faults} faults, all ended",
         ", ".join(f"{figures[name]} {name}" for name in SUMMED),
         *(f"{name}: {_counted(each['counts'][name] for each in passages)}" for name in COUNTED),
+    ]
+
+
+def percentile(took_s: Sequence[float], share: float) -> float:
+    """Return the time that so large a share of take-overs took at most."""
+    return sorted(took_s)[min(int(len(took_s) * share), len(took_s) - 1)]
+
+
+def take_overs_as_property(after: str, took_s: Sequence[float]) -> tuple[str, str]:
+    """Return how long take-overs took, `after` what, as a property of its test."""
+    return TAKE_OVERS, json.dumps({"after": after, "took_s": list(took_s)})
+
+
+def take_over_lines(properties: Sequence[str]) -> list[str]:
+    """Return one line for each way in which workers were lost."""
+    took_s: dict[str, list[float]] = {}
+    for each in map(json.loads, properties):
+        took_s.setdefault(each["after"], []).extend(each["took_s"])
+    return [
+        f"after {after}: {len(times)} take-overs, median {percentile(times, 0.5):.1f} s,"
+        f" p95 {percentile(times, 0.95):.1f} s, longest {max(times):.1f} s"
+        for after, times in took_s.items()
+        if times
     ]
 
 

@@ -128,3 +128,34 @@ def test_changed_record_is_named_as_broken(record):
         "message_seq": 1,
     }
     assert "integrity: **BROKEN**" in record("audit", "w").out
+
+
+def test_who_did_what_is_told_of_every_act_and_of_nothing_else(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    up.environment["UPTHREAD_USER"] = "ada"
+    up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    up("run", "spec-42", "--spec", "spec.md", "--agent", "rehearsal", code=4)
+    up.environment["UPTHREAD_USER"] = "bea `#"
+    up("answer", "spec-42", "opening", "Good day", code=4)
+    up("fork", "w/planner", "--as", "w/auditor", "--yes")
+    up("reset", "w/planner", "--yes")
+    del up.environment["UPTHREAD_USER"]
+    up("forget", "w", "--role", "auditor", "--yes")
+    record = up("audit", "w", "--json").json
+    done = [
+        (each["role"], each["generation"], act["by_user"], act["what"])
+        for each in record["conversations"]
+        for act in each["acts"]
+    ]
+    role, _, account, what = done.pop(2)
+    assert (role, what) == ("auditor", "forgot")
+    assert re.fullmatch(r"[^@ ]+@\S+", account)
+    assert done == [
+        ("planner", 1, "ada", "told"),
+        ("auditor", 1, "bea `#", "forked"),
+        ("planner", 2, "bea `#", "reset"),
+    ]
+    (run,) = up("audit", "spec-42", "--json").json["runs"]
+    told = [(act["by_user"], act["what"], act["detail"]) for act in run["acts"]]
+    assert told == [("ada", "started", ""), ("bea `#", "answered", "opening")]
+    assert "``bea `#`` answered `opening`" in up("audit", "spec-42").out

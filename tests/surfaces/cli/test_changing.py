@@ -75,7 +75,16 @@ def test_agents_lists_what_is_here_and_what_the_configuration_adds(shared):
         True,
         "opencode 9.9",
     )
+    assert by_name["opencode"]["tested_with"] == "1.18.33"
+    assert by_name["opencode"]["can"][:2] == ["resume", "load"]
+    assert by_name["opencode"]["notice"] == (
+        "opencode 9.9 is newer than 1.18.33, which this upthread was tested with; "
+        "try what it does: upthread doctor --probe opencode"
+    )
+    assert by_name["mine"]["can"] is None
     assert by_name["mine"]["is_configured"]
     assert not by_name["mine"]["is_installed"]
     assert by_name["rehearsal"]["is_installed"]
-    assert table.splitlines()[0].split() == ["AGENT", "HERE", "VERSION", "DRIVEN", "BY", "COMMAND"]
+    assert table.splitlines()[0].split() == [
+        *("AGENT", "HERE", "VERSION", "DRIVEN", "BY", "CAN", "COMMAND")
+    ]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.vendors.opencode_database import damaged_database
 
-from upthread.testing.postgres_server import database_at
+from upthread.testing.postgres_server import database_at, migrated_database_at
 
-pytestmark = pytest.mark.timeout(300)  # one fixture calls every verb
+pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
 SECTION = re.compile(r"^### (?P<name>.+?)\n(?P<body>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
@@ -59,7 +59,7 @@ def _faults_of_an_object(live, example, nullable, key):
 
 def fits(live: object, name: str) -> None:
     example, nullable = EXAMPLES[name]
-    assert list(faults(live, example, nullable)) == [], name
+    assert list(faults(live, example, nullable)) == [], f"{name}: {json.dumps(live)[:500]}"
 
 
 def name_of(line: dict[str, object], verb: str) -> str:
@@ -133,15 +133,41 @@ def live(tmp_path_factory, make_upthread):
     one("doctor --probe", "doctor", "--probe", "rehearsal", "--yes")
     one("repair of an agent", "repair", "opencode")
     one("repair of an address", "repair", "w/planner")
+    stream("run", "own", "x", "--worktree", "--steps", "1", "--agent", "rehearsal")
+    one("worktree", "worktree")
+    one("worktree --remove", "worktree", "own", "--remove", "--yes")
     one("keep", "keep", "--yes")
     one("forget", "forget", "w", "--dry-run")
     one("forget", "forget", "p", "--yes")
     one("setup", "setup", "opencode", "--yes")
     one("status", "use", "w")
     one("status", "status")
+    one("status --snippet", "status", "--snippet")
     one("drain", "drain")
     one("migrate", "migrate", "--db", database_at(up.directory))
+    moving = ("migrate", "--from", "sqlite", "--to", database_at(up.directory))
+    one("migrate --to", *moving, "--dry-run")
+    one("migrate --to", *moving, "--yes")
+    seen.extend(work(up))
+    sealed = up.home / "sealed"
+    sealed.mkdir(mode=0o700)
+    (sealed / "config.toml").write_text(f'encryption_key = "file:{up.home / "key"}"\n')
+    up.environment["UPTHREAD_HOME"] = str(sealed)
+    one("encrypt", "encrypt", "--yes", "--db", str(sealed / "upthread.db"))
     return seen
+
+
+def work(up) -> Iterator[tuple[str, object]]:
+    """A worker that is looked at, and told to stop."""
+    up.environment["UPTHREAD_DB"] = migrated_database_at(up.home)
+    up("run", "p", "--spec", "spec.md", "--agent", "rehearsal", "--detach", code=None)
+    worker = up.start("worker", "--agent", "rehearsal", "--json")
+    yield "worker", json.loads(worker.stdout.readline())
+    yield "ls --workers", up("ls", "--workers", "--json").json
+    worker.terminate()
+    told, _ = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    yield from (("worker", json.loads(line)) for line in told.splitlines())
 
 
 def test_every_live_object_has_the_documented_shape(live):
@@ -169,7 +195,11 @@ def test_stream_begins_with_the_decision_and_ends_with_the_result(live):
     names = [name for name, _ in live]
     for verb in ("tell", "run"):
         assert f"result of {verb}" in names
-    kinds = [value["type"] for name, value in live if isinstance(value, dict) and "type" in value]
+    kinds = [
+        value["type"]
+        for name, value in live
+        if isinstance(value, dict) and "type" in value and name != "worker"
+    ]
     assert kinds[0] == "turn_started"
     ends = [index for index, kind in enumerate(kinds) if kind == "turn_ended"]
     assert {kinds[index + 1] for index in ends} <= {"result", "turn_started", "waiting"}

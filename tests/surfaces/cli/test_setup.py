@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,121 @@ def test_setup_and_remove_leave_every_file_as_it_was(up):
     assert (plugins / "other.js").read_text() == OTHER_PLUGIN
 
 
+@pytest.mark.parametrize("agent", ["claude", "codex", "opencode"])
+def test_setup_and_remove_leave_no_file_and_no_directory_of_ours(up, agent):
+    def there() -> list[str]:
+        found = [path for path in up.home.rglob("*") if "upthread" not in path.parts]
+        return sorted(str(p) for p in found if not p.is_relative_to(up.home / "upthread"))
+
+    before = there()
+    up("setup", agent, "--yes")
+    assert there() != before
+    up("setup", agent, "--remove", "--yes")
+    assert there() == before
+
+
+CODEX = '# mine\nmodel = "o9"  # the best\n\n[mcp_servers.other]\ncommand = "other"'
+"""A user's own, with comments, another server, and no line end."""
+
+
+def test_codex_gets_an_mcp_server_beside_others_and_gives_it_back(up):
+    path = up.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(CODEX)
+    up("setup", "codex", "--yes")
+    servers = tomllib.loads(path.read_text())["mcp_servers"]
+    assert set(servers) == {"other", "upthread"}
+    assert path.read_text().startswith(CODEX)
+    (first, *rest) = (servers["upthread"]["command"], *servers["upthread"]["args"])
+    assert (
+        subprocess.run([first, *rest, "--help"], capture_output=True, check=False).returncode == 0
+    )
+    up("setup", "codex", "--remove", "--yes")
+    assert path.read_text() == CODEX
+
+
+def test_codex_gets_hooks_beside_others_and_a_person_is_told_to_trust_them(up):
+    path = up.home / ".codex" / "hooks.json"
+    path.parent.mkdir()
+    path.write_text(SETTINGS)
+    assert "type /hooks in codex" in up("setup", "codex", "--yes").err
+    assert hooks_in(path)["Stop"] == json.loads(SETTINGS)["hooks"]["Stop"]
+    assert set(hooks_in(path)) >= {"SessionStart", "PreToolUse", "SubagentStop"}
+    assert "trust" not in path.read_text()
+    up("setup", "codex", "--remove", "--yes")
+    assert path.read_text() == SETTINGS
+
+
+def test_doctor_says_when_codex_cannot_be_asked_whether_it_runs_the_hooks(up):
+    up("setup", "codex", "--yes")
+    (finding,) = up("doctor", "--json").json["findings"]
+    assert finding["history"] == "codex"
+    assert "could not be asked" in finding["what"]
+
+
+def test_codex_configuration_that_was_changed_since_loses_only_ours(up):
+    path = up.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(CODEX)
+    up("setup", "codex", "--yes")
+    path.write_text(path.read_text() + '\n[mcp_servers.third]\ncommand = "third"\n')
+    up("setup", "codex", "--remove", "--yes")
+    assert set(tomllib.loads(path.read_text())["mcp_servers"]) == {"other", "third"}
+    assert "upthread" not in path.read_text()
+
+
+def test_a_server_somebody_has_named_upthread_is_left(up):
+    path = up.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text('[mcp_servers.upthread]\ncommand = "mine"\n')
+    assert "no valid TOML" in up("setup", "codex", "--yes", code=2).err
+    assert path.read_text() == '[mcp_servers.upthread]\ncommand = "mine"\n'
+
+
+@pytest.fixture
+def with_roles(up):
+    folder = up.directory / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    for name in ("reviewer", "scout"):
+        (folder / f"{name}.md").write_text(f"---\nname: {name}\n---\nYou are the {name}.\n")
+    return up
+
+
+def continuities(up) -> dict[str, str]:
+    tables = tomllib.loads((up.directory / "upthread.toml").read_text())["roles"]
+    return {name: table["continuity"] for name, table in tables.items()}
+
+
+def test_a_person_is_asked_of_each_role_that_is_found(with_roles):
+    up = with_roles
+    own = "# ours\ndepth_max = 2\n"
+    (up.directory / "upthread.toml").write_text(own)
+    terminal = up.on_terminal("setup", "claude")
+    terminal.wait_for("reviewer: go on in its earlier session? (resume, fresh, auto) [auto]")
+    terminal.type("resume")
+    terminal.wait_for("scout:")
+    terminal.type("maybe")
+    terminal.wait_for("scout:")
+    terminal.type("")
+    terminal.wait_for("[y/N]")
+    terminal.type("y")
+    assert terminal.end() == 0
+    assert continuities(up) == {"reviewer": "resume", "scout": "auto"}
+    (place,) = (up.home / "upthread").glob("hooks/places/*.json")
+    assert json.loads(place.read_text())["roles"]["reviewer"]["continuity"] == "resume"
+    again = up("setup", "opencode", "--yes", "--role", "scout=fresh")
+    assert "scout" in again.out
+    assert continuities(up) == {"reviewer": "resume", "scout": "fresh"}
+    up("setup", "claude", "--remove", "--yes")
+    assert (up.directory / "upthread.toml").read_text() == own
+
+
+def test_a_role_nobody_knows_and_a_word_that_is_none_are_refused(with_roles):
+    assert "no role" in with_roles("setup", "claude", "--yes", "--role", "x=fresh", code=2).err
+    wrong = with_roles("setup", "claude", "--yes", "--role", "scout=sometimes", code=2).err
+    assert "resume, fresh, auto" in wrong
+
+
 def test_setting_up_twice_is_setting_up_once(up):
     path = settings_of(up)
     path.write_text(SETTINGS)
@@ -130,4 +246,4 @@ def test_a_hook_does_nothing_once_its_program_is_gone(up):
 
 
 def test_an_unknown_agent_is_named_with_those_there_are(up):
-    assert "claude, opencode" in up("setup", "emacs", "--yes", code=2).err
+    assert "claude, codex, opencode" in up("setup", "emacs", "--yes", code=2).err

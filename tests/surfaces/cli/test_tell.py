@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 import time
 
 from inline_snapshot import snapshot
@@ -177,3 +180,23 @@ def test_rejection_at_the_terminal_is_honoured(shared):
 
     assert terminal.end() == 0
     assert not (shared.directory / "c.txt").exists()
+
+
+def test_watching_shows_each_change_until_it_is_interrupted(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "upthread", "ls", "--watch", "--json"],
+        cwd=up.directory,
+        env=up.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout
+    assert json.loads(watching.stdout.readline())["workstreams"] == []
+    up("tell", "watched/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    while True:
+        (seen,) = json.loads(watching.stdout.readline())["workstreams"]
+        if seen["roles"] and seen["roles"][0]["turns"] == 1 and seen["status"] == "idle":
+            break
+    watching.terminate()
+    watching.communicate(timeout=30)

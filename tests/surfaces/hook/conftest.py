@@ -14,8 +14,17 @@ from typing import Any
 
 import pytest
 
+from upthread.runtime.bindings.claims import lives
+
 PROGRAM = Path(__file__).resolve().parents[3] / "src/upthread/surfaces/hook/__main__.py"
 TIMEOUT_S = 60.0
+KEEP_WORDS = """
+import os, sys
+from pathlib import Path
+from upthread.client.hearing import keep_words
+if "--words" in sys.argv:
+    keep_words(sys.stdin.buffer.read(), Path(sys.argv[2]), environment=os.environ)
+"""
 
 
 @dataclass(frozen=True)
@@ -48,10 +57,18 @@ class HookPlace:
         for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
             subprocess.run([*git, *words], cwd=self.project, check=True)
         self.upthread("use", "spec-42")
+        self.start_drains_by(KEEP_WORDS)
 
-    def upthread(self, *words: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "upthread", *words, "--json"],
+    def start_drains_by(self, program: str) -> None:
+        """What `setup` writes down; here a drain keeps a call's words, and tests say when more."""
+        drain = [sys.executable, "-c", program]
+        installed = {"schema": 1, "drain": drain, "agents": {}}
+        (self.home / "hooks" / "installed.json").write_text(json.dumps(installed))
+        (self.home / "hooks" / "installed.json").chmod(0o600)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "upthread", *words],
             cwd=self.project,
             env=self.environment,
             capture_output=True,
@@ -59,6 +76,9 @@ class HookPlace:
             timeout=TIMEOUT_S,
             check=False,
         )
+
+    def upthread(self, *words: str) -> Any:
+        done = self.run(*words, "--json")
         assert done.returncode == 0, (done.stdout, done.stderr)
         return json.loads(done.stdout)
 
@@ -102,8 +122,22 @@ class HookPlace:
         decided = self.hook(self.request("before", call_id, prompt=prompt))
         self.hook(self.request("started", call_id, child=child))
         end = {"outcome": "ok", "reply": "Planned.", **ended}
-        self.hook(self.request("ended", call_id, child=child, **end))
+        self.hook(self.request("ended", call_id, child=child, prompt=prompt, **end))
+        self.wait_for_words()
         return decided
+
+    def wait_for_words(self) -> None:
+        """Return when every call that has ended has its words, or nobody is left to keep them."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            ended = [json.loads(path.read_text()) for path in self.files("spool/*-ended.json")]
+            said = {path.read_text() for path in self.files("spool/*-said.json")}
+            words = {json.loads(text)["call_id"] for text in said}
+            waiting = [e for e in ended if e["call_id"] not in words and lives(e["drain"])]
+            if not waiting:
+                return
+            assert time.monotonic() < deadline_s, waiting
+            time.sleep(0.02)
 
     def files(self, pattern: str) -> list[Path]:
         return sorted(self.home.glob(f"hooks/projects/*/{pattern}"))

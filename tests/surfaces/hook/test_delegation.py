@@ -161,11 +161,43 @@ def test_a_worktree_is_the_same_project_and_says_for_itself_what_it_works_on(pla
     assert told["task_id"] == "ses_1"
 
 
-def test_roles_nobody_configured_are_left_alone_and_say_so(place):
-    answer = place.hook(place.request("before", "c1", prompt="Look.", role="explore")).answer
-    assert "left alone" in answer["line"]
-    assert answer["task_id"] == ""
-    assert place.files("spool/*") == []
+def test_roles_nobody_configured_are_left_alone_and_recorded_under_their_main_session(place):
+    for number in ("1", "2"):
+        request = place.request("before", number, prompt="Look.", role="explore")
+        answer = place.hook(request).answer
+        assert "left alone, only recorded" in answer["line"]
+        assert (answer["task_id"], answer["prompt"]) == ("", "Look.")
+        child = f"ses_{number}"
+        place.hook(place.request("started", number, child=child, role="explore"))
+        end = {"outcome": "ok", "reply": "Seen.", "prompt": "Look.", "role": "explore"}
+        place.hook(place.request("ended", number, child=child, **end))
+    place.wait_for_words()
+    assert place.files("bindings/*.json") == []
+    assert place.upthread("drain")["calls"] == 2
+    main, *children = place.upthread("audit", "spec-42")["conversations"]
+    assert (main["role"], main["parent_conversation_id"]) == ("main", None)
+    for child in children:
+        assert child["role"] == "explore"
+        assert child["parent_conversation_id"] == main["conversation_id"]
+        assert "Seen." in json.dumps(child["turns"])
+    assert len(children) == 2, "never resumed"
+
+
+def test_without_a_workstream_calls_are_recorded_under_their_main_session(place):
+    place.upthread("use", "--clear")
+    assert "no workstream" in place.call("c1", "ses_1").answer["line"]
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    place.hook(place.request("before", "c2", prompt="Plan it.", pid=dead.pid))
+    assert place.upthread("drain")["calls"] == 2
+    assert place.files("bindings/*.json") == []
+    main, *children = place.upthread("audit", "no-workstream")["conversations"]
+    assert main["role"] == "main"
+    assert [turn["outcome"] for each in children for turn in each["turns"]] == [
+        "ok",
+        "process_died",
+    ]
+    assert place.upthread("status")["last"] is None, "it is no workstream to go on with"
 
 
 def test_a_place_nobody_set_up_is_left_alone(place, tmp_path):

@@ -7,7 +7,10 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +24,9 @@ CALLS = 1_000
 AT_ONCE = 20
 CPU_MS_MAX = 150
 """Of one call, by the mean: time on the clock is the machine's, which here runs much else."""
+
+WALL_S_MAX = 1.0
+"""Beside what the machine takes at the same moments for as many interpreters that do nothing."""
 
 UNDECIDED = "upthread: UNDECIDED"
 
@@ -48,7 +54,20 @@ def a_directory(path: Path) -> None:
     path.mkdir()
 
 
-DAMAGES: list[Callable[[Path], None]] = [truncated, garbled, of_another_version, a_directory]
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+def from_tomorrow(path: Path) -> None:
+    """As a clock that was set back leaves what was written before."""
+    tomorrow_s = path.stat().st_mtime + 24 * 3600
+    os.utime(path, (tomorrow_s, tomorrow_s))
+
+
+DAMAGES: list[Callable[[Path], None]] = [
+    *(truncated, garbled, of_another_version, a_directory),
+    missing,
+]
 
 
 @contextmanager
@@ -63,6 +82,7 @@ def locked(place: HookPlace) -> Iterator[None]:
 def seen(place: HookPlace) -> HookPlace:
     """A place where the planner has worked once."""
     place.call("c0", "ses_1")
+    place.upthread("drain")
     return place
 
 
@@ -74,14 +94,15 @@ def line_of(said: Said) -> str:
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_a_damaged_binding_is_told_and_the_agent_goes_on(seen, damage):
-    damage(seen.binding)
+    path = seen.binding
+    damage(path)
     said = seen.hook(seen.request("before", "c1", prompt="Go on."))
     assert line_of(said).startswith(UNDECIDED)
-    assert seen.binding.name in line_of(said)
+    assert path.name in line_of(said)
     assert "task_id" not in said.answer
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", DAMAGES[:-1], ids=lambda damage: damage.__name__)
 def test_a_damaged_place_is_told(seen, damage):
     (path,) = seen.home.glob("hooks/places/*.json")
     damage(path)
@@ -128,10 +149,15 @@ def test_a_program_that_takes_too_long_ends_by_itself(seen):
 
 
 @pytest.mark.timeout(600)
-def test_a_thousand_calls_under_faults_end_well_and_none_is_lost(seen):
-    faults = [*DAMAGES, locked, disk_is_full, "garbage", None, None, None]
+def test_a_thousand_calls_under_faults_end_well_and_none_is_lost(seen, capsys):
+    faults = [*DAMAGES, locked, disk_is_full, "garbage", from_tomorrow, None, None]
     turnstile = threading.Lock()
     said: dict[str, tuple[str, Said]] = {}
+
+    def nothing(_number: int) -> float:
+        started_s = time.monotonic()
+        subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
+        return time.monotonic() - started_s
 
     def call(number: int) -> None:
         fault = faults[number // AT_ONCE % len(faults)]
@@ -145,13 +171,14 @@ def test_a_thousand_calls_under_faults_end_well_and_none_is_lost(seen):
             said[call_id] = (str(fault), result)
 
     publish_roles(seen)
+    machine_s = 0.0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for first in range(0, CALLS, AT_ONCE):
             fault = faults[first // AT_ONCE % len(faults)]
             batch = range(first, first + AT_ONCE)
             restored = {path: path.read_bytes() for path in seen.files("bindings/*.json")}
-            if fault in DAMAGES:
+            if fault in {*DAMAGES, from_tomorrow}:
                 for path in restored:
                     fault(path)
             if fault is locked:
@@ -162,6 +189,8 @@ def test_a_thousand_calls_under_faults_end_well_and_none_is_lost(seen):
             if fault in DAMAGES:
                 mend(restored)
             free_claims(seen)
+            if first % (CALLS // 10) == 0:
+                machine_s = max(machine_s, *pool.map(nothing, range(AT_ONCE)))
 
     spooled = {json.loads(p.read_text()).get("call_id") for p in seen.files("spool/*-decided.json")}
     assert len(said) == CALLS
@@ -169,6 +198,16 @@ def test_a_thousand_calls_under_faults_end_well_and_none_is_lost(seen):
         told = line_of(result)
         assert told, (fault, result)
         assert call_id in spooled or UNDECIDED in told, (fault, result)
+    walls = sorted(result.wall_s for _, result in said.values())
+    undecided = sum(UNDECIDED in result.out for _, result in said.values())
+    with capsys.disabled():
+        print(  # noqa: T201  # the figures that are promised
+            f"\n{len(said)} calls under faults, {AT_ONCE} at once: {len(said)} exit codes 0, "
+            f"{undecided} told as undecided, none lost; p95 {walls[CALLS * 95 // 100]:.3f} s, "
+            f"longest {walls[-1]:.3f} s, where an interpreter that does nothing took "
+            f"{machine_s:.3f} s"
+        )
+    assert walls[-1] <= WALL_S_MAX + machine_s
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert cpu_s * 1_000 / CALLS < CPU_MS_MAX
@@ -185,6 +224,7 @@ def mend(restored: dict[Path, bytes]) -> None:
         if path.is_dir():
             path.rmdir()
         path.write_bytes(raw)
+        path.chmod(0o600)
 
 
 def free_claims(place: HookPlace) -> None:

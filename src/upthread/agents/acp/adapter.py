@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import anyio.to_thread
 
@@ -60,14 +61,20 @@ class AcpAdapter:
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         await anyio.to_thread.run_sync(_import_library)
+        environment = {**self._quirk.environment, **self._environment, **request.environment}
         start = ChildStart(
             command=self._command,
             working_directory=request.working_directory,
             stderr_path=request.stderr_path,
             redactor=request.redactor,
-            environment={**self._quirk.environment, **self._environment, **request.environment},
+            environment=environment,
         )
-        words = AgentWords(agent=self._agent, quirk=self._quirk, now_ms=self._now_ms)
+        words = AgentWords(
+            agent=self._agent,
+            quirk=self._quirk,
+            now_ms=self._now_ms,
+            home=_home({**os.environ, **environment}, self._quirk),
+        )
         async with started_child(start) as child:
             connection = AcpConnection(child, request, words)
             try:
@@ -82,6 +89,11 @@ class AcpAdapter:
         if self._quirk is NO_QUIRK or not words or upstream_session_id.startswith("-"):
             return None
         return tuple(upstream_session_id if word == "{id}" else word for word in words)
+
+
+def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:
+    named = (environment.get(name) for name in quirk.home_variables)
+    return Path(next(filter(None, named), "~"))
 
 
 def _base_names(command: Sequence[str]) -> tuple[str, ...]:

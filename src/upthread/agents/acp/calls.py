@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from upthread.agents._ending import died, last_words
 from upthread.agents._json import as_object
-from upthread.agents._process import ChildProcess, how_it_ended
+from upthread.agents._process import ChildProcess
 from upthread.agents.acp.outcomes import Failure, failure_of
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.transport import ProcessTransport
@@ -23,8 +25,6 @@ from upthread.errors import UpstreamError
 
 if TYPE_CHECKING:
     from acp.connection import Connection, MethodHandler
-
-EXIT_CODE_PATIENCE_S: Final = 0.5
 
 
 class RefusedByAgentError(UpstreamError):
@@ -39,12 +39,13 @@ class RefusedByAgentError(UpstreamError):
 class AgentWords:
     """The agent as its user named it, what is particular to it, and the clock for reset times.
 
-    `quirk` is settled once the agent has said its own name.
+    `quirk` is settled once the agent has said its own name. `home` is the agent's HOME.
     """
 
     agent: str
     quirk: Quirk
     now_ms: Callable[[], int]
+    home: Path
 
     def failure(self, error: Exception | None) -> Failure:
         """Say what an error answer means for this agent."""
@@ -119,15 +120,12 @@ class AgentCalls:
 
     async def died(self, method: str) -> UpstreamError:
         """End what is left of an agent whose output ended, and say how it went."""
-        with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
-            await self._child.wait()
-        ended = how_it_ended(self._child.exit_code, has_overrun=self._transport.has_overrun)
-        await self._child.stop()
-        return UpstreamError(
-            f"{self._words.agent} {ended} during {method}",
-            outcome=Outcome.PROCESS_DIED,
+        return await died(
+            self._child,
+            agent=self._words.agent,
+            during=method,
             hint=self._last_words(),
-            pid=str(self._child.pid),
+            has_overrun=self._transport.has_overrun,
         )
 
     def _timed_out(self, method: str, params: Mapping[str, Any]) -> UpstreamError:
@@ -154,13 +152,7 @@ class AgentCalls:
         )
 
     def _last_words(self) -> str:
-        tail = self._child.tail_of_stderr()
-        garbage = self._transport.first_unreadable
-        said = [
-            f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr",
-            f"its stdout held what is not ACP, first: {garbage}" if garbage else "",
-        ]
-        return "; ".join(part for part in said if part)
+        return last_words(self._child, unreadable=self._transport.first_unreadable, spoken="ACP")
 
 
 def _ids(params: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,8 @@ the parent's session, which announces the child's session and tells its state
 names the child's session (opencode 1.18.33 in its output, and it sends nothing else of a child;
 the rehearsal agent in its arguments); and
 `_meta.claudeCode.parentToolUseId` on what a child says under its parent's id (claude-agent-acp),
-which is given an id of the second form here so that it never reaches the parent's history.
+which is given an id of the second form here so that it never reaches the parent's history. A child
+that was announced says it under its own id, with the same `_meta` (claude-agent-acp 0.100.0).
 A hand-off, such as `current_mode_update`, has none of these forms: it is no delegation.
 
 A child's id is read from a tool's output only where the call itself names a role: a file that is
@@ -65,10 +66,11 @@ class _Announcement(msgspec.Struct, rename="camel"):
 
 
 class _Between(msgspec.Struct, rename="camel"):
-    """`session_message`: what one session said to another."""
+    """`session_message`: what one session said to another, told in the streams of both."""
 
     recipient_session_id: str
     content: list[dict[str, Any]]
+    message_id: str | None = None
 
 
 _STOPPED: Final = {"end_turn": Outcome.OK, "cancelled": Outcome.CANCELLED}
@@ -89,6 +91,7 @@ class Translator:
     def __init__(self) -> None:
         self._delegations: dict[str, _Delegation] = {}
         self._children: dict[UpstreamSessionId, bool] = {}  # whether it runs
+        self._said_to_children: dict[str, bool] = {}
         self._silent: dict[UpstreamSessionId, int] = {}
 
     def translate(self, params: object) -> tuple[AgentEvent, ...]:
@@ -125,7 +128,7 @@ class Translator:
         if session is None:
             return (), None
         call_id = _parent_call(update)
-        if call_id is not None:
+        if call_id is not None and session not in self._children:
             child = UpstreamSessionId(f"{session}:subagent:{call_id}")
             return self._start(child, parent=session, call_id=call_id), child
         found = _CHILD_ID.fullmatch(session)
@@ -159,11 +162,17 @@ class Translator:
         if kind == "session_message":
             between = shaped(update, _Between)
             if between is not None and between.recipient_session_id in self._children:
-                return (_said_to_child(between),)
+                return () if self._is_told_again(between) else (_said_to_child(between),)
         announced = shaped(update, _Announcement) if kind == "subagent_update" else None
         if announced is None or session is None:
             return events_of(kind, update, session=session)
         return tuple(self._announced(announced, session))
+
+    def _is_told_again(self, between: _Between) -> bool:
+        if between.message_id is None or between.message_id in self._said_to_children:
+            return between.message_id is not None
+        _remember(self._said_to_children, between.message_id, True)
+        return False
 
     def _announced(
         self, announced: _Announcement, parent: UpstreamSessionId

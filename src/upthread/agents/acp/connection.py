@@ -116,6 +116,7 @@ class AcpConnection:
         self._capabilities = Capabilities(
             agent=self._words.agent,
             version=hello.agent_info.version if hello.agent_info else "",
+            calls_itself=name,
             can_resume=hello.can("resume"),
             can_load=bool(capabilities and capabilities.load_session),
             can_list=hello.can("list"),

@@ -33,6 +33,10 @@ class Quirk:
     """One agent's particulars. `recognised_by` is searched in its name and its command line.
 
     `has_silent_children`: it sends nothing of a sub-agent, whose session it lets us load.
+    `attaches_what_is_gone`: it attaches a session that was deleted, and fails with the first
+    prompt; whether a session is there, its list says.
+    `file_of_minute`: it empties a session that it loads in the minute this file of it is named
+    after, below its home, which the first of `home_variables` names; see `same_minute`.
     """
 
     name: str
@@ -43,6 +47,9 @@ class Quirk:
     client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     resume_command: tuple[str, ...] = ()
     has_silent_children: bool = False
+    attaches_what_is_gone: bool = False
+    file_of_minute: str = ""
+    home_variables: tuple[str, ...] = ("HOME",)
 
 
 def _means(pattern: str, outcome: Outcome, *, is_certain: bool = True) -> ErrorMeaning:
@@ -76,19 +83,22 @@ QUIRKS: Final = (
         recognised_by=re.compile(r"\bcodex\b", re.IGNORECASE),
         versions_seen="codex-acp 2.6.0",
         errors=(
-            _means(r"no rollout found for thread id", Outcome.MISSING),
+            _means(r"no rollout found for thread id|thread not found", Outcome.MISSING),
             _means(r"already has an active writer", Outcome.BUSY),
         ),
-        # Without it, a rate limit ends as `end_turn` with the error as the agent's own words.
-        client_meta={
-            "jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure", "subagents"]}}
-        },
-        resume_command=("codex", "resume", "{id}"),
+        # Without it, failures and warnings come as the agent's own words, and a rate limit ends as
+        # `end_turn`; with it, nothing is told of a sub-agent, whatever else is announced.
+        client_meta={"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}},
+        # Its shared server would keep the session to itself when the person has left.
+        resume_command=("codex", "resume", "--no-daemon", "{id}"),
+        attaches_what_is_gone=True,
     ),
     Quirk(
         name="claude-code",
         recognised_by=re.compile(r"\bclaude\b", re.IGNORECASE),
         versions_seen="claude-agent-acp 0.100.0",
+        # A sub-agent that goes on in the background would answer after its turn.
+        environment={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"},
         resume_command=("claude", "--resume", "{id}"),
     ),
     Quirk(
@@ -98,6 +108,8 @@ QUIRKS: Final = (
         errors=(_means(r"No previous sessions found", Outcome.MISSING),),
         # It starts itself again as a child, which a signal to the first process does not reach.
         environment={"GEMINI_CLI_NO_RELAUNCH": "true"},
+        home_variables=("GEMINI_CLI_HOME", "HOME"),
+        file_of_minute=".gemini/tmp/*/chats/session-{minute}-{head}.json*",
     ),
 )
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import anyio
+import anyio.to_thread
+
 from upthread.agents.acp.calls import AgentCalls, AgentWords, RefusedByAgentError
 from upthread.agents.acp.outcomes import Failure
+from upthread.agents.acp.same_minute import wait_ms
 from upthread.agents.acp.wire import SessionPage, shaped
 from upthread.agents.base import ListedSession
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -34,6 +38,7 @@ class Sessions:
         return self._session_named(answer, "session/new")
 
     async def attach(self, method: str, session: UpstreamSessionId) -> None:
+        await self._wait_out_minute(session)
         try:
             answer = await self._calls.call(method, {**self._place, "sessionId": session})
         except RefusedByAgentError as refused:
@@ -47,6 +52,23 @@ class Sessions:
                 upstream_session_id=session,
             )
             raise await self._confirmed(other, session)
+        if self._words.quirk.attaches_what_is_gone and await self.is_listed(session) is False:
+            raise UpstreamError(
+                f"{self._words.agent} attached session {session} and does not list it",
+                outcome=Outcome.MISSING,
+                hint="it was not used",
+                upstream_session_id=session,
+            )
+
+    async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
+        words = self._words
+
+        def patience_ms() -> int:
+            pattern = words.quirk.file_of_minute
+            return wait_ms(words.home, pattern, session, now_ms=words.now_ms())
+
+        if words.quirk.file_of_minute:
+            await anyio.sleep(await anyio.to_thread.run_sync(patience_ms) / 1000)
 
     async def _confirmed(
         self, refused: RefusedByAgentError, session: UpstreamSessionId

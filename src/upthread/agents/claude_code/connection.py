@@ -117,7 +117,7 @@ class ClaudeCodeConnection:
 
     async def new_session(self) -> UpstreamSessionId:
         session = _new_id()
-        await self._attach(session, "--session-id", session)
+        await self._attach(session, "--session-id", session, *self._naming())
         await self._make_durable()
         return session
 
@@ -143,9 +143,13 @@ class ClaudeCodeConnection:
         await self._require_stored(upstream_session_id)
         session = _new_id()
         words = ("--resume", upstream_session_id, "--fork-session", "--session-id", session)
-        await self._attach(session, *words)
+        await self._attach(session, *words, *self._naming())
         await self._make_durable()
         return session
+
+    def _naming(self) -> tuple[str, ...]:
+        """The words that give a new session its title; several may have the same."""
+        return (f"--name={self._request.title}",) if self._request.title else ()
 
     async def _require_stored(self, session: UpstreamSessionId) -> None:
         """Only an id: `--resume` also takes a title or a path, and would open what they name."""

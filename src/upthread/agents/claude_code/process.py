@@ -14,14 +14,14 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
+from upthread.agents._ending import died, last_words
 from upthread.agents._json import Unreadable, as_object, read_json, text_at, write_frame
-from upthread.agents._process import ChildProcess, FrameTooLongError, how_it_ended
+from upthread.agents._process import ChildProcess, FrameTooLongError
 from upthread.core.types import Outcome
 from upthread.errors import UpstreamError
 
 OnFrame: TypeAlias = Callable[[object], Awaitable[None]]
 
-EXIT_CODE_PATIENCE_S: Final = 0.5
 UNREADABLE_SHOWN_CHARACTERS: Final = 200
 
 
@@ -122,20 +122,14 @@ class ClaudeProcess:
 
     async def died(self, during: str) -> UpstreamError:
         """End what is left of an agent whose output ended, and say how it went."""
-        with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
-            await self.child.wait()
-        ended = how_it_ended(self.child.exit_code, has_overrun=self._has_overrun)
-        await self.child.stop()
-        return UpstreamError(
-            f"{self._agent} {ended} during {during}",
-            outcome=Outcome.PROCESS_DIED,
+        return await died(
+            self.child,
+            agent=self._agent,
+            during=during,
             hint=self.last_words(),
-            pid=str(self.child.pid),
+            has_overrun=self._has_overrun,
         )
 
     def last_words(self) -> str:
         """Return what it last wrote to stderr, and what on its stdout was no JSON."""
-        tail = self.child.tail_of_stderr()
-        said = f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr"
-        garbage = self._first_unreadable
-        return f"{said}; its stdout held what is no JSON, first: {garbage}" if garbage else said
+        return last_words(self.child, unreadable=self._first_unreadable)

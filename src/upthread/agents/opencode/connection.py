@@ -161,7 +161,7 @@ class OpenCodeConnection:
     # --- sessions ------------------------------------------------------------------------------
 
     async def new_session(self) -> UpstreamSessionId:
-        return await self._sessions.new()
+        return await self._sessions.new(self._request.title)
 
     async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
         await self._sessions.attach(upstream_session_id)

@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 
+from upthread.agents._ending import died, exit_code_of, how_it_ended, last_words
 from upthread.agents._process import ChildProcess, ChildStart, started_child
 from upthread.agents.base import OpenRequest
 from upthread.agents.opencode.client import USER_NAME, ApiError, OpenCodeClient, ServerGoneError
@@ -24,7 +25,7 @@ from upthread.errors import UpstreamError
 
 ARGUMENTS: Final = ("--hostname", "127.0.0.1", "--port", "0")
 PASSWORD_BYTES: Final = 32
-EXIT_CODE_PATIENCE_S: Final = 0.5
+CLOSED: Final = "connections"
 FIRST_LINES_KEPT_MAX: Final = 3
 
 _LISTENING: Final = re.compile(rb"listening on (http://127\.0\.0\.1:\d{1,5})\b")
@@ -85,21 +86,17 @@ class OpenCodeServer:
 
     async def died(self, during: str) -> UpstreamError:
         """End what is left of a server that answers no more, and say how it went."""
-        with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
-            await self.child.wait()
-        ended = _ending(self.child.exit_code)
-        await self.child.stop()
-        return UpstreamError(
-            f"{self.agent} {ended} during {during}",
-            outcome=Outcome.PROCESS_DIED,
+        return await died(
+            self.child,
+            agent=self.agent,
+            during=during,
             hint=self.last_words(),
-            pid=str(self.child.pid),
+            closed=CLOSED,
         )
 
     def last_words(self) -> str:
         """Return what it last wrote to stderr, in words for a person."""
-        tail = self.child.tail_of_stderr()
-        return f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr"
+        return last_words(self.child)
 
     def _refused(
         self, asked: str, session: UpstreamSessionId | None, error: ApiError
@@ -162,26 +159,11 @@ async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> str:
             if found is not None:
                 return found[1].decode("ascii")
             said = [*said, line][:FIRST_LINES_KEPT_MAX]
-        outcome, how = Outcome.PROCESS_DIED, f"{await _exit_of(child)} before it listened"
+        ended = how_it_ended(await exit_code_of(child), closed=CLOSED)
+        outcome, how = Outcome.PROCESS_DIED, f"{ended} before it listened"
     raise UpstreamError(f"{agent} {how}", outcome=outcome, hint=_said(child, said))
 
 
-async def _exit_of(child: ChildProcess) -> str:
-    with anyio.move_on_after(EXIT_CODE_PATIENCE_S):
-        await child.wait()
-    return _ending(child.exit_code)
-
-
 def _said(child: ChildProcess, lines: list[bytes]) -> str:
-    tail = child.tail_of_stderr()
     out = b" / ".join(lines).decode("utf-8", "replace")
-    told = [f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr"]
-    return "; ".join([*told, f"its stdout began with: {out}"] if out else told)
-
-
-def _ending(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "closed its connections without exiting and was ended"
-    if exit_code < 0:
-        return f"was ended by signal {-exit_code}"
-    return f"exited with code {exit_code}"
+    return last_words(child) + (f"; its stdout began with: {out}" if out else "")

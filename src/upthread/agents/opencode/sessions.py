@@ -32,9 +32,13 @@ class Sessions:
     def __init__(self, server: OpenCodeServer) -> None:
         self._server = server
 
-    async def new(self) -> UpstreamSessionId:
-        """Make a session. Raises UpstreamError when none was named."""
-        return self._named(as_object(await self._server.post("/session")), "POST /session")
+    async def new(self, title: str) -> UpstreamSessionId:
+        """Make a session. Raises UpstreamError when none was named.
+
+        With a title of ours OpenCode asks no model for one.
+        """
+        body = {"title": title} if title else None
+        return self._named(as_object(await self._server.post("/session", body)), "POST /session")
 
     async def attach(self, session: UpstreamSessionId) -> None:
         """Raise UpstreamError unless the server has exactly this session (A4)."""

@@ -19,6 +19,7 @@ from upthread.core.redaction.rules import (
     RULES,
     SECRET_NAME,
     STRONG_NAME,
+    Check,
     Rule,
     is_real,
     looks_random,
@@ -33,6 +34,9 @@ SHORTEST_CHARACTERS: Final = 8
 
 NAMED_BYTES_MIN: Final = 6
 """A shorter value is no secret, whatever its name: it could be guessed from its digest."""
+
+NAME_CHARACTERS_MAX: Final = 64
+"""Longer names of members are judged each time anew: what is remembered stays small."""
 
 _LINE: Final = "line"
 _NOWHERE: Final = (1 << 62, 1 << 62)
@@ -62,6 +66,7 @@ class Redactor:
         own = tuple(rules)
         self._known = _known((*RULES, *own))
         self._shortest = 1 if own else SHORTEST_CHARACTERS
+        self._has_own_rules = bool(own)
         self._allowed = tuple(map(Expression, allowed))
 
     def redact(self, text: str) -> str:
@@ -99,6 +104,17 @@ class Redactor:
             return value if is_same else members
         return value
 
+    def finds_nothing_in(self, texts: Iterable[str]) -> bool:
+        """Return whether `redact` would leave all of these as they are, in one look.
+
+        False also where one look cannot tell. A line end between two texts is to a shipped rule
+        what the end of a text is; to a user's own it need not be, so those look one by one.
+        """
+        if self._has_own_rules:
+            return False
+        content = "\n".join(texts).encode("utf-8", "surrogatepass")
+        return not self._known.places.found_in(content)
+
     def digest(self, content: bytes) -> bytes:
         """Return 32 bytes that are equal for equal contents and say nothing without the key."""
         return hashlib.blake2b(content, key=self._key, digest_size=32).digest()
@@ -116,19 +132,17 @@ class Redactor:
     def _member(self, name: str, value: JsonValue) -> JsonValue:
         if isinstance(value, str):
             content = value.encode("utf-8", "surrogatepass")
-            if self._is_secret_under(name.encode("utf-8", "surrogatepass"), content):
+            if self._is_secret_under(name, content):
                 whole = [Span(0, len(content), "named-secret")]
                 left = _without(whole, self._known.placeholder.spans(content))
                 return self._replaced(content, left).decode() if left else value
         return self.redact_json(value)
 
-    def _is_secret_under(self, name: bytes, value: bytes) -> bool:
-        if len(value) < NAMED_BYTES_MIN or value.translate(None, _BLANKS) != value:
+    def _is_secret_under(self, name: str, value: bytes) -> bool:
+        check = _check_under(name) if len(name) <= NAME_CHARACTERS_MAX else _check_of(name)
+        if check is None or len(value) < NAMED_BYTES_MIN or value.translate(None, _BLANKS) != value:
             return False
-        if self._known.strong_name.is_whole(name):
-            return is_real(value) and not self._is_allowed(value)
-        is_named = looks_random(value) and self._known.name.is_whole(name)
-        return is_named and not self._is_allowed(value)
+        return check(value) and not self._is_allowed(value)
 
     def _spans(self, content: bytes) -> list[Span]:
         """Return what is to be replaced, left to right, nothing overlapping."""
@@ -157,14 +171,43 @@ class Redactor:
         return b"".join((*pieces, content[end:]))
 
 
+def gather(value: JsonValue, texts: list[str]) -> bool:
+    """Add the texts of a value to the others; False where a member's name may make one a secret.
+
+    Then one look at the texts tells for all of them what `redact_json` would, and else it does not.
+    """
+    if isinstance(value, str):
+        texts.append(value)
+        return True
+    if isinstance(value, (dict, Mapping)):  # to ask for the abstract one alone takes longer
+        return _gather_members(value, texts)
+    if isinstance(value, (list, Sequence)):
+        return all(gather(each, texts) for each in value)
+    return True
+
+
+def _gather_members(members: Mapping[str, JsonValue], texts: list[str]) -> bool:
+    for name, each in members.items():
+        texts.append(name)
+        if isinstance(each, str):  # most are: no call for these
+            if not _says_nothing(name):
+                return False
+            texts.append(each)
+        elif not gather(each, texts):
+            return False
+    return True
+
+
+def _says_nothing(name: str) -> bool:
+    return len(name) <= NAME_CHARACTERS_MAX and _check_under(name) is None
+
+
 class _Known(NamedTuple):
     """What is the same for every redactor under the same rules, compiled once."""
 
     rules: tuple[tuple[Rule, Expression], ...]
     places: ExpressionSet
     placeholder: Expression
-    name: Expression
-    strong_name: Expression
 
 
 @functools.lru_cache(maxsize=4)
@@ -173,9 +216,25 @@ def _known(rules: tuple[Rule, ...]) -> _Known:
         rules=tuple((rule, Expression(rule.pattern)) for rule in rules),
         places=ExpressionSet([rule.pattern for rule in rules]),
         placeholder=Expression(PLACEHOLDER),
-        name=Expression(SECRET_NAME),
-        strong_name=Expression(STRONG_NAME),
     )
+
+
+def _check_of(name: str) -> Check | None:
+    """Return what shows that a member's value is a secret, None where its name says nothing."""
+    content = name.encode("utf-8", "surrogatepass")
+    weak, strong = _secret_names()
+    if strong.is_whole(content):
+        return is_real
+    return looks_random if weak.is_whole(content) else None
+
+
+_check_under: Final = functools.lru_cache(maxsize=1024)(_check_of)
+"""The same, remembered: agents call the same tools with the same members all day."""
+
+
+@functools.cache
+def _secret_names() -> tuple[Expression, Expression]:
+    return Expression(SECRET_NAME), Expression(STRONG_NAME)
 
 
 def _merged(found: list[Span]) -> list[Span]:

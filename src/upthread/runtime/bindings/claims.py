@@ -14,6 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+OURS = "upthread"
+"""Whose claim it is that a turn of upthread's own makes."""
+
 STAT_BYTES_MAX = 4096
 
 
@@ -25,8 +28,7 @@ def claim(
         "agent": agent,
         "session": session,
         "call_id": call_id,
-        "pid": pid,
-        "ticks": started_at_ticks(pid) or 0,
+        **process(pid),
         "is_background": is_background,
     }
 
@@ -34,7 +36,7 @@ def claim(
 def is_claimed_by_another(binding: dict[str, Any], call_id: str) -> bool:
     """Return whether another call that is still under way uses a conversation."""
     held = object_in(binding, "claim")
-    return bool(held) and text_in(held, "call_id") != call_id and _lives(held)
+    return bool(held) and text_in(held, "call_id") != call_id and lives(held)
 
 
 def is_of_call(binding: dict[str, Any], call_id: str) -> bool:
@@ -42,13 +44,28 @@ def is_of_call(binding: dict[str, Any], call_id: str) -> bool:
     return text_in(object_in(binding, "claim"), "call_id") == call_id
 
 
-def _lives(held: dict[str, Any]) -> bool:
-    ticks = started_at_ticks(number_in(held, "pid"))
-    return ticks is not None and number_in(held, "ticks") in {0, ticks}
+def holder(held: dict[str, Any]) -> str:
+    """Return who made a claim, in words."""
+    doing = text_in(held, "doing")
+    who = f"`upthread {doing}`" if doing else f"a call in {text_in(held, 'agent')}"
+    return f"{who} (pid {number_in(held, 'pid')})"
+
+
+def process(pid: int) -> dict[str, Any]:
+    """Return what a process is known by after it has ended: a pid is given out again."""
+    return {"pid": pid, "ticks": started_at_ticks(pid) or 0}
+
+
+def lives(known: dict[str, Any]) -> bool:
+    """Return whether a process, or the one that made a claim, is still there."""
+    ticks = started_at_ticks(number_in(known, "pid"))
+    return ticks is not None and number_in(known, "ticks") in {0, ticks}
 
 
 def started_at_ticks(pid: int) -> int | None:
     """Return when a process started, None if it is gone; 0 where the machine does not tell."""
+    if pid <= 0:
+        return None
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

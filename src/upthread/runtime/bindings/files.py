@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 FILE_BYTES_MAX = 4 * 1024 * 1024
-LOCK_WAIT_S = 0.5
-LOCK_LOOK_S = 0.005
+LOCK_WAIT_S = 0.3
+LOCK_LOOK_S = 0.02
 
 
 class UnreadableError(Exception):
@@ -99,6 +99,20 @@ def remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
+
+
+def remove_half_written(directory: str) -> None:
+    """Take away what processes that died have left beside the files of a directory."""
+    from upthread.runtime.bindings.claims import started_at_ticks
+
+    try:
+        listed = os.listdir(directory)
+    except FileNotFoundError:
+        return
+    for name in listed:
+        _, is_beside, pid = name.rpartition(".json.")
+        if is_beside and pid.isdecimal() and started_at_ticks(int(pid)) is None:
+            remove(os.path.join(directory, name))
 
 
 class Lock:

@@ -109,3 +109,8 @@ def list_in(fields: dict[str, Any], name: str) -> list[Any]:
     """Return a member that is an array; empty when it is missing or something else."""
     value = fields.get(name)
     return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+def objects_in(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects of a member that is an array, all else in it left out."""
+    return [each for each in list_in(fields, name) if isinstance(each, dict)]

@@ -1,4 +1,7 @@
-"""Files a session has examined, looked at by a hook: by size and time, by content if they moved."""
+"""Files a session has examined, looked at by a hook: by size and time, by content if they moved.
+
+What `runtime.examining` does, without what that one loads; a test holds the two to the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The spool: what hooks have seen, one file for each event, until it is in the database."""
+"""The spool: what hooks have seen, one file for each event, until it is in the database.
+
+No event holds what was said. A hook cannot redact, for that takes more than it may load; so it
+hands a call's words to the drain it starts, through a pipe, and the drain writes them down as they
+are to be kept.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,8 @@ import os
 import time
 
 from upthread.runtime.bindings import files
-from upthread.runtime.bindings.light_json import list_in
+from upthread.runtime.bindings.claims import process
+from upthread.runtime.bindings.light_json import dumps, list_in
 from upthread.runtime.bindings.places import Place
 
 INSTALLED = "installed.json"
@@ -14,6 +20,12 @@ INSTALLED = "installed.json"
 
 SET_ASIDE = ".unreadable"
 """How the name of an event ends that could not be read."""
+
+WORDS = "--words"
+"""Tells a drain that a call's words come on its standard input."""
+
+PIPE_BYTES = 16 * 1024
+"""What any system's pipe takes in without somebody reading."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,15 +64,74 @@ def start_drain(place: Place) -> None:
     It also makes the files of a place that has none yet. Raises OSError when it cannot be started;
     the events then wait for the next one.
     """
+    nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _started(place, nowhere)
+    finally:
+        os.close(nowhere)
+
+
+def hand_over(place: Place, kind: str, fields: dict[str, Any], words: dict[str, Any]) -> None:
+    """Keep an event, and give its words to a drain that is started for them.
+
+    The event names that process: the words come from it or, once it is dead, from nobody. Raises
+    OSError when the event cannot be kept or, after that, when no drain could be started.
+    """
+    reading, writing = os.pipe()
+    try:
+        try:
+            drain = _started(place, reading, WORDS)
+        except OSError:
+            put(place, kind, {**fields, "drain": {}})
+            raise
+        finally:
+            os.close(reading)
+        put(place, kind, {**fields, "drain": process(drain) if drain else {}})
+        if drain:
+            _feed(writing, dumps(words).encode("ascii"))
+    finally:
+        os.close(writing)
+
+
+def _started(place: Place, standard_input: int, *more: str) -> int:
+    """Start a drain and return its pid, 0 where `setup` never said how."""
     installed = files.read(os.path.join(place.home, INSTALLED)) or {}
     command = [word for word in list_in(installed, "drain") if isinstance(word, str)]
     if not command:
-        return
-    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    environment = {**os.environ, "UPTHREAD_HOME": os.path.dirname(place.home)}
-    os.posix_spawn(
-        command[0], [*command, "-C", place.root], environment, file_actions=nowhere, setsid=True
+        return 0
+    outward = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)]
+    return os.posix_spawn(
+        command[0],
+        [*command, "-C", place.root, *more],
+        {**os.environ, "UPTHREAD_HOME": os.path.dirname(place.home)},
+        file_actions=[(os.POSIX_SPAWN_DUP2, standard_input, 0), *outward],
+        setsid=True,
     )
+
+
+def _feed(pipe: int, raw: bytes) -> None:
+    """Write all to a pipe. What it does not take in at once is left to a child: nobody waits."""
+    if len(raw) > PIPE_BYTES:
+        if os.fork() == 0:
+            _feed_and_exit(pipe, raw)
+        return
+    try:
+        os.write(pipe, raw)
+    except BrokenPipeError:
+        return  # the drain is dead, which whoever comes next sees by its pid
+
+
+def _feed_and_exit(pipe: int, raw: bytes) -> None:
+    try:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):  # the agent waits until nobody holds these any more
+            os.dup2(nowhere, number)
+        left = memoryview(raw)
+        while left:
+            left = left[os.write(pipe, left) :]
+    finally:
+        os._exit(0)
 
 
 def untold(place: Place) -> list[str]:

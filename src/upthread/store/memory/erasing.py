@@ -22,8 +22,8 @@ def erase_conversation(tables: Tables, write: EraseConversation) -> None:
     conversation_id, before_ms = write.conversation_id, write.before_ms
     must_exist(tables.conversations.get(conversation_id), what="conversation", name=conversation_id)
     tables.parts[conversation_id] = tuple(
-        part._replace(content=None, digest=digest_in(part))
-        if is_before(part.header.recorded_at_ms, before_ms)
+        part._replace(content=None, digest=digest_in(part), erased_bytes=len(part.content))
+        if isinstance(part.content, bytes) and is_before(part.header.recorded_at_ms, before_ms)
         else part
         for part in tables.parts.get(conversation_id, ())
     )

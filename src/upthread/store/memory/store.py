@@ -19,6 +19,7 @@ from upthread.core.codec import (
 from upthread.core.commands import (
     EraseConversation,
     EraseRun,
+    RecordAct,
     RecordDecision,
     Write,
 )
@@ -44,6 +45,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import StoreError
+from upthread.store._recorded import recorded_of
 from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
@@ -57,14 +59,18 @@ from upthread.store.base import (
     Held,
     KnownProject,
     Once,
+    Place,
     Quarantined,
+    Recorded,
     Resolved,
     Run,
+    Section,
     StoredEdit,
     Turn,
     Workstream,
 )
 from upthread.store.memory.erasing import erase_conversation, erase_run
+from upthread.store.memory.recorded import ROWS
 from upthread.store.memory.tables import Tables, apply
 
 Found = TypeVar("Found")
@@ -142,10 +148,13 @@ class MemoryStore:
             )
         )
 
+    def known_projects(self) -> tuple[KnownProject, ...]:
+        return tuple(self._tables.projects)
+
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         return tuple(self._tables.links_of(conversation_id))
 
-    def link_owner(self, upstream_session_id: str) -> Conversation | None:
+    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
         newest: dict[str, Link] = {}
         for (owner, _), link in self._tables.links.items():
             newest.pop(owner, None)  # in the order the newest links were opened
@@ -154,6 +163,7 @@ class MemoryStore:
             owner
             for owner, link in newest.items()
             if link.upstream_session_id == upstream_session_id
+            and self._tables.conversations[owner].key.project_id == project_id
         ]
         return self._tables.conversations[owners[-1]] if owners else None
 
@@ -209,6 +219,10 @@ class MemoryStore:
     def turn_count(self, conversation_id: ConversationId) -> int:
         return len(self.turns(conversation_id))
 
+    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+        turn = self._tables.turns.get(turn_id)
+        return None if turn is None else turn.conversation_id
+
     def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
         stored = self._tables.turn_events.get(turn_id, ())
         return tuple(decode_turn_event(each.kind, each.payload) for each in stored)
@@ -219,6 +233,9 @@ class MemoryStore:
             for each in self._tables.runs.values()
             if (each.project_id, each.workstream) == (project_id, workstream)
         )
+
+    def run(self, run_id: RunId) -> Run | None:
+        return self._tables.runs.get(run_id)
 
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         stored = self._tables.run_events.get(run_id, ())
@@ -245,6 +262,12 @@ class MemoryStore:
             for each in self._tables.refusals
             if each.conversation_id == conversation_id
         )
+
+    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
+        return tuple(e for e in self._tables.acts if e.conversation_id == conversation_id)
+
+    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
+        return tuple(each for each in self._tables.acts if each.run_id == run_id)
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         return tuple(
@@ -304,6 +327,19 @@ class MemoryStore:
     def verify(self, conversation_id: ConversationId) -> int | None:
         return first_damaged(self._tables.parts.get(conversation_id, ()))
 
+    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
+        parts = self._tables.parts.get(conversation_id)
+        return cast("bytes", parts[-1].chain) if parts else None
+
+    def recorded(
+        self, section: Section, owner: str, *, after: Place | None = None, limit: int
+    ) -> tuple[Recorded, ...]:
+        begin = 0 if after is None else after[1] + 1
+        rows = ROWS[section](self._tables, owner)[begin : begin + limit]
+        return tuple(
+            recorded_of(section, owner, (0, number, *row)) for number, row in enumerate(rows, begin)
+        )
+
     def scrub(self) -> None:
         """Nothing is left behind in memory that could be found."""
 
@@ -360,5 +396,5 @@ def _message_of(stored: list[ChainedPart]) -> Message:
 
 
 def _parts_of(stored: Iterable[ChainedPart]) -> Iterable[Part]:
-    for header, _, _, content in stored:
+    for header, _, _, content, _ in stored:
         yield decode_part(header.kind, header.call_id, cast("bytes | None", content))

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from upthread.core.codec import (
+    StoredPart,
     encode_event,
     encode_json,
     encode_part,
@@ -25,6 +26,7 @@ from upthread.core.commands import (
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordAct,
     RecordBriefingEdit,
     RecordDecision,
     RecordExamined,
@@ -41,6 +43,7 @@ from upthread.core.types import (
     MAIN_SLOT,
     Conversation,
     ConversationId,
+    Durability,
     Lease,
     Link,
     RunId,
@@ -54,6 +57,7 @@ from upthread.store._rules import (
     chained,
     check_attempt,
     digest_of,
+    header_of,
     is_next,
     must_equal,
     must_exist,
@@ -147,6 +151,7 @@ class Tables:
     once: dict[tuple[str, str], tuple[StoredOnce, ...]] = field(
         default_factory=dict[tuple[str, str], tuple[StoredOnce, ...]]
     )
+    acts: dict[RecordAct, None] = field(default_factory=dict[RecordAct, None])
     leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
 
     def copy(self) -> Tables:
@@ -331,6 +336,14 @@ def _record_decision(tables: Tables, write: RecordDecision) -> None:
     tables.refusals.setdefault(new)
 
 
+def _record_act(tables: Tables, write: RecordAct) -> None:
+    if write.conversation_id is not None:
+        _conversation(tables, write.conversation_id)
+    if write.run_id is not None:
+        _run(tables, write.run_id)
+    tables.acts.setdefault(replace(write, durability=Durability.PROCESS))
+
+
 def _record_examined(tables: Tables, write: RecordExamined) -> None:
     _conversation(tables, write.conversation_id)
     _turn(tables, write.turn_id)
@@ -371,21 +384,12 @@ def _record_parts(tables: Tables, write: RecordParts) -> None:
     _turn(tables, write.turn_id)
     for ordinal, part in enumerate(write.parts, write.first_ordinal):
         stored = encode_part(part)
-        header = PartHeader(
-            conversation_id=write.conversation_id,
-            seq=write.seq,
-            ordinal=ordinal,
-            speaker=write.speaker.value,
-            turn_id=write.turn_id,
-            upstream_session_id=write.upstream_session_id,
-            recorded_at_ms=write.recorded_at_ms,
-            kind=stored.kind,
-            call_id=stored.call_id,
-        )
-        _place(tables, header, stored.content, stored.digest or digest_of(stored.content))
+        header = header_of(write, ordinal, stored)
+        _place(tables, header, stored)
 
 
-def _place(tables: Tables, header: PartHeader, content: bytes | None, digest: bytes) -> None:
+def _place(tables: Tables, header: PartHeader, piece: StoredPart) -> None:
+    digest = piece.digest or digest_of(piece.content)
     stored = tables.parts.get(header.conversation_id, ())
     what = f"part {header.ordinal} of message {header.seq} of {header.conversation_id}"
     for part in stored:
@@ -402,8 +406,9 @@ def _place(tables: Tables, header: PartHeader, content: bytes | None, digest: by
         raise ConflictError(f"{what} would come after a later message", hint="read again")
     is_next(header.ordinal + 1, last=last_ordinal + 1, what=what, owner=owner)
     previous = cast("bytes", stored[-1].chain) if stored else FIRST_CHAIN
-    kept_digest = digest if content is None else None
-    new = ChainedPart(header, chained(previous, digest, header), kept_digest, content)
+    kept_digest = digest if piece.content is None else None
+    chain = chained(previous, digest, header)
+    new = ChainedPart(header, chain, kept_digest, piece.content, piece.size_bytes)
     tables.parts[owner] = (*stored, new)
     return None
 
@@ -428,6 +433,7 @@ _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyT
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordAct: _record_act,
         RecordExamined: _record_examined,
         RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,

@@ -1,16 +1,19 @@
-"""One transaction's view of the database: what its writes name, looked up together at its start.
+"""One transaction's view of the database: what its writes name, known before they are applied.
 
 Theory of operation. SQLite has one writer at a time; here each write has to keep off those that
 would get in its way. Leases are share-locked, so that nobody takes one over before the commit.
 Conversations are locked, so that parts are chained one after the other. All else is guarded by a
 unique key: whoever comes second does its transaction again. Locks are taken in one order, leases
 by name, then conversations by row.
+
+What the writes name is looked up together at the start, by a `Transaction`, or is remembered from
+an earlier one: see remembered.py. A `Batch` is the same to the writes in both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from psycopg import Pipeline
@@ -45,69 +48,41 @@ NO_PART: Final = Tail(0, -1, (), FIRST_CHAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A write that is encoded: what it names, and what is left to do in the transaction."""
+class Known:
+    """What is known of what a batch names. `tails` are of the conversations that exist."""
 
-    apply: Callable[[Batch], None]
-    conversation: bytes | None = None
-    turn: bytes | None = None
-    run: bytes | None = None
+    tails: dict[bytes, Tail] = field(default_factory=dict[bytes, Tail])
+    turns: dict[bytes, Opened] = field(default_factory=dict[bytes, Opened])
+    runs: dict[bytes, Opened] = field(default_factory=dict[bytes, Opened])
 
 
 class Batch:
-    """One transaction's writes, on a connection in a pipeline: `execute` waits for nothing."""
+    """One transaction's writes. `send` waits for nothing; `ask` waits for the server's rows."""
 
-    def __init__(self, connection: Connection, pipeline: Pipeline) -> None:
-        self._connection = connection
-        self._pipeline = pipeline
-        self.tails: dict[bytes, Tail] = {}
-        """Of the conversations that exist, of those the batch names."""
-        self.turns: dict[bytes, Opened] = {}
-        self.runs: dict[bytes, Opened] = {}
-
-    def look_up(self, steps: Sequence[Step], fences: Sequence[Fence]) -> None:
-        """Check the leases and read what the steps name. FencedError for a lease that is lost."""
-        held = [
-            (fence, self._ask("keep_held", (encode_text(fence.name), fence.token)))
-            for fence in sorted(fences, key=lambda fence: fence.name)
-        ]
-        conversations = {step.conversation for step in steps}
-        locked = self._ask_all("lock_conversations", conversations)
-        tails = self._ask_all("tails", conversations)
-        turns = self._ask_all("turns_to_write", {step.turn for step in steps})
-        runs = self._ask_all("runs_to_write", {step.run for step in steps})
-        self._sync()
-        for fence, answer in held:
-            if not answer():
-                raise lost_lease(fence.name, fence.token)
-        self.tails = {row[0]: NO_PART for row in locked()}
-        for name, seq, ordinal, *author, chain in tails():
-            self.tails[name] = Tail(seq, ordinal, tuple(author), chain)
-        self.turns = {row[0]: Opened(from_columns(row[1:4]), *row[4:]) for row in turns()}
-        self.runs = {row[0]: Opened(from_columns(row[1:4]), row[4]) for row in runs()}
-
-    def execute(self, query: str, values: Sequence[Column]) -> None:
-        """Send a statement that returns nothing."""
-        self._connection.execute(QUERIES[query], values)
+    def __init__(
+        self,
+        known: Known,
+        *,
+        send: Callable[[str, Sequence[Column]], None],
+        ask: Callable[[str, Sequence[Column]], list[Row]],
+    ) -> None:
+        self.tails, self.turns, self.runs = known.tails, known.turns, known.runs
+        self.execute: Callable[[str, Sequence[Column]], None] = send
+        self.content_rows: Callable[[str, Sequence[Column]], list[Row]] = ask
+        """Return rows that hold content, which stays bytes."""
 
     def row(self, query: str, values: Sequence[Column]) -> Row | None:
-        """Return one row, its text as text. Waits for the server."""
+        """Return one row, its text as text."""
         found = self.content_row(query, values)
         return None if found is None else from_columns(found)
 
     def content_row(self, query: str, values: Sequence[Column]) -> Row | None:
-        """Return one row that holds content, which stays bytes. Waits for the server."""
+        """Return one row that holds content, which stays bytes."""
         rows = self.content_rows(query, values)
         return rows[0] if rows else None
 
-    def content_rows(self, query: str, values: Sequence[Column]) -> list[Row]:
-        """Return rows that hold content, which stays bytes. Waits for the server."""
-        answer = self._ask(query, values)
-        self._sync()
-        return answer()
-
     def number(self, query: str, values: Sequence[Column]) -> int:
-        """Return one number, 0 for NULL. Waits for the server."""
+        """Return one number, 0 for NULL."""
         found = self.content_row(query, values)
         return int(found[0] or 0) if found else 0
 
@@ -124,6 +99,57 @@ class Batch:
         """Return a run. NotFoundError when it was never opened."""
         return must_exist(self.runs.get(run), what="run", name=decode_text(run))
 
+
+class Step(NamedTuple):
+    """A write that is encoded: what is left to do in the transaction, and what it names."""
+
+    apply: Callable[[Batch], None]
+    conversation: bytes | None = None
+    turn: bytes | None = None
+    run: bytes | None = None
+
+
+class Transaction:
+    """An open transaction on a connection in a pipeline."""
+
+    def __init__(self, connection: Connection, pipeline: Pipeline) -> None:
+        self._connection = connection
+        self._pipeline = pipeline
+
+    def look_up(self, steps: Sequence[Step], fences: Sequence[Fence]) -> Known:
+        """Check the leases and read what the steps name. FencedError for a lease that is lost."""
+        held = [
+            (fence, self._ask("keep_held", (encode_text(fence.name), fence.token)))
+            for fence in in_order(fences)
+        ]
+        conversations = {step.conversation for step in steps}
+        locked = self._ask_all("lock_conversations", conversations)
+        tails = self._ask_all("tails", conversations)
+        turns = self._ask_all("turns_to_write", {step.turn for step in steps})
+        runs = self._ask_all("runs_to_write", {step.run for step in steps})
+        self._sync()
+        for fence, answer in held:
+            if not answer():
+                raise lost_lease(fence.name, fence.token)
+        known = Known(
+            tails={row[0]: NO_PART for row in locked()},
+            turns={row[0]: Opened(from_columns(row[1:4]), *row[4:]) for row in turns()},
+            runs={row[0]: Opened(from_columns(row[1:4]), row[4]) for row in runs()},
+        )
+        for name, seq, ordinal, *author, chain in tails():
+            known.tails[name] = Tail(seq, ordinal, tuple(author), chain)
+        return known
+
+    def send(self, query: str, values: Sequence[Column]) -> None:
+        """Send a statement that returns nothing."""
+        self._connection.execute(QUERIES[query], values)
+
+    def rows(self, query: str, values: Sequence[Column]) -> list[Row]:
+        """Return rows as they are stored. Waits for the server."""
+        answer = self._ask(query, values)
+        self._sync()
+        return answer()
+
     def _sync(self) -> None:
         """Wait for all answers.
 
@@ -139,3 +165,8 @@ class Batch:
     def _ask(self, query: str, values: Sequence[object]) -> Callable[[], list[Row]]:
         """Send a question; what is returned gives its answer, after `_sync`."""
         return self._connection.execute(QUERIES[query], values, binary=True).fetchall
+
+
+def in_order(fences: Sequence[Fence]) -> list[Fence]:
+    """Return leases in the one order they are locked in."""
+    return sorted(fences, key=lambda fence: fence.name)

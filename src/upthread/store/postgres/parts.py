@@ -7,7 +7,7 @@ from typing import NamedTuple
 from upthread.core.codec import StoredPart, encode_part, encode_text
 from upthread.core.commands import RecordParts
 from upthread.errors import ConflictError
-from upthread.store._rules import PartHeader, chained, digest_of, is_next, must_equal
+from upthread.store._rules import PartHeader, chained, digest_of, header_of, is_next, must_equal
 from upthread.store.postgres.batch import Batch, Step, Tail
 from upthread.store.postgres.columns import Column, to_columns
 
@@ -40,17 +40,7 @@ def record_parts(write: RecordParts) -> Step:
 
 
 def _piece(write: RecordParts, ordinal: int, stored: StoredPart) -> _Piece:
-    header = PartHeader(
-        conversation_id=write.conversation_id,
-        seq=write.seq,
-        ordinal=ordinal,
-        speaker=write.speaker.value,
-        turn_id=write.turn_id,
-        upstream_session_id=write.upstream_session_id,
-        recorded_at_ms=write.recorded_at_ms,
-        kind=stored.kind,
-        call_id=stored.call_id,
-    )
+    header = header_of(write, ordinal, stored)
     digest = stored.digest or digest_of(stored.content)
     return _Piece(header, digest, stored, to_columns(*header))
 

@@ -9,10 +9,14 @@ from typing import Final
 from upthread.store import _sql
 from upthread.store._sql import Migration
 
-# As bytes: psycopg takes a `str` only where a type checker can see that it is a literal.
-QUERIES: Final[Mapping[str, bytes]] = MappingProxyType(
-    {name: statement.encode() for name, statement in _sql.read_queries("postgres").items()}
-)
+
+def _as_bytes(queries: Mapping[str, str]) -> Mapping[str, bytes]:
+    """As bytes: psycopg takes a `str` only where a type checker can see that it is a literal."""
+    return MappingProxyType({name: statement.encode() for name, statement in queries.items()})
+
+
+QUERIES: Final = _as_bytes(_sql.read_queries("postgres"))
+RECORDED: Final = _as_bytes(_sql.read_queries("postgres", "recorded"))
 
 
 def read_migrations() -> tuple[Migration, ...]:

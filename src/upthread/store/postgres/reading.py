@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from upthread.core.codec import decode_json, decode_part, decode_text
 from upthread.core.commands import RecordDecision
@@ -50,7 +50,7 @@ def conversation_of(row: Row) -> Conversation:
 
 def resolved_of(key: ConversationKey, row: Row) -> Resolved:
     """Return an address as it stands from the columns of `-- resolve`."""
-    conversation_id, generation, base, at_ms, parent, call = from_columns(row[:6])
+    conversation_id, generation, base, at_ms, parent, call, *link = from_columns(row)
     conversation = Conversation(
         conversation_id=conversation_id,
         key=key,
@@ -60,15 +60,20 @@ def resolved_of(key: ConversationKey, row: Row) -> Resolved:
         parent_conversation_id=parent,
         parent_call_id=call,
     )
-    link = None if row[6] is None else link_of(conversation_id, (*row[6:], None, None))
-    return Resolved(conversation=conversation, link=link)
+    is_linked = link[0] is not None
+    return Resolved(
+        conversation=conversation,
+        link=_link_of(conversation_id, *link, None, None) if is_linked else None,
+    )
 
 
 def link_of(conversation_id: ConversationId, row: Row) -> Link:
     """Return a link from the columns of `-- links`."""
-    seq, upstream, agent, version, directory, because, at_ms, ended_because, ended_at_ms = (
-        from_columns(row)
-    )
+    return _link_of(conversation_id, *from_columns(row))
+
+
+def _link_of(conversation_id: ConversationId, *columns: Any) -> Link:
+    seq, upstream, agent, version, directory, because, at_ms, ended_because, ended_at_ms = columns
     return Link(
         conversation_id=conversation_id,
         seq=seq,

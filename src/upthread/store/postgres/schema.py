@@ -1,10 +1,14 @@
-"""The schema: made and moved on by `upthread migrate` alone, checked at every opening."""
+"""The schema: made and moved on by `upthread migrate` alone, checked at every opening.
+
+The tables of the job queue, another package, are made after our own steps: job_queue.py.
+"""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 from upthread.errors import StoreError
+from upthread.store.postgres.job_queue import migrate_job_queue
 from upthread.store.postgres.queries import read_migrations
 from upthread.store.postgres.server import Connection, Server
 
@@ -68,6 +72,7 @@ def _migrate(connection: Connection, name: str) -> Migrated:
                 b" VALUES ($1, $2, $3)",
                 (step.version, step.name, step.checksum),
             )
+        migrate_job_queue(connection)
     return Migrated(name, before, len(migrations))
 
 

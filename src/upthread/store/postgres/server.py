@@ -48,6 +48,8 @@ _SESSION_MS: Final[Mapping[str, int]] = MappingProxyType(
         "idle_in_transaction_session_timeout": 5_000,
     }
 )
+_ISOLATION: Final = "read committed"
+"""What waited for a lock has to see what the other one wrote, whatever the database's default."""
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 """For whoever is stopped while it sends; from PostgreSQL 17 on."""
 
@@ -98,8 +100,9 @@ class Server:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._parameters, self._prepare_after = _parameters_of(address)
+        self._parameters, self._prepare_after = parameters_of(address)
         self.name = _shown(self._parameters)
+        self.prepares = self._prepare_after is not None
         self._is_closed = False
         self._lock = threading.Lock()
         self._connection: Connection | None = None
@@ -112,15 +115,14 @@ class Server:
         For work that may be done twice: a read, or a write that sees that it was done. StoreError
         in our words; other errors of `work` pass as they are.
         """
-        with self._lock, self._worded(doing):
-            deadline_s = time.monotonic() + RECONNECT_S
-            while True:
-                try:
-                    return self._run_through_races(work)
-                except psycopg.Error as error:
-                    if not self._is_lost(error) or time.monotonic() > deadline_s:
-                        raise
-                    time.sleep(_PAUSE_S)
+        with self._lock:
+            try:
+                return work(self._open_connection())
+            except psycopg.Error as error:
+                first = error
+            # Only now: a read is so short that words for its errors would be a tenth of it.
+            with self._worded(doing):
+                return self._run_again(work, first)
 
     def run_once(self, doing: str, work: Callable[[Connection], Result]) -> Result:
         """Return what `work` returns; not again after a lost connection."""
@@ -133,6 +135,20 @@ class Server:
             self._is_closed = True
             if self._connection is not None:
                 self._connection.close()
+
+    def _run_again(self, work: Callable[[Connection], Result], error: psycopg.Error) -> Result:
+        """Return what work returns that failed, once its race is won or its connection back."""
+        deadline_s = time.monotonic() + RECONNECT_S
+        has_lost_race = isinstance(error, _LOST_RACE)
+        while True:
+            if not has_lost_race:
+                if not self._is_lost(error) or time.monotonic() > deadline_s:
+                    raise error
+                time.sleep(_PAUSE_S)
+            try:
+                return self._run_through_races(work)
+            except psycopg.Error as again:
+                error, has_lost_race = again, False
 
     def _run_through_races(self, work: Callable[[Connection], Result]) -> Result:
         connection = self._open_connection()
@@ -185,6 +201,7 @@ class Server:
             settings["transaction_timeout"] = f"{_TRANSACTION_TIMEOUT_MS}ms"
         if _setting(connection, "synchronous_commit") == "off":
             settings["synchronous_commit"] = "on"
+        settings["default_transaction_isolation"] = _ISOLATION
         for name, value in settings.items():
             connection.execute(b"SELECT set_config($1, $2, false)", (name, value))
 
@@ -221,7 +238,7 @@ def transaction(connection: Connection) -> Generator[psycopg.Pipeline]:
 _OUTSIDE: Final = (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN)
 
 
-def _parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
+def parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
     """Return what to connect with, and after how many uses a statement is prepared."""
     head, _, query = address.partition("?")
     options = [each for each in query.split("&") if each]
@@ -239,8 +256,12 @@ def _parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
     return {**_CONNECTION, **given}, None if f"{PREPARED_OPTION}=no" in ours else 0
 
 
+def shown_address(address: str) -> str:
+    """Return an address as it can be shown: without its password. Raises as `parameters_of`."""
+    return _shown(parameters_of(address)[0])
+
+
 def _shown(parameters: Mapping[str, Any]) -> str:
-    """Return an address that can be shown: without its password."""
     user, host = parameters.get("user"), parameters.get("host", "")
     at = f"{user}@" if user else ""
     port = f":{parameters['port']}" if "port" in parameters else ""

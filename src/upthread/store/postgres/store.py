@@ -12,7 +12,7 @@ from upthread.core.codec import (
     decode_turn_event,
     encode_text,
 )
-from upthread.core.commands import RecordDecision, Write
+from upthread.core.commands import RecordAct, RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
@@ -29,23 +29,29 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
+from upthread.store._recorded import act_of, first_place, recorded_of
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import (
     SAID_WITHIN_MESSAGES,
     Held,
     KnownProject,
     Once,
+    Place,
     Quarantined,
+    Recorded,
     Resolved,
     Run,
+    Section,
     StoredEdit,
     Turn,
     Workstream,
 )
 from upthread.store.postgres import reading
-from upthread.store.postgres.batch import Batch, Step
+from upthread.store.postgres.batch import Batch, Step, Transaction
 from upthread.store.postgres.columns import Row, from_columns, to_columns
-from upthread.store.postgres.queries import QUERIES
+from upthread.store.postgres.prepared import Prepared
+from upthread.store.postgres.queries import QUERIES, RECORDED
+from upthread.store.postgres.remembered import Memory, commit_as_remembered
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, transaction
 from upthread.store.postgres.writing import prepared
@@ -66,6 +72,8 @@ class PostgresStore:
 
     def __init__(self, address: str) -> None:
         self.server = Server(address)
+        self._memory = Memory()
+        self._prepared: Prepared | None = None
         try:
             self.server.run("open", lambda found: check_schema(found, self.server.name))
         except BaseException:
@@ -75,7 +83,7 @@ class PostgresStore:
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if writes or fences:
             steps = [prepared(write) for write in writes]
-            self.server.run("write", lambda connection: _commit(connection, steps, fences))
+            self.server.run("write", lambda connection: self._commit(connection, steps, fences))
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
         row = self._row("resolve", key.project_id, key.workstream, key.role, key.slot)
@@ -100,12 +108,15 @@ class PostgresStore:
         rows = self._read("projects", identity.path, identity.root_commit)
         return tuple(map(reading.project_of, rows))
 
+    def known_projects(self) -> tuple[KnownProject, ...]:
+        return tuple(map(reading.project_of, self._recorded("known_projects")))
+
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         rows = self._read("links", conversation_id)
         return tuple(reading.link_of(conversation_id, row) for row in rows)
 
-    def link_owner(self, upstream_session_id: str) -> Conversation | None:
-        row = self._row("link_owner", upstream_session_id)
+    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+        row = self._row("link_owner", upstream_session_id, project_id)
         return None if row is None else reading.conversation_of(row)
 
     def messages(
@@ -148,12 +159,20 @@ class PostgresStore:
         row = self._row("turn_count", conversation_id)
         return row[0] if row else 0
 
+    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+        row = self._row("turn_owner", turn_id)
+        return None if row is None else from_columns(row)[0]
+
     def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
         rows = self._read("turn_events", turn_id)
         return tuple(decode_turn_event(decode_text(kind), payload) for kind, payload in rows)
 
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         return tuple(map(reading.run_of, self._read("runs", project_id, workstream)))
+
+    def run(self, run_id: RunId) -> Run | None:
+        row = self._row("run", run_id)
+        return None if row is None else reading.run_of(row)
 
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         rows = self._read("run_events", run_id)
@@ -166,6 +185,14 @@ class PostgresStore:
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         rows = self._read("refusals", conversation_id)
         return tuple(reading.refusal_of(conversation_id, row) for row in rows)
+
+    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
+        rows = self._read("acts", conversation_id)
+        return tuple(act_of("", row) for row in rows)
+
+    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
+        rows = self._read("run_acts", run_id)
+        return tuple(act_of("", row) for row in rows)
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         return tuple(
@@ -203,6 +230,17 @@ class PostgresStore:
     def verify(self, conversation_id: ConversationId) -> int | None:
         rows = self._all_parts(conversation_id)
         return first_damaged(reading.chained_parts(conversation_id, rows))
+
+    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
+        row = self._row("chain_head", conversation_id)
+        return None if row is None else row[0]
+
+    def recorded(
+        self, section: Section, owner: str, *, after: Place | None = None, limit: int
+    ) -> tuple[Recorded, ...]:
+        place = after or first_place(section)
+        rows = self._recorded(section, encode_text(owner), *place, limit)
+        return tuple(recorded_of(section, owner, row) for row in rows)
 
     def scrub(self) -> None:
         """Write the tables anew; the server's own log and its backups are its keeper's."""
@@ -242,16 +280,43 @@ class PostgresStore:
     def close(self) -> None:
         self.server.close()
 
+    def _commit(
+        self, connection: Connection, steps: Sequence[Step], fences: Sequence[Fence]
+    ) -> None:
+        statements = self._prepared_on(connection)
+        known = self._memory.take(steps)
+        if not commit_as_remembered(statements, known, steps, fences):
+            with transaction(connection) as pipeline:
+                opened = Transaction(connection, pipeline)
+                known = opened.look_up(steps, fences)
+                batch = Batch(known, send=opened.send, ask=opened.rows)
+                for step in steps:
+                    step.apply(batch)
+        self._memory.put(known)
+
     def _read(self, query: str, *values: str | int | Collection[str] | None) -> list[Row]:
         columns = list(map(_binding, values))
         return self.server.run(
             "read",
-            lambda connection: connection.execute(QUERIES[query], columns, binary=True).fetchall(),
+            lambda connection: self._prepared_on(connection).rows(QUERIES[query], columns),
         )
+
+    def _prepared_on(self, connection: Connection) -> Prepared:
+        """Return the statements of a connection; of another than before, nothing is known."""
+        if self._prepared is None or self._prepared.connection is not connection:
+            self._memory.forget()
+            self._prepared = Prepared(connection, is_allowed=self.server.prepares)
+        return self._prepared
 
     def _row(self, query: str, *values: str | int | Collection[str] | None) -> Row | None:
         rows = self._read(query, *values)
         return rows[0] if rows else None
+
+    def _recorded(self, query: str, *values: bytes | int) -> list[Row]:
+        return self.server.run(
+            "read",
+            lambda connection: connection.execute(RECORDED[query], values, binary=True).fetchall(),
+        )
 
     def _prior_parts(
         self, conversation_id: ConversationId, upstream_session_ids: Collection[str], newest: int
@@ -283,16 +348,10 @@ class PostgresStore:
             raise lost_lease(fence.name, fence.token)
 
 
-def _commit(connection: Connection, steps: Sequence[Step], fences: Sequence[Fence]) -> None:
-    with transaction(connection) as pipeline:
-        batch = Batch(connection, pipeline)
-        batch.look_up(steps, fences)
-        for step in steps:
-            step.apply(batch)
-
-
 def _binding(value: str | int | Collection[str] | None) -> object:
     """Return a value as PostgreSQL takes it; a collection of texts is an array."""
     if isinstance(value, str):
         return encode_text(value)
-    return list(map(encode_text, value)) if isinstance(value, Collection) else value
+    if value is None or isinstance(value, int):
+        return value
+    return list(map(encode_text, value))

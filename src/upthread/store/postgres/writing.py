@@ -17,6 +17,7 @@ from upthread.core.commands import (
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordAct,
     RecordBriefingEdit,
     RecordDecision,
     RecordExamined,
@@ -29,6 +30,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.examined import ExaminedFile
+from upthread.core.queueing import settles
 from upthread.core.types import MAIN_SLOT, ConversationId
 from upthread.errors import ConflictError
 from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
@@ -49,7 +51,11 @@ def prepared(write: Write) -> Step:
 def _record_project(write: RecordProject) -> Step:
     identity = write.identity
     values = to_columns(write.project_id, identity.path, identity.root_commit, identity.remote)
-    return Step(apply=lambda batch: batch.execute("record_project", values))
+
+    def apply(batch: Batch) -> None:
+        batch.execute("record_project", values)
+
+    return Step(apply=apply)
 
 
 def _open_workstream(write: OpenWorkstream) -> Step:
@@ -219,6 +225,8 @@ def _record_run_event(write: RecordRunEvent) -> Step:
         opened = batch.run_of(run)
         if _is_recorded(batch, "run", (run, write.seq), opened, event):
             batch.runs[run] = opened._replace(last_event=write.seq)
+            if settles(write.event):
+                batch.execute("settle_transitions", (run, write.seq))
 
     return Step(apply=apply, run=run)
 
@@ -245,6 +253,7 @@ def _is_recorded(
 
 def _enqueue_transition(write: EnqueueTransition) -> Step:
     run = encode_text(write.run_id)
+    queue = encode_text(write.queue) if write.queue else None
 
     def apply(batch: Batch) -> None:
         opened = batch.run_of(run)
@@ -252,9 +261,11 @@ def _enqueue_transition(write: EnqueueTransition) -> Step:
         if stored is not None:
             what = f"the transition after event {write.run_seq} of run {write.run_id}"
             return must_equal(stored[0], write.due_at_ms, what=what)
-        last = opened.last_event
-        is_next(write.run_seq + 1, last=last, what="a transition to event", owner=write.run_id)
-        return batch.execute("enqueue_transition", (run, write.run_seq, write.due_at_ms))
+        last, owner = opened.last_event, write.run_id
+        is_next(write.run_seq + 1, last=last, what="a transition to event", owner=owner)
+        due = (write.due_at_ms, write.delay_ms)
+        batch.execute("enqueue_transition", (run, write.run_seq, *due, queue))
+        return batch.execute("enqueue_job", (run, write.run_seq, write.delay_ms))
 
     return Step(apply=apply, run=run)
 
@@ -292,6 +303,28 @@ def _record_decision(write: RecordDecision) -> Step:
         batch.execute("record_refusal", values)
 
     return Step(apply=apply, conversation=conversation)
+
+
+def _record_act(write: RecordAct) -> Step:
+    values = to_columns(
+        write.conversation_id,
+        write.run_id,
+        write.what,
+        write.by_user,
+        write.detail,
+        write.recorded_at_ms,
+    )
+    conversation = None if write.conversation_id is None else encode_text(write.conversation_id)
+    run = None if write.run_id is None else encode_text(write.run_id)
+
+    def apply(batch: Batch) -> None:
+        if conversation is not None:
+            batch.tail_of(conversation)
+        if run is not None:
+            batch.run_of(run)
+        batch.execute("record_act", values)
+
+    return Step(apply=apply, conversation=conversation, run=run)
 
 
 def _record_examined(write: RecordExamined) -> Step:
@@ -390,6 +423,7 @@ _PREPARE: Final[Mapping[type[Any], Callable[[Any], Step]]] = MappingProxyType(
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordAct: _record_act,
         RecordExamined: _record_examined,
         RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,

@@ -22,6 +22,7 @@ import apsw
 from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
 from upthread.store._sql import Migration
+from upthread.store.sqlite.encryption import unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.queries import read_migrations
 
@@ -74,7 +75,8 @@ _CURES: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
         apsw.PermissionsError: "make the file and its directory writable for you",
         apsw.AuthError: "make the file and its directory writable for you",
         apsw.CorruptError: "keep a copy of the file, then run `upthread doctor`",
-        apsw.NotADBError: "the file is no database: name another, or move it away",
+        apsw.NotADBError: "the file is no database, or it is encrypted and your config.toml does "
+        "not say its encryption_key",
         apsw.BusyError: "another process holds the database: let it finish or end it",
         apsw.LockedError: "another process holds the database: let it finish or end it",
         apsw.TooBigError: "one value is over SQLite's limit of 1 GB: split it",
@@ -120,9 +122,17 @@ def check_engine(version: str) -> None:
 class Database:
     """A connection that is open, up to date and ours. Any thread, one call at a time."""
 
-    def __init__(self, path: Path, *, busy_timeout_s: float, vfs: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_timeout_s: float,
+        vfs: str | None = None,
+        key: bytes | None = None,
+    ) -> None:
         check_engine(apsw.sqlite_lib_version())
         self.path = path
+        self.is_encrypted = key is not None
         self._is_synced: bool | None = None
         with _OPENING:
             place = prepare_file(path)
@@ -130,6 +140,8 @@ class Database:
                 self.connection = _connect(place, vfs)
         try:
             with self.worded("open"):
+                if key is not None:
+                    unlock(self.connection, key)
                 self._prepare(busy_timeout_s)
         except BaseException:
             self.connection.close(True)
@@ -185,6 +197,9 @@ class Database:
     def store_error(self, error: apsw.Error, doing: str) -> StoreError:
         """Return the engine's error in our words, with the path and the cure."""
         cure = next((cure for kind, cure in _CURES.items() if isinstance(error, kind)), "")
+        if isinstance(error, apsw.NotADBError) and self.is_encrypted:
+            cure = "it is under another key than your encryption_key, or not yet encrypted: "
+            cure += "`upthread encrypt`"
         return StoreError(f"could not {doing} the database {self.path}: {error}", hint=cure)
 
     def close(self) -> None:

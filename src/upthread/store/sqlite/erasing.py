@@ -70,8 +70,10 @@ def scrub(database: Database) -> None:
     """Write the database anew and empty its log. StoreError when somebody reads or writes it."""
     with database.worded("scrub"):
         connection = database.connection
-        # The copy is as large as what is left: on disk it is a file without a name.
-        connection.pragma("temp_store", str(_TEMPORARY_FILE))
+        # The copy is as large as what is left: on disk it is a file without a name. The engine
+        # would not encrypt that file.
+        place = _TEMPORARY_MEMORY if database.is_encrypted else _TEMPORARY_FILE
+        connection.pragma("temp_store", str(place))
         try:
             connection.execute("VACUUM")
         finally:

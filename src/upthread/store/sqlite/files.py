@@ -80,11 +80,17 @@ def _create(place: Path) -> None:
     # Only ever a file nobody has opened yet: closing one that another connection of this process
     # has open would drop that connection's locks (POSIX; sqlite.org/howtocorrupt.html, 2.2).
     os.close(handle)
-    _sync_directory(place.parent)
+    sync_directory(place.parent)
 
 
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+def sync_directory(directory: Path) -> None:
+    """Have the names in a directory on the disk."""
+    sync_file(directory)
+
+
+def sync_file(path: Path) -> None:
+    """Have a file on the disk that no connection of this process has open."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:
@@ -128,7 +134,7 @@ def refuse_network(path: Path, mount_table: str) -> None:
     if file_system in _NETWORK_TYPES or file_system.startswith("fuse."):
         raise StoreError(
             f"{path} lies on a network file system ({file_system}), where SQLite loses data",
-            hint="set UPTHREAD_HOME to a local directory",
+            hint="set UPTHREAD_HOME to a local directory; several machines share PostgreSQL: --db",
         )
 
 

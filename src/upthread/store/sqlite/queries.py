@@ -8,6 +8,7 @@ from upthread.store import _sql
 from upthread.store._sql import Migration
 
 QUERIES: Final = _sql.read_queries("sqlite")
+RECORDED: Final = _sql.read_queries("sqlite", "recorded")
 
 
 def read_migrations() -> tuple[Migration, ...]:

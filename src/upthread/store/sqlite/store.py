@@ -9,7 +9,7 @@ from typing import Final, cast
 import apsw
 
 from upthread.core.codec import decode_json, decode_run_event, decode_turn_event
-from upthread.core.commands import RecordDecision, Write
+from upthread.core.commands import RecordAct, RecordDecision, Write
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
@@ -27,15 +27,19 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
+from upthread.store._recorded import act_of, first_place, recorded_of
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import (
     SAID_WITHIN_MESSAGES,
     Held,
     KnownProject,
     Once,
+    Place,
     Quarantined,
+    Recorded,
     Resolved,
     Run,
+    Section,
     StoredEdit,
     Turn,
     Workstream,
@@ -51,7 +55,7 @@ from upthread.store.sqlite.database import (
     to_optional_column,
 )
 from upthread.store.sqlite.erasing import scrub
-from upthread.store.sqlite.queries import QUERIES
+from upthread.store.sqlite.queries import QUERIES, RECORDED
 from upthread.store.sqlite.reading import (
     Names,
     chained_parts,
@@ -78,12 +82,18 @@ class SqliteStore:
 
     The file is 0600 in a directory of yours; StoreError when it is not, when it was written by a
     newer version, or when it lies on a network file system. `vfs` names a registered SQLite VFS.
+    `key`, 32 bytes, is what the file is encrypted with, None: it is not.
     """
 
     def __init__(
-        self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S, vfs: str | None = None
+        self,
+        path: Path,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        vfs: str | None = None,
+        key: bytes | None = None,
     ) -> None:
-        self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs)
+        self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs, key=key)
         self._rows = Rows()
         self._turns = Names(self.database, "turn_names")
         self._upstreams = Names(self.database, "upstream_names")
@@ -144,12 +154,15 @@ class SqliteStore:
         path, root = to_column(identity.path), to_optional_column(identity.root_commit)
         return tuple(map(_project_of, self._read("projects", path, root)))
 
+    def known_projects(self) -> tuple[KnownProject, ...]:
+        return tuple(map(_project_of, self.database.rows(RECORDED["known_projects"])))
+
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
         rows = self._read("links", to_column(conversation_id))
         return tuple(link_of(conversation_id, *from_columns(row)) for row in rows)
 
-    def link_owner(self, upstream_session_id: str) -> Conversation | None:
-        row = self._row("link_owner", to_column(upstream_session_id))
+    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+        row = self._row("link_owner", to_column(upstream_session_id), to_column(project_id))
         return None if row is None else conversation_of(row)
 
     def messages(
@@ -213,6 +226,10 @@ class SqliteStore:
         row = self._row("turn_count", to_column(conversation_id))
         return row[0] if row else 0
 
+    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+        row = self._row("turn", to_column(turn_id))
+        return None if row is None else from_columns(row)[0]
+
     def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
         rows = self._read("turn_events", to_column(turn_id))
         return tuple(decode_turn_event(kind, payload) for _, kind, payload in rows)
@@ -220,6 +237,10 @@ class SqliteStore:
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         rows = self._read("runs", to_column(project_id), to_column(workstream))
         return tuple(map(_run_of, rows))
+
+    def run(self, run_id: RunId) -> Run | None:
+        row = self._row("run", to_column(run_id))
+        return None if row is None else _run_of((run_id, *row))
 
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         rows = self._read("run_events", to_column(run_id))
@@ -232,6 +253,14 @@ class SqliteStore:
     def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
         rows = self._read("refusals", to_column(conversation_id))
         return tuple(_refusal_of(conversation_id, row) for row in rows)
+
+    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
+        rows = self._read("acts", to_column(conversation_id))
+        return tuple(act_of("", row) for row in rows)
+
+    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
+        rows = self._read("run_acts", to_column(run_id))
+        return tuple(act_of("", row) for row in rows)
 
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         return tuple(
@@ -276,6 +305,17 @@ class SqliteStore:
             # Streamed: a conversation may be larger than memory should hold.
             rows = self.database.connection.execute(QUERIES["chained_parts"], (conversation,))
             return first_damaged(chained_parts(conversation_id, rows))
+
+    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
+        row = self._row("chain_head", to_column(conversation_id))
+        return None if row is None else row[0]
+
+    def recorded(
+        self, section: Section, owner: str, *, after: Place | None = None, limit: int
+    ) -> tuple[Recorded, ...]:
+        bindings = (to_column(owner), *(after or first_place(section)), limit)
+        rows = self.database.rows(RECORDED[section], bindings)
+        return tuple(recorded_of(section, owner, row) for row in rows)
 
     def scrub(self) -> None:
         scrub(self.database)

@@ -21,6 +21,7 @@ from upthread.core.commands import (
     OpenRun,
     OpenTurn,
     OpenWorkstream,
+    RecordAct,
     RecordBriefingEdit,
     RecordDecision,
     RecordExamined,
@@ -32,6 +33,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
+from upthread.core.queueing import settles
 from upthread.core.types import MAIN_SLOT
 from upthread.errors import ConflictError
 from upthread.store._rules import (
@@ -39,6 +41,7 @@ from upthread.store._rules import (
     chained,
     check_attempt,
     digest_of,
+    header_of,
     is_next,
     must_equal,
     must_exist,
@@ -216,7 +219,14 @@ def _record_turn_event(write: RecordTurnEvent) -> Apply:
 
 
 def _record_run_event(write: RecordRunEvent) -> Apply:
-    return _record_event("run", write.run_id, write)
+    record = _record_event("run", write.run_id, write)
+
+    def apply(batch: Batch) -> None:
+        record(batch)
+        if settles(write.event):
+            batch.execute("settle_transitions", (batch.row_of("run", write.run_id), write.seq))
+
+    return apply
 
 
 def _record_event(table: str, owner: str, write: RecordTurnEvent | RecordRunEvent) -> Apply:
@@ -273,6 +283,17 @@ def _record_decision(write: RecordDecision) -> Apply:
     def apply(batch: Batch) -> None:
         conversation = batch.row_of("conversation", write.conversation_id)
         batch.execute("record_refusal", (conversation, *given))
+
+    return apply
+
+
+def _record_act(write: RecordAct) -> Apply:
+    given = (*map(to_column, (write.what, write.by_user, write.detail)), write.recorded_at_ms)
+
+    def apply(batch: Batch) -> None:
+        owners = (("conversation", write.conversation_id), ("run", write.run_id))
+        rows = (None if name is None else batch.row_of(table, name) for table, name in owners)
+        batch.execute("record_act", (*rows, *given))
 
     return apply
 
@@ -361,17 +382,7 @@ def _record_parts(write: RecordParts) -> Apply:
 
 
 def _piece(write: RecordParts, ordinal: int, stored: StoredPart) -> _Piece:
-    header = PartHeader(
-        conversation_id=write.conversation_id,
-        seq=write.seq,
-        ordinal=ordinal,
-        speaker=write.speaker.value,
-        turn_id=write.turn_id,
-        upstream_session_id=write.upstream_session_id,
-        recorded_at_ms=write.recorded_at_ms,
-        kind=stored.kind,
-        call_id=stored.call_id,
-    )
+    header = header_of(write, ordinal, stored)
     return _Piece(header, stored.digest or digest_of(stored.content), stored)
 
 
@@ -438,6 +449,7 @@ _PREPARE: Final[Mapping[type[Any], Callable[[Any], Apply]]] = MappingProxyType(
         EnqueueTransition: _enqueue_transition,
         RecordQuarantine: _record_quarantine,
         RecordDecision: _record_decision,
+        RecordAct: _record_act,
         RecordExamined: _record_examined,
         RecordBriefingEdit: _record_briefing_edit,
         RecordOnce: _record_once,

@@ -7,20 +7,28 @@ import shlex
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import anyio
 
 from upthread import __version__
 from upthread.agents.registry import AGENTS, REHEARSAL, InstalledAgent, installed_agents
+from upthread.agents.tested import seen_way
 from upthread.config import load_settings
 from upthread.runtime.repository import find_repository
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.table import write_table
 
+_OWN_CAN: Final = ("resume", "load", "list", "fork", "sub_agents")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedAgent:
-    """One agent as it is listed; the names are the JSON keys."""
+    """One agent as it is listed; the names are the JSON keys.
+
+    `tested_with` and `can` are None for one that this release was not tested with; `notice` is set
+    for another version than that.
+    """
 
     agent: str
     is_installed: bool
@@ -30,6 +38,9 @@ class ListedAgent:
     command: tuple[str, ...]
     how_to_install: str
     is_configured: bool
+    tested_with: str | None
+    can: tuple[str, ...] | None
+    notice: str | None
 
 
 def list_agents(call: Call) -> int:
@@ -44,8 +55,11 @@ def list_agents(call: Call) -> int:
         shapes = [asdict(agent) for agent in listed]
         output.json({"default_agent": settings.agent, "agents": shapes})
         return 0
-    head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "COMMAND")
+    head = ("AGENT", "HERE", "VERSION", "DRIVEN BY", "CAN", "COMMAND")
     write_table(output, head, [_row(agent) for agent in listed])
+    for agent in listed:
+        if agent.notice:
+            output.note(agent.notice, "yellow")
     for agent in listed:
         if not agent.is_installed:
             output.line(f"  to get {agent.agent}: {agent.how_to_install}", "dim")
@@ -56,6 +70,7 @@ def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
     entry = AGENTS[name]
     way = installed.way if installed else entry.ways[0]
     is_own = name == REHEARSAL
+    row = seen_way(name, way.kind)
     version = __version__ if is_own else installed.version if installed else None
     return ListedAgent(
         agent=name,
@@ -66,6 +81,9 @@ def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
         command=way.command,
         how_to_install=entry.how_to_install,
         is_configured=False,
+        tested_with=row.version if row else None,
+        can=_OWN_CAN if is_own else row.can if row else None,
+        notice=(row.warning(version or "") if row else "") or None,
     )
 
 
@@ -80,6 +98,9 @@ def _configured(name: str, command: tuple[str, ...]) -> ListedAgent:
         command=command,
         how_to_install="its command is in the configuration, and not on PATH",
         is_configured=True,
+        tested_with=None,
+        can=None,
+        notice=None,
     )
 
 
@@ -90,5 +111,6 @@ def _row(agent: ListedAgent) -> tuple[str, ...]:
         "yes" if agent.is_installed else "no",
         agent.version or "",
         agent.driven_by.upper(),
+        "?" if agent.can is None else " ".join(word.replace("_", "-") for word in agent.can),
         "built in, used only when named" if is_own else shlex.join(agent.command),
     )

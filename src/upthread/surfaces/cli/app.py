@@ -17,34 +17,17 @@ import typer
 from upthread import __version__
 from upthread.errors import UsageError
 from upthread.surfaces.cli.app_hooks import drain, mcp, setup, status, use
-from upthread.surfaces.cli.app_privacy import forget, keep
+from upthread.surfaces.cli.app_privacy import encrypt, forget, keep
+from upthread.surfaces.cli.app_sharing import migrate, worker
+from upthread.surfaces.cli.app_talking import answer, run, tell, worktree
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.completing import complete_address, complete_workstream
+from upthread.surfaces.cli.options import Address, Agent, DryRun, Workstream, Yes
 from upthread.surfaces.cli.output import Output
 
 DAILY = "Every day"
 MORE = "More"
 STREAMS = frozenset({"tell", "run"})
-
-Address = Annotated[
-    str,
-    typer.Argument(
-        metavar="ADDRESS",
-        help="WORKSTREAM/ROLE, such as spec-42/planner, or an instance name.",
-        autocompletion=complete_address,
-    ),
-]
-Workstream = Annotated[
-    str,
-    typer.Argument(
-        metavar="WS", help="The workstream, such as spec-42.", autocompletion=complete_workstream
-    ),
-]
-Agent = Annotated[
-    str | None, typer.Option("--agent", metavar="A", help='opencode, …, or acp:"COMMAND".')
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Database = Annotated[
@@ -164,114 +147,25 @@ def _add_demo(app: typer.Typer) -> None:
 # --- every day ---------------------------------------------------------------------------------
 
 
-def tell(
-    call: Call,
-    *,
-    address: Address,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The prompt; - reads standard input.")
-    ] = None,
-    agent: Agent = None,
-    sibling: Annotated[
-        bool, typer.Option("--sibling", help="If busy, open a second conversation of the role.")
-    ] = False,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="If busy, wait for the turn to end.")
-    ] = False,
-    go_on: Annotated[
-        bool, typer.Option("--continue", help="Go on with an interrupted or parked turn.")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start a fresh session.")] = False,
-) -> int:
-    """One turn with one role: says whether the session was resumed, and why not."""
-    from upthread.surfaces.cli import talking
-
-    if go_on and text is not None:
-        raise UsageError(
-            "--continue takes no text", hint="it goes on with the prompt that was sent"
-        )
-    if not go_on and text is None:
-        raise UsageError("there is nothing to tell", hint=f'upthread tell {address} "…"')
-    asked = talking.Tell(
-        address=address,
-        text=text,
-        agent=agent,
-        when_busy=talking.when_busy(is_sibling=sibling, is_waiting=wait),
-        is_fresh=fresh,
-    )
-    return talking.tell(call, asked)
-
-
-def run(
-    call: Call,
-    *,
-    workstream: Workstream,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The specification; none goes on.")
-    ] = None,
-    spec: Annotated[
-        str | None, typer.Option("--spec", metavar="FILE", help="The specification's file.")
-    ] = None,
-    agent: Annotated[
-        list[str] | None,
-        typer.Option("--agent", metavar="A|ROLE=A", help="The agent, for all roles or for one."),
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after N steps.")
-    ] = None,
-    wait: Annotated[
-        bool,
-        typer.Option("--wait", help="Wait for another run, and for a rate limit."),
-    ] = False,
-    continuity: Annotated[
-        Literal["resume", "fresh", "auto"] | None,
-        typer.Option("--continuity", help="For all roles, in place of their own."),
-    ] = None,
-) -> int:
-    """Take the pipeline over a workstream, as far as it goes by itself."""
-    from upthread.surfaces.cli import running
-
-    asked = running.Run(
-        workstream=workstream,
-        text=text,
-        specification_path=spec,
-        agents=agent or (),
-        steps_max=steps,
-        is_waiting=wait,
-        continuity=continuity,
-    )
-    return running.run(call, asked)
-
-
-def answer(
-    call: Call,
-    *,
-    workstream: Workstream,
-    words: Annotated[
-        list[str],
-        typer.Argument(metavar="[QUESTION] TEXT", help="The question's id if several are open."),
-    ],
-) -> int:
-    """Answer a question a role has asked."""
-    from upthread.surfaces.cli import running
-
-    if len(words) not in {1, 2}:
-        raise UsageError("too many words", hint=f'upthread answer {workstream} QUESTION "TEXT"')
-    question_id = words[0] if len(words) == 2 else None
-    return running.answer(call, workstream=workstream, question_id=question_id, text=words[-1])
-
-
 def ls(
     call: Call,
     *,
     workstream: Annotated[
         str | None, typer.Argument(metavar="WS", autocompletion=complete_workstream)
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show each change, until Ctrl-C.")] = False,
+    workers: Annotated[
+        bool, typer.Option("--workers", help="The workers of a shared database instead.")
+    ] = False,
 ) -> int:
     """List the workstreams, or the roles of one."""
     from upthread.surfaces.cli import looking
 
-    return looking.list_workstreams(call, workstream)
+    if workers:
+        from upthread.surfaces.cli import working
+
+        return working.list_workers(call)
+    return looking.list_workstreams(call, workstream, is_watching=watch)
 
 
 def show(
@@ -455,13 +349,6 @@ def repair(
     return repairing.repair(call, target, session, into=into, is_dry_run=dry_run)
 
 
-def migrate(call: Call) -> int:
-    """Make or move on the schema of a PostgreSQL database; nothing else ever does."""
-    from upthread.surfaces.cli import migrating
-
-    return migrating.migrate(call)
-
-
 _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("tell", tell),
     ("run", run),
@@ -481,12 +368,15 @@ _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("reset", reset),
     ("fork", fork),
     ("audit", audit),
+    ("encrypt", encrypt),
     ("forget", forget),
     ("keep", keep),
+    ("worktree", worktree),
     ("agents", list_agents),
     ("doctor", doctor),
     ("repair", repair),
     ("mcp", mcp),
     ("drain", drain),
+    ("worker", worker),
     ("migrate", migrate),
 )

@@ -30,17 +30,27 @@ def use(
     return using.use(call, workstream)
 
 
-def status(call: Call) -> int:
+def status(
+    call: Call,
+    *,
+    snippet: Annotated[
+        bool, typer.Option("--snippet", help="Print what shows it in Claude Code's status line.")
+    ] = False,
+) -> int:
     """Show which workstream this working tree is on, and why."""
     from upthread.surfaces.cli import using
 
-    return using.status(call)
+    return using.snippet(call) if snippet else using.status(call)
 
 
 def setup(
     call: Call,
     *,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="opencode or claude.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="claude, codex or opencode.")],
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="NAME=HOW", help="A role: resume, fresh or auto."),
+    ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: DryRun = False,
@@ -48,7 +58,8 @@ def setup(
     """Give an agent continuity of its own: every delegation finds its session."""
     from upthread.surfaces.cli.setup import verb
 
-    return verb.setup(call, agent, is_removing=remove, is_yes=yes, is_dry_run=dry_run)
+    asked = verb.Asked(is_removing=remove, is_yes=yes, is_dry_run=dry_run, roles=tuple(role or ()))
+    return verb.setup(call, agent, asked)
 
 
 def mcp(
@@ -63,8 +74,14 @@ def mcp(
     return serving.mcp(call, is_http=http, port=port)
 
 
-def drain(call: Call) -> int:
+def drain(
+    call: Call,
+    *,
+    words: Annotated[
+        bool, typer.Option("--words", help="First keep what was said in a call, from stdin.")
+    ] = False,
+) -> int:
     """Take what plug-ins and hooks saw into the store; they start this by themselves."""
     from upthread.surfaces.cli import using
 
-    return using.drain(call)
+    return using.drain(call, has_words=words)

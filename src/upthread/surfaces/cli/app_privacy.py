@@ -8,9 +8,7 @@ import typer
 
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.completing import complete_workstream
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+from upthread.surfaces.cli.options import DryRun, Yes
 
 
 def forget(
@@ -35,6 +33,20 @@ def forget(
     return forgetting.forget(
         call, workstream, role=role, before=before, is_yes=yes, is_dry_run=dry_run
     )
+
+
+def encrypt(
+    call: Call,
+    *,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Write it anew without encryption.")
+    ] = False,
+    yes: Yes = False,
+) -> int:
+    """Encrypt the database with the key that your config.toml names."""
+    from upthread.surfaces.cli import encrypting
+
+    return encrypting.encrypt(call, is_removed=remove, is_yes=yes)
 
 
 def keep(

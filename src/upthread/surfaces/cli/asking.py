@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
-from upthread.errors import UsageError
+from upthread.errors import SeveralAgentsError, UsageError
 from upthread.runtime.permissions import NOBODY
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 
+Result = TypeVar("Result")
+
 PERSON: Final = "the person at the terminal"
 LOCATIONS_SHOWN_MAX: Final = 5
 ANSWER_CHARACTERS_MAX: Final = 200
+
+SEE_FIRST: Final = "say --yes, or see it first with --dry-run"
 
 # What is asked first holds once; an agent that offers nothing of the kind is taken at its word.
 _CHOICES: Final = (
@@ -100,11 +104,51 @@ async def _read_line() -> str:
     return os.read(descriptor, ANSWER_CHARACTERS_MAX).decode("utf-8", "replace")
 
 
-def confirm(output: Output, question: str) -> bool:
-    """Ask yes or no, no by default. Raises UsageError where nobody can answer."""
+def with_agent(
+    output: Output, attempt: Callable[[str | None], Result], agent: str | None
+) -> Result:
+    """Make an attempt; where several agents would do, ask which, and make it with that one.
+
+    Raises what the attempt raises, SeveralAgentsError too where nobody is there to ask.
+    """
+    try:
+        return attempt(agent)
+    except SeveralAgentsError as error:
+        if not can_ask(output):
+            raise
+        return attempt(_choose_agent(output, error.agents))
+
+
+def _choose_agent(output: Output, agents: tuple[str, ...]) -> str:
+    """Ask for one of the agents, by its number or its name. UsageError when nobody answers."""
+    output.note("? several agents are installed", "yellow")
+    for number, agent in enumerate(agents, start=1):
+        output.note(f"    {number}  {agent}")
+    by_answer = {str(number): agent for number, agent in enumerate(agents, start=1)}
+    by_answer |= {agent: agent for agent in agents}
+    while True:
+        output.note('  which one? (write agent = "…" into upthread.toml to be asked no more)')
+        said = sys.stdin.readline()
+        if not said:
+            raise UsageError("no agent was chosen", hint="name one with --agent")
+        if chosen := by_answer.get(said.strip().lower()):
+            return chosen
+
+
+def choose(output: Output, question: str, choices: Sequence[str], *, usual: str) -> str:
+    """Return the one of the choices a person names; the usual one for an empty line."""
+    while True:
+        output.note(f"{question} ({', '.join(choices)}) [{usual}]")
+        said = sys.stdin.readline().strip().lower()
+        if not said:
+            return usual
+        if said in choices:
+            return said
+
+
+def confirm(output: Output, question: str, *, hint: str = SEE_FIRST) -> bool:
+    """Ask yes or no, no by default. Raises UsageError, with the hint, where nobody can answer."""
     if not can_ask(output):
-        raise UsageError(
-            "nobody is there to confirm it", hint="say --yes, or see it first with --dry-run"
-        )
+        raise UsageError("nobody is there to confirm it", hint=hint)
     output.note(f"{question} [y/N]")
     return _SAID.get(sys.stdin.readline().strip().lower()) == "y"

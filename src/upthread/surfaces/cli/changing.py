@@ -13,7 +13,7 @@ from upthread.client import Project
 from upthread.core.types import Conversation, Link
 from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError
 from upthread.runtime.overview import RoleView
-from upthread.surfaces.cli.asking import confirm
+from upthread.surfaces.cli.asking import confirm, with_agent
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.looking import open_link
 from upthread.surfaces.cli.words import conversation_name, counted
@@ -47,12 +47,15 @@ def open_session(call: Call, address: str, *, is_dry_run: bool) -> int:
 def adopt(call: Call, address: str, session: str, *, agent: str | None) -> int:
     """Take an existing session in."""
 
-    async def use(project: Project) -> tuple[RoleView | None, RoleView]:
+    async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
         before = await _role_or_none(project, address)
-        await project.adopt(address, session, agent=agent)
+        await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
 
-    before, after = call.with_project(use)
+    def attempt(chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        return call.with_project(lambda up: use(up, chosen))
+
+    before, after = with_agent(call.output, attempt, agent)
     link = open_link(after)
     held = before.link if before else None
     replaced = held.upstream_session_id if held and held.seq != link.seq else None

@@ -22,8 +22,10 @@ from upthread.core.types import Conversation, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.store.base import Store
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.finding import Finding
 from upthread.surfaces.cli.holdings import Holdings, holdings
 from upthread.surfaces.cli.holdings import show as show_holdings
+from upthread.surfaces.cli.hook_findings import hook_findings, trust_findings
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.words import conversation_name, counted
 from upthread.vendors.base import VendorHistory
@@ -38,20 +40,6 @@ _IN_WORDS: Final = {
     "results_stand_after_their_calls": "late result",
     "text_is_unicode": "half of a character",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What is wrong with one history, and what to do; the names are the JSON keys."""
-
-    store: str
-    history: str
-    path: str | None
-    version: str
-    faults: Mapping[str, int]
-    unreadable: int
-    what: str
-    cure: str
 
 
 @dataclass(slots=True)
@@ -188,9 +176,8 @@ async def _own(project: Project) -> tuple[Holdings, list[Finding | None]]:
 
 
 async def _of_hooks(project: Project) -> list[Finding]:
-    from upthread.surfaces.cli.hook_findings import hook_findings
-
-    return await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
+    found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
+    return [*found, *await trust_findings(project)]
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:

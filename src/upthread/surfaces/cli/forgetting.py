@@ -71,6 +71,7 @@ def forget(
     )
 
     async def look(project: Project) -> _Found:
+        await project.hooks.catch_up()
         if workstream is not None:
             await project.show(workstream)  # NotFoundError for one there never was
         held = await project.forgetting.held(selection)
@@ -92,6 +93,7 @@ def keep(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
 
     async def look(project: Project) -> _Found:
         rules.append(project.settings.keep)
+        await project.hooks.catch_up()
         return await _outlived(project)
 
     found = call.with_project(look)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
 
 from upthread.client import Project, Why
 from upthread.core.decisions import freshness_in, price_in
@@ -27,28 +31,55 @@ from upthread.surfaces.cli.words import (
     reasons_in_words,
 )
 
+WATCH_S: Final = 1.0
+CLEAR: Final = "\x1b[H\x1b[2J"
 
-def list_workstreams(call: Call, workstream: str | None) -> int:
-    """List the project's workstreams, or the roles of one."""
 
-    async def use(project: Project) -> tuple[tuple[WorkstreamView, ...], shapes.CommandOf]:
-        if workstream is not None:
-            return (await project.show(workstream),), project.command_of
-        return await project.workstreams(), project.command_of
+def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = False) -> int:
+    """List the project's workstreams, or the roles of one; watching, again whenever they change."""
 
-    views, command_of = call.with_project(use)
-    output = call.output
-    if output.is_json:
-        listed = [shapes.workstream(view, command_of) for view in views]
-        output.json({"workstreams": listed})
-    elif workstream is not None:
+    async def use(project: Project) -> None:
+        shown: object = None
+        while True:
+            if workstream is not None:
+                views: tuple[WorkstreamView, ...] = (await project.show(workstream),)
+            else:
+                views = await project.workstreams()
+            underway = await project.hooks.underway() if is_watching else ()
+            if (views, underway) != shown:
+                shown = (views, underway)
+                if call.output.is_json:
+                    listed = [shapes.workstream(view, project.command_of) for view in views]
+                    call.output.json({"workstreams": listed})
+                else:
+                    is_one = workstream is not None
+                    _write_list(call.output, views, is_one=is_one, is_again=is_watching)
+                    _write_underway(call.output, underway)
+            if not is_watching:
+                return
+            await anyio.sleep(WATCH_S)
+
+    call.with_project(use)
+    return 0
+
+
+def _write_list(
+    output: Output, views: Sequence[WorkstreamView], *, is_one: bool, is_again: bool
+) -> None:
+    if is_again and output.is_live:
+        output.document(CLEAR)
+    if is_one:
         _roles_table(output, views[0])
     elif views:
         head = ("WORKSTREAM", "NAME", "STATUS", "OPEN", "TURNS", "ROLES")
         write_table(output, head, [_workstream_row(view) for view in views])
     else:
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
-    return 0
+
+
+def _write_underway(output: Output, underway: Sequence[str]) -> None:
+    for address in underway:
+        output.line(f"  {address}: running in an agent with upthread's hooks")
 
 
 def show(call: Call, what: str) -> int:
@@ -223,7 +254,7 @@ def _show_workstream(output: Output, view: WorkstreamView, command_of: shapes.Co
         _roles_table(output, view)
     for role in view.roles:
         if role.verdict:
-            stale = "" if role.verdict.is_current else ", of an input that has changed since"
+            stale = "" if role.verdict.is_current else ", of something that has changed since"
             output.line(f"  {role.conversation.key.role}: {role.verdict.outcome}{stale}")
     _show_questions(output, view)
     commands = [(role, _command(role, command_of)) for role in view.roles]

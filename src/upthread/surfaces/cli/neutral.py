@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from upthread.core import markdown
+
 CODE_CHARACTERS_MAX = 300
 
 # Control characters but \n and \t; the marks that turn the direction of text around
@@ -32,11 +34,7 @@ def one_line(text: str, *, characters_max: int = CODE_CHARACTERS_MAX) -> str:
 def code(text: str) -> str:
     """Return the text as an inline code span of Markdown, which it cannot close."""
     flat = one_line(text)
-    if not flat:
-        return "—"
-    ticks = "`" * (_longest_run(flat) + 1)
-    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
-    return f"{ticks}{pad}{flat}{pad}{ticks}"
+    return markdown.code(flat) if flat else "—"
 
 
 def fenced(text: str, language: str = "text") -> str:

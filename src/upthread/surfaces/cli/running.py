@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from upthread.client import Project, RunOptions
+from upthread.client.stores import is_postgres
 from upthread.core.events import RunEvent, RunStarted
 from upthread.core.handshake import Continuity
 from upthread.core.pipeline import RunView
+from upthread.core.price import Tokens
 from upthread.core.reports import Report
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
-from upthread.runtime.live_turn import TurnResult
+from upthread.runtime.delegation import TurnResult
 from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.asking import with_agent
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.neutral import neutral, one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.talking import Screen, json_listener
 from upthread.surfaces.cli.texts import read_prompt, read_specification
-from upthread.surfaces.cli.words import counted, outcome_in_words, parked_in_words
+from upthread.surfaces.cli.words import counted, outcome_in_words, parked_in_words, spent_line
 
 _ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
 _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
@@ -36,7 +39,10 @@ class Run:
     specification_path: str | None = None
     agents: Sequence[str] = ()
     steps_max: int | None = None
+    tokens_max: int | None = None
     is_waiting: bool = False
+    is_detached: bool = False
+    is_worktree: bool = False
     continuity: Continuity | None = None
 
 
@@ -47,22 +53,34 @@ def run(call: Call, asked: Run) -> int:
     agent, agents = agents_by_role(asked.agents)
     screen = Screen(output, shows_reply=False)
     options = RunOptions(
-        agent=agent,
         agents=agents,
         continuity=asked.continuity,
-        steps_max=asked.steps_max,
+        steps_max=0 if asked.is_detached else asked.steps_max,
+        tokens_max=asked.tokens_max,
         is_waiting=asked.is_waiting,
+        is_worktree=asked.is_worktree,
         listener=json_listener(output) if output.is_json else screen.listener(),
         on_event=_event_printer(asked, output),
         on_result=_result_printer(output, screen),
     )
 
-    async def use(project: Project) -> RunView:
-        return await project.run(asked.workstream, specification, options)
+    async def use(project: Project, chosen: str | None) -> tuple[RunView, Tokens]:
+        if asked.is_detached and not is_postgres(project.settings.database):
+            raise UsageError(
+                "there are no workers to leave a run to: they share a PostgreSQL database",
+                hint="run it here, without --detach",
+            )
+        view = await project.run(asked.workstream, specification, replace(options, agent=chosen))
+        return view, await project.spent_on_run(asked.workstream)
+
+    def attempt(chosen: str | None) -> tuple[RunView, Tokens]:
+        return call.with_project(lambda up: use(up, chosen), ask_person=screen.ask_person)
 
     with screen:
-        view = call.with_project(use, ask_person=screen.ask_person)
-    _end(asked.workstream, view, output)
+        view, total = with_agent(output, attempt, agent)
+    _end(asked, view, total, output)
+    if asked.tokens_max is not None and not output.is_json:
+        output.note(spent_line(asked.workstream, total, asked.tokens_max))
     return shapes.run_exit_code(shapes.run_status(view))
 
 
@@ -171,11 +189,12 @@ def _first_line(text: str) -> str:
 # --- at the end --------------------------------------------------------------------------------
 
 
-def _end(workstream: str, view: RunView, output: Output) -> None:
+def _end(asked: Run, view: RunView, total: Tokens, output: Output) -> None:
+    workstream = asked.workstream
     if output.is_json:
         if view.open_questions:
             output.json(shapes.waiting(workstream, view.open_questions))
-        output.json(shapes.ran(workstream, view, next_commands=_next(workstream, view)))
+        output.json(shapes.ran(workstream, view, total, next_commands=_next(workstream, view)))
         return
     status = shapes.run_status(view)
     style = _STATUS_STYLES.get(status, "")
@@ -183,7 +202,10 @@ def _end(workstream: str, view: RunView, output: Output) -> None:
     if view.ended:
         for evidence in view.ended.evidence:
             output.line(f"  {one_line(evidence)}")
-    _tell_next(workstream, view, output)
+    if asked.is_detached and status == "running":
+        output.line("  left to the workers: upthread ls --workers", "dim")
+    else:
+        _tell_next(workstream, view, output)
 
 
 def _tell_next(workstream: str, view: RunView, output: Output) -> None:

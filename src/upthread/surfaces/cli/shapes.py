@@ -16,11 +16,11 @@ from upthread.core import events
 from upthread.core.decisions import freshness_in, price_in
 from upthread.core.events import AgentEvent, Question, TurnParked
 from upthread.core.pipeline import RunView
-from upthread.core.price import Price
+from upthread.core.price import Price, Tokens
 from upthread.core.reports import Report
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
+from upthread.runtime.delegation import Notice, TurnResult, TurnStarted
 from upthread.runtime.effects import RecordedEffect
-from upthread.runtime.live_turn import TurnResult, TurnStarted
 from upthread.runtime.overview import RoleView, VerdictView, WorkstreamView
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 from upthread.surfaces.cli.words import reasons_in_words, started_line
@@ -125,6 +125,7 @@ def _verdict(verdict: VerdictView | None) -> Shape | None:
     return {
         "outcome": verdict.outcome,
         "input_digest": verdict.input_digest,
+        "tree_digest": verdict.tree_digest or None,
         "is_current": verdict.is_current,
         "evidence": verdict.evidence,
     }
@@ -214,6 +215,11 @@ def turn_started(started: TurnStarted) -> Shape:
     }
 
 
+def notice(told: Notice) -> Shape:
+    """Something to know that is no part of the work."""
+    return {"type": "notice", "kind": told.kind, "text": told.text, "about": dict(told.about)}
+
+
 def part(event: AgentEvent) -> Shape:
     """Something the agent said or did; `upstream_session_id` tells a child's from its parent's."""
     members = {name: getattr(event, name) for name in event.__slots__}
@@ -231,14 +237,15 @@ def turn_ended(result: TurnResult) -> Shape:
     return {"type": "turn_ended", **_where(result.conversation), **_became(result)}
 
 
-def told(result: TurnResult) -> Shape:
-    """The result of `tell`: the last line."""
+def told(result: TurnResult, total: Tokens) -> Shape:
+    """The result of `tell`: the last line. `total` is what its conversation has taken."""
     status = told_status(result)
     return {
         "type": "result",
         "status": status,
         **_where(result.conversation),
         **_became(result),
+        **_total(total),
         "exit_code": TOLD_EXIT_CODES[status],
     }
 
@@ -276,7 +283,13 @@ def _became(result: TurnResult) -> Shape:
         "reply": result.reply,
         "report": _report(result.report),
         "parked": _parked(result.parked),
+        "tokens_spent": result.spent.count,
+        "tokens_spent_are_estimated": result.spent.is_estimate,
     }
+
+
+def _total(total: Tokens) -> Shape:
+    return {"tokens_total": total.count, "tokens_total_are_estimated": total.is_estimate}
 
 
 def _report(report: Report | None) -> JsonValue:
@@ -289,12 +302,15 @@ def waiting(workstream_name: str, asked: Sequence[Question]) -> Shape:
     return {"type": "waiting", "workstream": workstream_name, "questions": questions(asked)}
 
 
-def ran(workstream_name: str, view: RunView, *, next_commands: Sequence[str]) -> Shape:
+def ran(
+    workstream_name: str, view: RunView, total: Tokens, *, next_commands: Sequence[str]
+) -> Shape:
     """The result of `run`: the last line."""
     status = run_status(view)
     return {
         "type": "result",
         **run_state(workstream_name, view, next_commands=next_commands),
+        **_total(total),
         "exit_code": run_exit_code(status),
     }
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from upthread.client import Project, TellOptions
 from upthread.core.events import (
@@ -12,17 +11,25 @@ from upthread.core.events import (
     ToolCallAnnounced,
     ToolCallUpdated,
 )
+from upthread.core.price import Tokens
 from upthread.core.types import Lease, UpstreamSessionId
 from upthread.errors import UsageError
 from upthread.runtime.conversation import WhenBusy
-from upthread.runtime.live_turn import Listener, TurnResult, TurnStarted
+from upthread.runtime.delegation import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.asking import PermissionDialogue, can_ask
+from upthread.surfaces.cli.asking import PermissionDialogue, can_ask, with_agent
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.status_line import StatusLine
 from upthread.surfaces.cli.texts import read_prompt
-from upthread.surfaces.cli.words import outcome_in_words, parked_in_words, started_line
+from upthread.surfaces.cli.words import (
+    going_on,
+    outcome_in_words,
+    parked_in_words,
+    spent_line,
+    started_line,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,7 @@ class Tell:
     agent: str | None = None
     when_busy: WhenBusy = "refuse"
     is_fresh: bool = False
+    tokens_max: int | None = None
 
 
 def tell(call: Call, asked: Tell) -> int:
@@ -42,24 +50,32 @@ def tell(call: Call, asked: Tell) -> int:
     screen = Screen(output)
     text = None if asked.text is None else read_prompt(asked.text)
     options = TellOptions(
-        agent=asked.agent,
         when_busy=asked.when_busy,
         is_fresh=asked.is_fresh,
+        tokens_max=asked.tokens_max,
         listener=json_listener(output) if output.is_json else screen.listener(),
     )
 
-    async def use(project: Project) -> TurnResult:
+    async def use(project: Project, agent: str | None) -> tuple[TurnResult, Tokens]:
+        chosen = replace(options, agent=agent)
         if text is None:
-            return await project.go_on(asked.address, options)
-        return await project.tell(asked.address, text, options)
+            result = await project.go_on(asked.address, chosen)
+        else:
+            result = await project.tell(asked.address, text, chosen)
+        return result, await project.spent(result.conversation)
+
+    def attempt(agent: str | None) -> tuple[TurnResult, Tokens]:
+        return call.with_project(lambda up: use(up, agent), ask_person=screen.ask_person)
 
     with screen:
-        result = call.with_project(use, ask_person=screen.ask_person)
+        result, total = with_agent(output, attempt, asked.agent)
     if output.is_json:
         output.json(shapes.turn_ended(result))
-        output.json(shapes.told(result))
+        output.json(shapes.told(result, total))
     else:
         screen.end(result)
+        if asked.tokens_max is not None:
+            output.note(spent_line(result.conversation.key.address, total, asked.tokens_max))
     return shapes.TOLD_EXIT_CODES[shapes.told_status(result)]
 
 
@@ -77,6 +93,7 @@ def json_listener(output: Output) -> Listener:
     return Listener(
         started=lambda started: output.json(shapes.turn_started(started)),
         event=lambda event: output.json(shapes.part(event)),
+        notice=lambda notice: output.json(shapes.notice(notice)),
     )
 
 
@@ -104,7 +121,9 @@ class Screen:
 
     def listener(self) -> Listener:
         """Return the listener that feeds this screen."""
-        return Listener(started=self._started, event=self._event, waiting=self._waiting)
+        return Listener(
+            started=self._started, event=self._event, waiting=self._waiting, notice=self._notice
+        )
 
     def end(self, result: TurnResult) -> None:
         """Show what the stream did not: a reply taken over, an ending that is none."""
@@ -122,8 +141,7 @@ class Screen:
             said, hint = parked_in_words(
                 parked.reason, detail=parked.detail, reset_at_ms=parked.reset_at_ms
             )
-            then = f"go on with it: upthread tell {shlex.quote(address)} --continue"
-            self._output.note(f"{address}: PARKED: {said} ({then})", "yellow")
+            self._output.note(f"{address}: PARKED: {said} ({going_on(address)})", "yellow")
             self._output.note(f"  {hint}", "dim")
         elif shapes.told_status(result) == "failed":
             said, hint = outcome_in_words(
@@ -163,6 +181,10 @@ class Screen:
                 self._status.show(title)
             case _:
                 pass
+
+    def _notice(self, notice: Notice) -> None:
+        self._make_room()
+        self._output.note(one_line(notice.text), "yellow")
 
     def _waiting(self, lease: Lease) -> None:
         holder = lease.holder.in_words() if lease.holder else "a holder that has just gone"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import sys
+from importlib import resources
+from pathlib import Path
 
 from upthread.client import Project
 from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
+from upthread.config import home_directory
 from upthread.core.workstreams import BECAUSE
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.words import moment
@@ -29,8 +35,26 @@ def status(call: Call) -> int:
     return _show(call, call.with_project(look))
 
 
-def drain(call: Call) -> int:
-    """Take in what hooks saw."""
+def snippet(call: Call) -> int:
+    """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
+    program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
+    home = str(home_directory(os.environ).absolute())
+    words = shlex.join((sys.executable, "-I", "-S", program, home))
+    shown = {"statusLine": {"type": "command", "command": words}}
+    if call.output.is_json:
+        call.output.json({"snippet": shown})
+    else:
+        call.output.line(json.dumps(shown, indent=2))
+    return 0
+
+
+def drain(call: Call, *, has_words: bool) -> int:
+    """Take in what hooks saw; `has_words`: what was said in a call comes on standard input."""
+    if has_words:
+        from upthread.client.hearing import keep_words
+
+        raw = sys.stdin.buffer.read()
+        keep_words(raw, Path.cwd(), environment=os.environ, database=call.database)
 
     async def take(project: Project) -> int:
         return await project.hooks.drain()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from typing import Final
 
+from upthread.core.decision_rules import TOKENS_MAX
 from upthread.core.handshake import (
     FIRST,
     REFUSE,
@@ -15,10 +17,10 @@ from upthread.core.handshake import (
     START_FRESH,
     in_words,
 )
-from upthread.core.price import Price
+from upthread.core.price import Price, Tokens
 from upthread.core.turn import HELD_BACK, UNDECIDABLE
 from upthread.core.types import Conversation, Outcome
-from upthread.runtime.live_turn import TurnStarted
+from upthread.runtime.delegation import TurnStarted
 
 _DONE: Final[Mapping[str, str]] = {
     FIRST: "STARTED {session}",
@@ -62,6 +64,7 @@ _OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
 
 
 _PARKED: Final[Mapping[str, tuple[str, str]]] = {
+    "cannot_run": ("a worker could not carry it out", "mend what is said here, then go on"),
     "permission": (
         "it needs a permission",
         'allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml',
@@ -69,6 +72,10 @@ _PARKED: Final[Mapping[str, tuple[str, str]]] = {
     HELD_BACK: (
         "it was about to do again what was done already, or may have been",
         "look whether it was done; whoever lets it go on allows it once more",
+    ),
+    TOKENS_MAX: (
+        "the tokens that were allowed are used up, or the next turn would pass them",
+        "allow more with --tokens-max, or go on without it",
     ),
     UNDECIDABLE: (
         "it cannot be told whether the prompt arrived",
@@ -149,6 +156,16 @@ def parked_in_words(reason: str, *, detail: str, reset_at_ms: int | None) -> tup
     if reason not in set(Outcome):
         return (f"{said}: {detail}" if detail else said), hint
     return outcome_in_words(Outcome(reason), detail=detail, reset_at_ms=reset_at_ms)
+
+
+def going_on(address: str) -> str:
+    """Return what goes on with a turn that is parked."""
+    return f"go on with it: upthread tell {shlex.quote(address)} --continue"
+
+
+def spent_line(what: str, total: Tokens, tokens_max: int) -> str:
+    """`spec-42: ~41k of at most 50000 tokens`."""
+    return f"{what}: {total.in_words} of at most {tokens_max} tokens"
 
 
 def ordinal(number: int) -> str:

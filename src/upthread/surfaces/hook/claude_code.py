@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import os
 
-from upthread.runtime.bindings import spool
-from upthread.runtime.bindings.files import FILE_BYTES_MAX
 from upthread.runtime.bindings.light_json import (
     NotJsonError,
-    list_in,
     loads,
-    number_in,
     object_in,
+    objects_in,
     text_in,
 )
 from upthread.runtime.bindings.places import Place
@@ -27,12 +24,16 @@ from upthread.surfaces.hook.delegation import (
     before_message,
     bindings,
     ended,
-    hear_prompt,
-    release,
     started,
-    workstream_of,
 )
-from upthread.surfaces.hook.words import address
+from upthread.surfaces.hook.main_session import (
+    Continuing,
+    about_to_use,
+    prompted,
+    session_ended,
+    session_started,
+)
+from upthread.surfaces.hook.transcript import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ AGENT = "claude-code"
 DELEGATING = frozenset({"Agent", "Task"})
 WRITING = "SendMessage"
 EXAMINING = {"Read": "read", "Edit": "wrote", "Write": "wrote", "NotebookEdit": "wrote"}
-CONTEXT_CHARACTERS_MAX = 1_200
-"""Of what a main session is told at its start: some 300 tokens."""
+CONTINUING = Continuing(AGENT, lambda session: f"{WRITING} with to: {session!r}", only_own=True)
 
 
 def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
@@ -51,9 +51,9 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     event, tool = text_in(fields, "hook_event_name"), text_in(fields, "tool_name")
     match event:
         case "SessionStart":
-            return _session_started(place, fields)
+            return session_started(place, fields, CONTINUING)
         case "UserPromptSubmit":
-            return _prompted(place, fields)
+            return prompted(place, fields, CONTINUING)
         case "PreToolUse" if tool in DELEGATING:
             return _delegating(place, fields)
         case "PreToolUse" if tool == WRITING:
@@ -63,67 +63,10 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         case "SubagentStop":
             _stopped(place, fields)
         case "SessionEnd":
-            release(place, AGENT, text_in(fields, "session_id"))
-            spool.start_drain(place)
+            session_ended(place, fields, AGENT)
         case _:
             pass  # an event nobody subscribed us to
     return {}
-
-
-# --- the main session --------------------------------------------------------------------------
-
-
-def _session_started(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    session = text_in(fields, "session_id")
-    workstream, _ = workstream_of(place, AGENT, session)
-    known = list_in(place.known or {}, "workstreams")
-    spool.start_drain(place)
-    if workstream is None:
-        last = max(known, key=lambda each: number_in(each, "last_at_ms"), default=None)
-        told = f"; last: {text_in(last, 'name')}" if last else ""
-        return {"systemMessage": f"upthread: no workstream{told}"} if told else {}
-    state = next((text_in(e, "state") for e in known if text_in(e, "name") == workstream), "")
-    context = "\n".join(filter(None, (state, _whom_to_write_to(place, workstream, session))))
-    return _context("SessionStart", context[:CONTEXT_CHARACTERS_MAX])
-
-
-def _prompted(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    session = text_in(fields, "session_id")
-    release(place, AGENT, session)
-    hear_prompt(place, AGENT, session, text_in(fields, "prompt"))
-    workstream, _ = workstream_of(place, AGENT, session)
-    if workstream is None:
-        return {}
-    return _context("UserPromptSubmit", _whom_to_write_to(place, workstream, session))
-
-
-def _whom_to_write_to(place: Place, workstream: str, session: str) -> str:
-    lines = [
-        f"- {address(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
-        f"{WRITING} with to: {text_in(each, 'session')!r}"
-        for _, each in bindings(place)
-        if text_in(each, "workstream") == workstream
-        and text_in(each, "agent") == AGENT
-        and text_in(each, "main_session") == session
-        and not object_in(each, "claim")
-        and _continuity(place, text_in(each, "role")) != "fresh"
-    ]
-    if not lines:
-        return ""
-    return "\n".join(("These sub-agents have their history; go on with them like this:", *lines))
-
-
-def _continuity(place: Place, role: str) -> str:
-    return text_in(object_in(object_in(place.known or {}, "roles"), role), "continuity")
-
-
-def _context(event: str, text: str) -> dict[str, Any]:
-    if not text:
-        return {}
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
-
-
-# --- its sub-agents ----------------------------------------------------------------------------
 
 
 def _call(fields: dict[str, Any], *, prompt: str) -> Call:
@@ -149,21 +92,15 @@ def _delegating(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
 
         denied = hand_over(place, call, text_in(fields, "transcript_path"))
         if denied:
-            return {"systemMessage": f"upthread: {denied}", **_permission("deny", denied)}
+            return {
+                "systemMessage": f"upthread: {denied}",
+                **about_to_use(decision="deny", why=denied),
+            }
     decided = before(place, call)
     told: dict[str, Any] = {"systemMessage": decided.line}
     if decided.prompt != call.prompt:
-        told |= _permission("", "", {**given, "prompt": decided.prompt})
+        told |= about_to_use(updated={**given, "prompt": decided.prompt})
     return told
-
-
-def _permission(word: str, why: str, updated: dict[str, Any] | None = None) -> dict[str, Any]:
-    said: dict[str, Any] = {"hookEventName": "PreToolUse"}
-    if word:
-        said |= {"permissionDecision": word, "permissionDecisionReason": why}
-    if updated is not None:
-        said["updatedInput"] = updated
-    return {"hookSpecificOutput": said}
 
 
 def _writing(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
@@ -174,8 +111,8 @@ def _writing(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _ended(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     response = object_in(fields, "tool_response")
-    call = _call(fields, prompt="prompt")
     to = text_in(object_in(fields, "tool_input"), "to")
+    call = _call(fields, prompt="message" if to else "prompt")
     child = text_in(response, "agentId") or to or _child_of(place, call)
     has_failed = text_in(fields, "hook_event_name") == "PostToolUseFailure"
     transcript = _transcript(text_in(fields, "transcript_path"), child)
@@ -189,7 +126,6 @@ def _ended(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         examinations=examinations,
         transcript=transcript,
     )
-    spool.start_drain(place)
     return {}
 
 
@@ -206,7 +142,7 @@ def _child_of(place: Place, call: Call) -> str:
 
 
 def _reply(response: dict[str, Any]) -> str:
-    pieces = [text_in(each, "text") for each in list_in(response, "content")]
+    pieces = [text_in(each, "text") for each in objects_in(response, "content")]
     return "\n".join(piece for piece in pieces if piece) or text_in(response, "content")
 
 
@@ -234,7 +170,7 @@ def _told_by(transcript: str) -> tuple[str, list[dict[str, Any]]]:
     """Return a sub-agent's last words and the files it read and wrote, of its transcript's end."""
     reply = ""
     found: list[dict[str, Any]] = []
-    for line in _end_of(transcript).split(b"\n"):
+    for line in end_of(transcript).split(b"\n"):
         if b'"assistant"' not in line:
             continue
         parts = _parts_of(line)
@@ -247,26 +183,13 @@ def _told_by(transcript: str) -> tuple[str, list[dict[str, Any]]]:
     return reply, found
 
 
-def _end_of(transcript: str) -> bytes:
-    try:
-        descriptor = os.open(transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return b""
-    try:
-        size = os.fstat(descriptor).st_size
-        return os.pread(descriptor, FILE_BYTES_MAX, max(0, size - FILE_BYTES_MAX))
-    finally:
-        os.close(descriptor)
-
-
 def _parts_of(line: bytes) -> list[dict[str, Any]]:
     """Return the parts of a message; none of a line that was cut off where reading began."""
     try:
         message = object_in(loads(line.decode("utf-8", "surrogateescape")), "message")
     except NotJsonError:
         return []
-    listed: list[Any] = list_in(message, "content")
-    return [part for part in listed if isinstance(part, dict)]
+    return objects_in(message, "content")
 
 
 def _examined_path(part: dict[str, Any]) -> str:

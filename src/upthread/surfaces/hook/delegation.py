@@ -9,9 +9,15 @@ from __future__ import annotations
 import os
 
 from upthread.core.plain_case import START_FRESH, plain_decision
-from upthread.core.workstreams import choose_workstream, named_workstream
+from upthread.core.workstreams import UNASSIGNED, choose_workstream, named_workstream
 from upthread.runtime.bindings import files, spool
-from upthread.runtime.bindings.claims import claim, is_claimed_by_another, is_of_call
+from upthread.runtime.bindings.claims import (
+    OURS,
+    claim,
+    holder,
+    is_claimed_by_another,
+    is_of_call,
+)
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.looking import FILES_MAX, examined, has_moved
 from upthread.runtime.bindings.places import Place
@@ -22,6 +28,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 SLOTS_MAX = 64
+CHILD_SLOT = 0
+"""As `core.types.CHILD_SLOT`: what is recorded only, and found by no key."""
+
+SOME_ROLE = "subagent"
+"""Of a call that is only recorded: its role is the model's word, and goes with the words."""
+
 FRESH_PREFIX = "fresh:"
 """As `core.prompt.FRESH_PREFIX`."""
 
@@ -29,6 +41,10 @@ WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
 HOWS = frozenset({"read", "wrote"})
 RESUMING = frozenset({"resume", "resume_with_update"})
+
+
+class CutOffError(Exception):
+    """What a conversation has come to is in the database, and not yet where hooks look."""
 
 
 class Call:
@@ -105,24 +121,26 @@ def hear_prompt(place: Place, agent: str, session: str, prompt: str) -> str | No
     return name
 
 
+def role_of(place: Place, name: str) -> dict[str, Any]:
+    """Return what is known of a role, empty for one that nobody configured."""
+    return object_in(object_in(place.known or {}, "roles"), name)
+
+
 # --- before ------------------------------------------------------------------------------------
 
 
 def before(place: Place, call: Call) -> Decided:
     """Decide how a call attaches, claim its conversation, and keep what was decided."""
     workstream, because = workstream_of(place, call.agent, call.session)
-    role = object_in(object_in(place.known or {}, "roles"), call.role)
+    role = role_of(place, call.role)
     if not role:
-        line = f"upthread: {call.role}: left alone: it is not one of the configured roles"
-        return Decided(line=line, prompt=call.prompt)
+        says = "left alone, only recorded: it is not one of the configured roles"
+        return _recorded_only(place, call, workstream, because, says)
     if workstream is None:
-        line = (
-            f"upthread: {call.role}: STARTED, not continued: no workstream; "
-            "say `upthread use NAME`, or name one in the prompt"
-        )
-        return Decided(line=line, prompt=call.prompt)
+        says = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
+        return _recorded_only(place, call, None, because, says)
     with place.lock():
-        path, binding = _slot(place, call, workstream)
+        path, binding, busy = _slot(place, call, workstream)
         decided, reasons = _decided(place, call, role, binding)
         held = _claim(call)
         event = {
@@ -132,13 +150,32 @@ def before(place: Place, call: Call) -> Decided:
             "decision": decided.decision,
             "reasons": reasons,
             "upstream_session_id": decided.session,
-            "prompt": call.text,
             "context": decided.context,
         }
         spool.put(place, "decided", event)
         files.replace(path, {**binding, "claim": held})
-        decided.line += _undecided_before(place)
+        decided.line += busy + _undecided_before(place)
     return decided
+
+
+def _recorded_only(
+    place: Place, call: Call, workstream: str | None, because: str, says: str
+) -> Decided:
+    """Keep that a call was made which is not continued. Its binding lasts until its end."""
+    where = {"workstream": workstream or UNASSIGNED, "role": SOME_ROLE, "slot": CHILD_SLOT}
+    event = {
+        **where,
+        **_claim(call),
+        "because": because,
+        "decision": START_FRESH,
+        "reasons": [NOT_CONTINUED],
+    }
+    with place.lock():
+        spool.put(place, "decided", event)
+        path = place.binding_path(UNASSIGNED, f"{call.session}\0{call.call_id}", CHILD_SLOT)
+        files.replace(path, {**where, "claim": _claim(call)})
+        missed = _undecided_before(place)
+    return Decided(line=f"upthread: {call.role}: {says}{missed}", prompt=call.prompt)
 
 
 def before_message(place: Place, call: Call, child: str) -> Decided:
@@ -155,7 +192,6 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
                 "decision": "resume",
                 "reasons": ["unchanged"],
                 "upstream_session_id": child,
-                "prompt": call.prompt,
                 "context": "",
             }
             spool.put(place, "decided", event)
@@ -189,24 +225,40 @@ def _where(binding: dict[str, Any]) -> dict[str, Any]:
     return {name: binding[name] for name in ("workstream", "role", "slot")}
 
 
-def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any]]:
-    """Return the first conversation of the role that no living call uses."""
+def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any], str]:
+    """Return the first conversation of the role that nobody uses, and who uses the first."""
+    busy = ""
     for slot in range(1, SLOTS_MAX + 1):
         path = place.binding_path(workstream, call.role, slot)
-        binding = files.read(path) or {}
+        found = files.read(path)
+        binding = found or {}
+        where = address(workstream, call.role, slot)
+        if found is None and slot == 1 and _has_worked(place, workstream, call.role):
+            spool.start_drain(place)
+            raise CutOffError(f"{path} is gone; it is being written again")
         is_busy = call.unusable.get(text_in(binding, "session")) == "busy"
-        if not is_busy and not is_claimed_by_another(binding, call.call_id):
-            return path, {
-                **binding,
-                "workstream": workstream,
-                "role": call.role,
-                "slot": slot,
-                # Claimed by one that is dead: its call had begun, and nobody saw its end.
-                "was_interrupted": binding.get("was_interrupted") is True
-                or _is_left(binding, call),
-            }
+        if is_busy or is_claimed_by_another(binding, call.call_id):
+            who = call.agent if is_busy else holder(object_in(binding, "claim"))
+            busy = busy or f"; {where} is in use by {who}"
+            continue
+        is_left = _is_left(binding, call)
+        if is_left and text_in(object_in(binding, "claim"), "agent") == OURS:
+            spool.start_drain(place)
+            raise CutOffError(f"{where}: a turn of upthread's was cut off; it is being looked up")
+        # Claimed by one that is dead: its call had begun, and nobody saw its end.
+        was_interrupted = binding.get("was_interrupted") is True or is_left
+        mine = {"workstream": workstream, "role": call.role, "slot": slot}
+        return path, {**binding, **mine, "was_interrupted": was_interrupted}, busy
     where = address(workstream, call.role, SLOTS_MAX)
     raise files.BusyError(f"{where}: {SLOTS_MAX} calls of one role are under way")
+
+
+def _has_worked(place: Place, workstream: str, role: str) -> bool:
+    """Return whether a role is known to have worked: a binding that is not there is then lost."""
+    known = list_in(place.known or {}, "workstreams")
+    return any(
+        role in list_in(each, "worked") for each in known if text_in(each, "name") == workstream
+    )
 
 
 def _is_left(binding: dict[str, Any], call: Call) -> bool:
@@ -254,6 +306,7 @@ def _decided(
 
 
 NO_ARGUMENT = "no_resume_argument"
+NOT_CONTINUED = "recorded_only"
 _PLAIN = {
     "none_yet": "",
     "asked": "a fresh session was asked for",
@@ -316,22 +369,26 @@ def ended(
     examinations: list[Any],
     transcript: str = "",
 ) -> None:
-    """Keep how a call went and free its conversation. Each of `examinations` has path and how."""
+    """Keep how a call went, free its conversation and start a drain, which gets the words.
+
+    Each of `examinations` has path and how.
+    """
     with place.lock():
         found = _of_call(place, call)
         if found is None:
             return
         path, binding = found
-        seen = _examined(
-            place, binding if child == text_in(binding, "session") else {}, examinations
-        )
-        event = {
-            **_event(call, binding, child),
-            "outcome": outcome,
-            "reply": reply,
-            "files": seen,
-        }
-        spool.put(place, "ended", event)
+        former = binding if child == text_in(binding, "session") else {}
+        role = text_in(binding, "role")
+        seen = _examined(place, role, list_in(former, "files"), examinations)
+        event = _event(call, binding, child)
+        words = {**event, "prompt": call.text, "outcome": outcome, "reply": reply}
+        if number_in(binding, "slot") == CHILD_SLOT:
+            words["role"] = call.role
+        spool.hand_over(place, "ended", {**event, "outcome": outcome, "files": seen}, words)
+        if number_in(binding, "slot") == CHILD_SLOT:
+            files.remove(path)
+            return
         after = _now_in(place, call, binding, child, transcript) if child else binding
         turns = number_in(binding, "turns") + 1
         files.replace(
@@ -353,9 +410,11 @@ def release(place: Place, agent: str, session: str) -> None:
             held = object_in(binding, "claim")
             is_theirs = text_in(held, "agent") == agent and text_in(held, "session") == session
             if is_theirs and held.get("is_background") is not True:
-                interrupted = {"was_interrupted": True, "claim": None}
                 spool.put(place, "released", {**_where(binding), **held})
-                files.replace(path, {**binding, **interrupted})
+                if number_in(binding, "slot") == CHILD_SLOT:
+                    files.remove(path)
+                else:
+                    files.replace(path, {**binding, "was_interrupted": True, "claim": None})
 
 
 def _of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
@@ -381,7 +440,7 @@ def _event(call: Call, binding: dict[str, Any], child: str) -> dict[str, Any]:
 def _now_in(
     place: Place, call: Call, binding: dict[str, Any], child: str, transcript: str
 ) -> dict[str, Any]:
-    role = object_in(object_in(place.known or {}, "roles"), text_in(binding, "role"))
+    role = role_of(place, text_in(binding, "role"))
     return {
         **binding,
         "agent": call.agent,
@@ -392,9 +451,14 @@ def _now_in(
     }
 
 
-def _examined(place: Place, binding: dict[str, Any], examinations: list[Any]) -> list[Any]:
-    """Return all files the session has examined, those of this call as they are now."""
-    known = {text_in(each, "path"): each for each in list_in(binding, "files")}
+def _examined(place: Place, role: str, former: list[Any], examinations: list[Any]) -> list[Any]:
+    """Return all files the session has examined, those of this call as they are now.
+
+    None where no text is recorded: a path is a tool's argument.
+    """
+    if text_in(role_of(place, role), "record") == "index":
+        return []
+    known = {text_in(each, "path"): each for each in former}
     prefix = place.root.rstrip("/") + "/"
     for each in examinations[:FILES_MAX]:
         name, how = text_in(each, "path"), text_in(each, "how")

@@ -31,7 +31,7 @@ const ask = (request) =>
 const reply = (output) => /<task_result>\n?([\s\S]*?)\n?<\/task_result>/.exec(output)?.[1] ?? output
 
 export const Upthread = async ({ client, directory }) => {
-  const calls = new Map()      // call id -> { request, child, args, taskId }
+  const calls = new Map()      // call id -> { request, child, taskId }
   const children = new Map()   // child session -> [{ path, how }, ...]
 
   const tell = (request) => ask({ cwd: directory, ...request })
@@ -98,7 +98,7 @@ export const Upthread = async ({ client, directory }) => {
       const { subagent_type: role, prompt } = output.args
       const request = { session: input.sessionID, call_id: input.callID, role, prompt }
       const told = await decide(request)
-      calls.set(input.callID, { request: { session: request.session, call_id: request.call_id, role }, args: output.args, taskId: told.task_id })
+      calls.set(input.callID, { request, taskId: told.task_id })
       if (told.task_id) output.args.task_id = told.task_id
       if (told.prompt) output.args.prompt = told.prompt
       show(told.line)
@@ -110,9 +110,8 @@ export const Upthread = async ({ client, directory }) => {
       if (!call) return
       const child = output?.metadata?.sessionId
       if (call.taskId && child !== call.taskId) {
-        const why = "the session that was named is not the one OpenCode used: does another plug-in replace `args` of `task`?"
-        await tell({ event: "noted", session: input.sessionID, why })
-        show(`upthread: NOT RESUMED: ${why}`, "error")
+        const told = await tell({ event: "replaced", session: input.sessionID })
+        show(told.line, "error")
       }
       call.child = child ?? call.child
       await end(input.callID, "ok", reply(output?.output ?? ""))

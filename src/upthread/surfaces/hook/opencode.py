@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 AGENT = "opencode"
+REPLACED = (
+    "the session that was named is not the one OpenCode used: does another plug-in replace `args` "
+    "of `task`?"
+)
+
+
+class UnknownEventError(Exception):
+    """The plug-in asked for something that this program does not know."""
 
 
 def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
@@ -32,13 +40,12 @@ def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
                 reply=text_in(request, "reply"),
                 examinations=list_in(request, "files"),
             )
-            spool.start_drain(place)
         case "prompt":
             release(place, AGENT, call.session)
             hear_prompt(place, AGENT, call.session, call.prompt)
-        case "noted":
-            spool.put(place, "undecided", {"agent": AGENT, "why": text_in(request, "why")})
-            spool.start_drain(place)
-        case other:
-            raise ValueError(f"the plug-in asked for {other[:40]!r}")
+        case "replaced":
+            spool.put(place, "undecided", {"agent": AGENT, "why": REPLACED})
+            return {"line": f"upthread: NOT RESUMED: {REPLACED}"}
+        case _:
+            raise UnknownEventError("the plug-in is of another version: upthread setup opencode")
     return {}

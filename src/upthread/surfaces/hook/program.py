@@ -17,12 +17,27 @@ if TYPE_CHECKING:
 
 _alarm: Any = _signal
 
-TIME_MAX_S = 0.8
+TIME_MAX_S = 0.6
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
+WHY_CHARACTERS_MAX = 500
+
+
+EVENTS = frozenset(
+    {
+        *("before", "started", "ended", "prompt", "replaced"),
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
+        *("SubagentStop", "SessionEnd"),
+    }
+)
+"""What an event's name may be; anything else is text from outside."""
 
 
 class TookTooLongError(Exception):
     """The hook's time is over; the agent must not wait."""
+
+
+class UnknownAgentError(Exception):
+    """The command line names an agent that no hook is for."""
 
 
 def main(arguments: list[str]) -> None:
@@ -67,23 +82,42 @@ def _answer(agent: str, place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         from upthread.surfaces.hook import claude_code
 
         return claude_code.answer(place, fields)
-    raise ValueError(f"no agent is called {agent[:40]!r}")
+    if agent == "codex":
+        from upthread.surfaces.hook import codex
+
+        return codex.answer(place, fields)
+    raise UnknownAgentError(f"no agent is called {agent[:40]!r}")
 
 
 def _undecided(
     agent: str, place: Place | None, fields: dict[str, Any], error: Exception
 ) -> dict[str, Any]:
     """Tell that nothing was decided, in the spool for the next decision and to the person now."""
-    why = f"{type(error).__name__}: {error}"[:500]
+    why = _why(error)
     try:
         _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S / 4)
         if place is not None and place.known is not None:
             event = text_in(fields, "event") or text_in(fields, "hook_event_name")
-            spool.put(place, "undecided", {"agent": agent, "event": event, "why": why})
+            known = event if event in EVENTS else "unknown"
+            spool.put(place, "undecided", {"agent": agent, "event": known, "why": why})
     except Exception as second:  # noqa: BLE001  # told beside the first
-        why += f"; and it could not be kept: {second}"[:200]
+        why += f"; and it could not be kept: {_why(second)}"
     line = f"upthread: UNDECIDED, the agent goes on without it: {why}"
     return {"line": line} if agent == "opencode" else {"systemMessage": line}
+
+
+def _why(error: Exception) -> str:
+    """Return what went wrong, and never what was said: an error may quote it."""
+    kind = type(error).__name__
+    if isinstance(error, OSError):
+        return f"{kind}: {error.strerror}"[:WHY_CHARACTERS_MAX]
+    if type(error).__module__.startswith("upthread."):
+        return f"{kind}: {error}"[:WHY_CHARACTERS_MAX]
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    line = f" in line {trace.tb_lineno} of {trace.tb_frame.f_code.co_filename}" if trace else ""
+    return f"{kind}{line}"[:WHY_CHARACTERS_MAX]
 
 
 def _tell(told: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from upthread.core.plain_case import FIRST, RESUME, START_FRESH
 from upthread.runtime.bindings.light_json import number_in, text_in
 
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOTE_FILES_MAX = 20
+DAY_S = 24 * 60 * 60
 
 _DONE = {
     FIRST: "STARTED",
@@ -40,6 +43,16 @@ def decision_line(
     turns = number_in(binding, "turns") + 1
     number = f" · turn {turns}" if turns > 1 else ""
     return f"upthread: {where}{name}: {done}{number}" + (f": {says}" if says else "")
+
+
+def ago(at_ms: int) -> str:
+    """Return how long ago a moment was, in whole days, by this machine's clock and place."""
+    days = _day(time.time_ns() / 1e9) - _day(at_ms / 1000)
+    return "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
+
+
+def _day(at_s: float) -> int:
+    return int((at_s + time.localtime(at_s).tm_gmtoff) // DAY_S)
 
 
 def update_note(changed: list[dict[str, Any]], moved: list[str]) -> str:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic import BaseModel, ConfigDict
 
 from upthread.client import Project, TellOptions
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.conversation import WhenBusy
-from upthread.runtime.live_turn import Listener, TurnResult, TurnStarted
+from upthread.runtime.delegation import Listener, TurnResult, TurnStarted
 from upthread.runtime.system import new_id
 from upthread.surfaces.cli.shapes import told_status
-from upthread.surfaces.cli.words import started_line
+from upthread.surfaces.cli.words import (
+    going_on,
+    outcome_in_words,
+    parked_in_words,
+    started_line,
+)
 
 ANSWER_S_MAX: Final = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""
@@ -25,13 +32,25 @@ KEPT_MAX: Final = 256
 
 REPLY_CHARACTERS_MAX: Final = 100_000
 
+WAITING: Final = "waiting"
+"""The status of a delegation whose role has asked a person something."""
 
-@dataclass(frozen=True, kw_only=True)  # no slots: the SDK reads defaults off the class
-class Delegated:
-    """How a delegation stands. `status` is running, done, parked, failed or refused.
 
-    `line` says which decision was taken and why; show it to the person.
+def _terse(schema: dict[str, Any]) -> None:
+    """Leave names and types: every session pays for the rest, twice."""
+    del schema["description"]
+    for each in schema["properties"].values():
+        del each["title"]
+
+
+class Delegated(BaseModel):
+    """How a delegation stands. `status` is running, done, waiting, parked, failed or refused.
+
+    `line` says which decision was taken and why; show it to the person. `questions` are for a
+    person, by their ids.
     """
+
+    model_config = ConfigDict(frozen=True, json_schema_extra=_terse)
 
     handle: str
     status: str
@@ -39,10 +58,12 @@ class Delegated:
     reply: str = ""
     detail: str = ""
     upstream_session_id: str = ""
+    questions: dict[str, str] = {}
 
 
 @dataclass(slots=True)
 class _Delegation:
+    address: str
     started: TurnStarted | None = None
     result: TurnResult | None = None
     error: UpthreadError | None = None
@@ -67,13 +88,41 @@ class Delegations:
         underway = sum(not each.over.is_set() for each in self._known.values())
         if underway >= UNDERWAY_MAX:
             raise UsageError(f"{underway} delegations are under way", hint="wait for one of them")
-        handle, delegation = new_id("dlg"), _Delegation()
-        self._known[handle] = delegation
+        handle = new_id("dlg")
+        self._start(handle, address, prompt, is_fresh=is_fresh, when_busy=when_busy)
         self._forget_oldest()
+        return await self.wait(handle)
+
+    async def answer(self, handle: str, answers: Mapping[str, str]) -> Delegated:
+        """Tell a role what a person has answered, in the session it asked in.
+
+        Raises NotFoundError. One that does not wait for answers stands as it stands.
+        """
+        stands = await self.wait(handle)
+        if stands.status != WAITING:
+            return stands
+        told = [
+            f"- {name}: {question}\n  {answers.get(name, 'no answer')}"
+            for name, question in stands.questions.items()
+        ]
+        prompt = "\n".join(("A person has answered your questions:", "", *told))
+        self._start(handle, self.address(handle), prompt, is_fresh=False, when_busy="wait")
+        return await self.wait(handle)
+
+    def address(self, handle: str) -> str:
+        """Return whom a delegation is with: as asked for, or the sibling that was opened."""
+        delegation = self._known[handle]
+        started = delegation.started
+        return started.conversation.key.address if started else delegation.address
+
+    def _start(
+        self, handle: str, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
+    ) -> None:
+        delegation = _Delegation(address)
+        self._known[handle] = delegation
         listener = Listener(started=lambda started: setattr(delegation, "started", started))
         options = TellOptions(is_fresh=is_fresh, when_busy=when_busy, listener=listener)
         self._tasks.start_soon(self._run, delegation, address, prompt, options)
-        return await self.wait(handle)
 
     async def wait(self, handle: str) -> Delegated:
         """Return how a delegation stands, after waiting for its end. Raises NotFoundError."""
@@ -113,11 +162,30 @@ def _stands(handle: str, delegation: _Delegation) -> Delegated:
     result = delegation.result
     if result is None:
         return Delegated(handle=handle, status="running", line=line, upstream_session_id=session)
+    asked = result.report.questions if result.report else ()
+    status = told_status(result)
     return Delegated(
         handle=handle,
-        status=told_status(result),
+        status=WAITING if asked and status == "done" else status,
         line=line,
         reply=result.reply[:REPLY_CHARACTERS_MAX],
-        detail=result.parked.detail if result.parked else result.detail,
+        detail=_trouble(result, status),
         upstream_session_id=result.upstream_session_id or session,
+        questions={each.id: each.text for each in asked},
     )
+
+
+def _trouble(result: TurnResult, status: str) -> str:
+    """Return why a turn waits or has failed, and what to do; empty when all is well."""
+    if result.parked is not None:
+        parked = result.parked
+        said, hint = parked_in_words(
+            parked.reason, detail=parked.detail, reset_at_ms=parked.reset_at_ms
+        )
+        return f"{said} ({going_on(result.conversation.key.address)}; {hint})"
+    if status != "failed":
+        return result.detail
+    said, hint = outcome_in_words(
+        result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
+    )
+    return f"{said} ({hint})"

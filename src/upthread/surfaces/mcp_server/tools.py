@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 import msgspec
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
+from mcp_types import InputRequiredResult
 from pydantic import Field
 
 from upthread import __version__
@@ -17,6 +19,7 @@ from upthread.client import Project
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.output import plain
+from upthread.surfaces.mcp_server.asking import resumed, with_answers
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
 
 INSTRUCTIONS = (
@@ -63,15 +66,23 @@ def _add_delegating(server: MCPServer[Any], delegations: Delegations) -> None:
         prompt: str,
         fresh: bool = False,  # noqa: FBT001, FBT002  # a tool's argument
         when_busy: Literal["refuse", "wait", "sibling"] = "refuse",
-    ) -> Delegated:
+        *,
+        context: Context[Any, Any],
+    ) -> Delegated | InputRequiredResult:
         """Give a role a prompt; it goes on in its own earlier session. Long ones return running."""
-        return await delegations.begin(address, prompt, is_fresh=fresh, when_busy=when_busy)
+        stands = await resumed(context, delegations)
+        if stands is None:
+            stands = await delegations.begin(address, prompt, is_fresh=fresh, when_busy=when_busy)
+        return await with_answers(context, delegations, stands)
 
     @server.tool(annotations=READING)
     @_told
-    async def wait(handle: str) -> Delegated:  # pyright: ignore[reportUnusedFunction]
+    async def wait(  # pyright: ignore[reportUnusedFunction]
+        handle: str, *, context: Context[Any, Any]
+    ) -> Delegated | InputRequiredResult:
         """Wait for a delegation that is running."""
-        return await delegations.wait(handle)
+        stands = await resumed(context, delegations) or await delegations.wait(handle)
+        return await with_answers(context, delegations, stands)
 
 
 def _add_looking(server: MCPServer[Any], project: Project) -> None:

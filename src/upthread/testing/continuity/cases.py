@@ -26,7 +26,7 @@ RETRY_AFTER_S: Final = 600
 RATE_LIMIT_PATIENCE_S: Final = 20.0
 """How long an agent may take to tell of a rate limit. Some retry in silence."""
 LONG_S: Final = 300
-WRITTEN_AFTER_S: Final = 0.5
+WRITTEN_AFTER_S: Final = 1.0
 """When a prompt the model was asked is in the session. A kill within 50 ms of asking can lose it
 (Claude Code 2.1.330); then it is not there, and is sent again."""
 
@@ -199,20 +199,24 @@ def _long_command(trial: Trial) -> str:
 
 def _has_begun(trial: Trial) -> Running:
     begun = trial.work / "begun"
-    return begun.exists
+    return _a_moment_ago(begun.exists)
 
 
 def _model_is_asked(trial: Trial) -> Running:
-    """Asked a moment ago: an agent may ask first and write the prompt down while it waits."""
     asked = len(trial.model.model_requests)
+    return _a_moment_ago(lambda: len(trial.model.model_requests) > asked)
+
+
+def _a_moment_ago(has_happened: Running) -> Running:
+    """An agent may ask or act first and write the prompt down while it waits for the answer."""
     since: list[float] = []
 
-    def is_asked() -> bool:
-        if len(trial.model.model_requests) > asked and not since:
+    def was_a_moment_ago() -> bool:
+        if not since and has_happened():
             since.append(anyio.current_time())
         return bool(since) and anyio.current_time() - since[0] >= WRITTEN_AFTER_S
 
-    return is_asked
+    return was_a_moment_ago
 
 
 def _result_of_open_call(trial: Trial, sequel: Sequel) -> str:

@@ -40,6 +40,7 @@ NOTE_CHARACTERS_MAX: Final = 160
 
 _IDENTITIES: Final = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?:ses|msg|prt|call|toolu|req|err)_\w+"
+    r'|(?<="nickname":")[^"]+|(?<=Wall time: )[\d.]+'
 )
 
 
@@ -210,7 +211,7 @@ class Sequel:
 
     outcome: Outcome
     history: History
-    shown: Conversation
+    shown: Conversation = field(repr=False)
 
 
 Running: TypeAlias = Callable[[], bool]

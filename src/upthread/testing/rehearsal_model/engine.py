@@ -32,12 +32,13 @@ from upthread.testing.rehearsal_model.recording import (
     kept_headers,
 )
 from upthread.testing.rehearsal_model.rehearse import Decision, decide, side_answer_for
+from upthread.testing.rehearsal_model.responses import RESPONSES
 
 MODEL_ID: Final = "rehearsal-1"
 NOT_JSON: Final = "The body is not a JSON object."
 MODELS_PATH: Final = "/v1/models"
 PROTOCOLS: Final[Mapping[str, ModelProtocol]] = {
-    protocol.path: protocol for protocol in (CHAT_COMPLETIONS, MESSAGES)
+    protocol.path: protocol for protocol in (CHAT_COMPLETIONS, MESSAGES, RESPONSES)
 }
 """One entry per protocol; a further one is a module with a `ModelProtocol` and its line here."""
 

@@ -21,8 +21,14 @@ SIDE_REQUESTS: Final = (
     ("tasked with summarizing conversations", SUMMARY),  # OpenCode before 1.18, Claude Code
     ("sentence-case title", TITLE),  # Claude Code 2.1
     ("write a 5-10 word title", TITLE),  # Claude Code 2.1
+    ("naming a coding session", TITLE),  # claude-agent-acp 0.100
 )
 """Words of a system prompt, and what answers it: requests an agent makes for itself."""
+
+SIDE_PROMPTS: Final = (
+    ("your task is to generate a very short title", json.dumps({"title": TITLE})),  # codex-acp 2.6
+)
+"""Words a prompt begins with that an agent makes for itself, and what answers it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +63,10 @@ def side_answer_for(conversation: Conversation) -> Reply | None:
     system = conversation.system.lower()
     for words, text in SIDE_REQUESTS:
         if words in system:
+            return Reply(text=text)
+    prompt = "".join(conversation.user_texts[-1:]).lower()
+    for words, text in SIDE_PROMPTS:
+        if prompt.startswith(words):
             return Reply(text=text)
     return None
 

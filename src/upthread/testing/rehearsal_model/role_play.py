@@ -18,7 +18,8 @@ from upthread.testing.rehearsal_model.conversation import Conversation, OfferedT
 RESULT_CHARACTERS_MAX: Final = 200
 
 _ROLE = re.compile(r'<role name="(?P<name>[^"]+)">.*?(?:</role>|\Z)', re.DOTALL)
-_ANSWERS = re.compile(r"^#+ Answers\b", re.MULTILINE)
+_ANSWERS = re.compile(r"^#+ (?:Answers|Questions already answered)\b", re.MULTILINE)
+_TO_READ = re.compile(r"^To be read: (?P<names>\S.*)$", re.MULTILINE)
 _PLAN = re.compile(r"^# Report of planner\b.*?(?=^# |\Z)", re.DOTALL | re.MULTILINE)
 _REJECTED = re.compile(r"^## Verdict: rejected\b", re.MULTILINE)
 _TESTS = re.compile(r"\btests\b")
@@ -40,6 +41,15 @@ def play(role: str, conversation: Conversation) -> Reply:
 
 
 def _clarifier(conversation: Conversation) -> Reply:
+    """Read what the specification names and nobody has shown it yet; then ask, until answered."""
+    tool = _offered(conversation, "read")
+    unread = _unread(conversation)
+    if tool is not None and unread and not conversation.since_last_user:
+        calls = tuple(
+            ToolCall(name=tool.name, arguments=_paths(tool, _absolute(conversation, name)))
+            for name in unread
+        )
+        return Reply(text="I read first.", calls=calls)
     if _ANSWERS.search(_history(conversation)):
         return _report("The answers settle what was open.", decisions=["Go by the answers given."])
     question = {"id": "q1", "text": "Which colour shall it have?"}
@@ -65,7 +75,7 @@ def _auditor(conversation: Conversation) -> Reply:
 
 
 def _constructor(conversation: Conversation) -> Reply:
-    tool = next((tool for tool in conversation.tools if tool.name.lower() == "write"), None)
+    tool = _offered(conversation, "write")
     if tool is not None and not conversation.since_last_user:
         return Reply(text="I write the file.", calls=(_write_call(tool, conversation),))
     results = [item.text for item in conversation.since_last_user if item.speaker == "tool"]
@@ -103,19 +113,34 @@ def _plan_in(prompt: str) -> str:
     return plan[0] if plan else told
 
 
+def _offered(conversation: Conversation, name: str) -> OfferedTool | None:
+    return next((tool for tool in conversation.tools if tool.name.lower() == name), None)
+
+
+def _unread(conversation: Conversation) -> list[str]:
+    """Return the files to be read that no tool result names yet, in order."""
+    wanted = _TO_READ.findall("\n".join(conversation.user_texts))
+    shown = "\n".join(item.text for item in conversation.said if item.speaker == "tool")
+    names = dict.fromkeys(name.strip() for line in wanted for name in line.split(","))
+    return [name for name in names if name not in shown]
+
+
 def _write_call(tool: OfferedTool, conversation: Conversation) -> ToolCall:
-    """OpenCode says `filePath`, Claude Code `file_path`; both want it absolute."""
     seen = len(conversation.user_texts)
+    path = _absolute(conversation, f"built-by-rehearsal-{seen}.md")
+    content = f"Built by the rehearsal model; user messages seen: {seen}.\n"
+    contents = {"content": content} if "content" in tool.argument_names else {}
+    return ToolCall(name=tool.name, arguments={**_paths(tool, path), **contents})
+
+
+def _absolute(conversation: Conversation, name: str) -> str:
     directory = _DIRECTORY.search("\n".join([conversation.system, *conversation.user_texts]))
-    name = f"built-by-rehearsal-{seen}.md"
-    path = f"{directory['path'].strip()}/{name}" if directory else name
-    values = {"content": f"Built by the rehearsal model; user messages seen: {seen}.\n"}
-    arguments: JsonObject = {
-        argument: path if "path" in argument.lower() else values[argument]
-        for argument in tool.argument_names
-        if "path" in argument.lower() or argument in values
-    }
-    return ToolCall(name=tool.name, arguments=arguments)
+    return f"{directory['path'].strip()}/{name}" if directory else name
+
+
+def _paths(tool: OfferedTool, path: str) -> JsonObject:
+    """OpenCode says `filePath`, Claude Code `file_path`; both want it absolute."""
+    return {name: path for name in tool.argument_names if "path" in name.lower()}
 
 
 def _verdict(result: str, evidence: str) -> Reply:

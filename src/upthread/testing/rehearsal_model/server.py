@@ -259,4 +259,4 @@ class _Handler(BaseHTTPRequestHandler):
             return True
 
 
-_MODEL_PATHS: Final = ("/v1/chat/completions", "/v1/messages")
+_MODEL_PATHS: Final = ("/v1/chat/completions", "/v1/messages", "/v1/responses")

@@ -24,6 +24,7 @@ from upthread.testing.store_conformance.continuity import CONTINUITY_PROMISES
 from upthread.testing.store_conformance.erasing import ERASING_PROMISES
 from upthread.testing.store_conformance.freshness import FRESHNESS_PROMISES
 from upthread.testing.store_conformance.leases import LEASE_PROMISES
+from upthread.testing.store_conformance.moving import MOVING_PROMISES
 from upthread.testing.store_conformance.processes import PROCESS_PROMISES
 from upthread.testing.store_conformance.reading import READING_PROMISES
 from upthread.testing.store_conformance.writing import WRITING_PROMISES
@@ -34,6 +35,7 @@ PROMISES: tuple[Promise, ...] = (
     *CONTINUITY_PROMISES,
     *ERASING_PROMISES,
     *FRESHNESS_PROMISES,
+    *MOVING_PROMISES,
     *LEASE_PROMISES,
     *PROCESS_PROMISES,
 )

@@ -1,13 +1,15 @@
-"""What is promised of forgetting: S26, S27 and S28."""
+"""What is promised of forgetting, and of what it leaves: S26, S27, S28 and S30."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from upthread.core.commands import (
     EraseConversation,
     EraseRun,
     OpenConversation,
+    RecordAct,
     RecordBriefingEdit,
     RecordExamined,
     RecordQuarantine,
@@ -30,6 +32,7 @@ from upthread.core.types import (
     JsonValue,
     Message,
     Outcome,
+    RunId,
     Speaker,
     TextPart,
     ToolCallPart,
@@ -210,6 +213,27 @@ def what_is_held_is_counted(trial: Trial) -> None:
     assert trial.store.held(CONVERSATION) == nothing
 
 
+def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
+    told = RecordAct(
+        conversation_id=CONVERSATION, what="told", by_user="ada", detail=TURN, recorded_at_ms=1
+    )
+    answered = RecordAct(run_id=RUN, what="answered", by_user="bea", recorded_at_ms=2)
+    by_another = replace(told, by_user="bea")
+    assert trial.store.acts(CONVERSATION) == trial.store.run_acts(RUN) == ()
+    trial.store.commit([*samples.home(), samples.run(), told, answered, by_another])
+    trial.store.commit([by_another, told, answered])
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
+    trial.reopen()
+    assert trial.store.acts(CONVERSATION) == (told, by_another)
+    assert trial.store.run_acts(RUN) == (answered,)
+    for stranger in (
+        replace(told, conversation_id=ConversationId("con_nobody")),
+        replace(answered, run_id=RunId("run_nobody")),
+    ):
+        with refused(NotFoundError):
+            trial.store.commit([stranger])
+
+
 ERASING_PROMISES = (
     *promises(
         {
@@ -222,6 +246,7 @@ ERASING_PROMISES = (
                 what_was_never_opened_cannot_be_erased,
             ),
             "S28": (what_is_held_is_counted,),
+            "S30": (who_did_something_is_kept_once_and_stays,),
         }
     ),
     *promises({"S27": (no_file_holds_what_was_erased,)}, needs="is_durable"),

@@ -89,6 +89,7 @@ def turns_can_be_read_from_their_end(trial: Trial) -> None:
     names = [TurnId(f"trn_{number}") for number in range(5)]
     trial.store.commit([*samples.home(), *map(samples.turn, names)])
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION)] == [TURN, *names]
+    assert {trial.store.turn_owner(name) for name in (TURN, *names)} == {CONVERSATION}
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION, newest=2)] == names[-2:]
     assert trial.store.turns(CONVERSATION, newest=0) == ()
     assert trial.store.turn_count(CONVERSATION) == 6
@@ -100,7 +101,9 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
     assert store.conversation(nobody) is None
     assert store.workstream(PROJECT, "nowhere") is None
     assert store.lease("nothing") is None
-    assert store.link_owner("ses_nobody") is None
+    assert store.link_owner(PROJECT, "ses_nobody") is None
+    assert store.turn_owner(TurnId("trn_nobody")) is None
+    assert store.run(RunId("run_nobody")) is None
     assert store.message(nobody, 1) is None
     assert store.message_count(nobody) == store.turn_count(nobody) == 0
     for nothing in (
@@ -236,10 +239,11 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
     )
 
     def owner() -> str | None:
-        found = trial.store.link_owner("ses_a")
+        found = trial.store.link_owner(PROJECT, "ses_a")
         return None if found is None else found.conversation_id
 
     assert owner() == CONVERSATION
+    assert trial.store.link_owner(ProjectId("prj_two"), "ses_a") is None
     trial.store.commit([OpenLink(link=samples.link(owner=other))])
     assert owner() == other
     trial.store.commit([OpenLink(link=samples.link(2, "ses_b", owner=other))])
@@ -342,7 +346,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
         assert resolved.link is not None
         assert resolved.link.upstream_session_id == name
         assert trial.store.conversations(PROJECT, name) == (new,)
-        assert trial.store.link_owner(name) == new
+        assert trial.store.link_owner(PROJECT, name) == new
         assert trial.store.acquire_lease(name, samples.HOLDER) is not None
         assert trial.store.lease(name) is not None
     assert len(trial.store.workstreams(PROJECT)) == len(opened)

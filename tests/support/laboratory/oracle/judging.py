@@ -175,12 +175,18 @@ def _prompts_of_session(record: Record, session_id: str) -> set[str]:
     """What was sent to a session, as recorded: the context before the words, either alone."""
     found: set[str] = set()
     for turn in record.turns.values():
-        if turn["upstream_session_id"] != session_id:
+        if session_id not in _sessions_of(turn):
             continue
         for message in turn["messages"]:
             context = "".join(p["text"] for p in message["parts"] if p["kind"] == "context")
             found.add(_folded(context) + _said(message))
     return found
+
+
+def _sessions_of(turn: Json) -> set[str]:
+    """The session a turn ended in, and those it had to leave."""
+    attached = {each["upstream_session_id"] for each in turn_events(turn, "session_attached")}
+    return {turn["upstream_session_id"], *attached}
 
 
 # --- nothing left open -------------------------------------------------------------------------
@@ -217,8 +223,11 @@ def other_steps(
     """Steps that ended well, held against those of a passage in which nothing goes wrong.
 
     A step that says it is blocked is no progress: the run parks, and the step is run again. Where
-    it could not be told whether a prompt had arrived, a person may be asked the same again.
+    it could not be told whether a prompt had arrived, a person may be asked the same again. Nothing
+    is expected where a role had to go on without its own history: it may see things anew.
     """
+    if not expected:
+        return
     steps = [
         [each["role"], _word(each["report"])]
         for each in record.run_events("step_ended")

@@ -27,22 +27,34 @@ SELECT
     coalesce((SELECT max(e.seq) FROM upthread.run_event AS e WHERE e.run_id = r.run_id), 0)
 FROM upthread.run AS r WHERE r.run_id = ANY($1::bytea[]);
 
--- resolve: the newest generation of a key and its newest open link
+-- resolve: the newest generation of a key and its newest open link; each by its index, from the end
 SELECT
     c.conversation_id, c.generation, c.base_name, c.opened_at_ms, c.parent_conversation_id,
     c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
     l.working_directory, l.opened_because, l.opened_at_ms
-FROM upthread.conversation AS c
-LEFT JOIN upthread.link AS l
-    ON l.conversation_id = c.conversation_id AND NOT EXISTS (
-        SELECT 1 FROM upthread.link_end AS e
-        WHERE e.conversation_id = l.conversation_id AND e.seq = l.seq
-    )
-WHERE
-    sha256(sha256(c.project_id) || sha256(c.workstream) || c.role)
-    = sha256(sha256($1) || sha256($2) || $3)
-    AND c.slot = $4 AND c.slot > 0
-ORDER BY c.generation DESC, l.seq DESC NULLS LAST LIMIT 1;
+FROM (
+    SELECT
+        n.conversation_id, n.generation, n.base_name, n.opened_at_ms, n.parent_conversation_id,
+        n.parent_call_id
+    FROM upthread.conversation AS n
+    WHERE
+        sha256(sha256(n.project_id) || sha256(n.workstream) || n.role)
+        = sha256(sha256($1) || sha256($2) || $3)
+        AND n.slot = $4 AND n.slot > 0
+    ORDER BY n.generation DESC LIMIT 1
+) AS c
+LEFT JOIN LATERAL (
+    SELECT
+        o.seq, o.upstream_session_id, o.agent, o.agent_version, o.working_directory,
+        o.opened_because, o.opened_at_ms
+    FROM upthread.link AS o
+    WHERE
+        o.conversation_id = c.conversation_id AND NOT EXISTS (
+            SELECT 1 FROM upthread.link_end AS e
+            WHERE e.conversation_id = o.conversation_id AND e.seq = o.seq
+        )
+    ORDER BY o.seq DESC LIMIT 1
+) AS l ON TRUE;
 
 -- conversation: one by its id
 SELECT
@@ -123,7 +135,7 @@ INSERT INTO upthread.link (
 INSERT INTO upthread.link_end (conversation_id, seq, ended_because, ended_at_ms)
 VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
 
--- link_owner: whose newest link holds an upstream session
+-- link_owner: whose newest link holds an upstream session, within a project
 SELECT
     c.conversation_id, c.project_id, c.workstream, c.role, c.slot, c.generation, c.base_name,
     c.opened_at_ms, c.parent_conversation_id, c.parent_call_id
@@ -131,6 +143,7 @@ FROM upthread.link AS l
 JOIN upthread.conversation AS c ON c.conversation_id = l.conversation_id
 WHERE
     sha256(l.upstream_session_id) = sha256($1)
+    AND c.project_id = $2
     AND l.seq = (
         SELECT max(n.seq) FROM upthread.link AS n WHERE n.conversation_id = l.conversation_id
     )
@@ -247,6 +260,10 @@ SELECT
 FROM upthread.part WHERE conversation_id = $1 AND (message_seq, ordinal) > ($2, $3)
 ORDER BY message_seq, ordinal LIMIT $4;
 
+-- chain_head: the end of a conversation's chain
+SELECT chain FROM upthread.part WHERE conversation_id = $1
+ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
+
 -- open_turn: mint one
 INSERT INTO upthread.turn (turn_id, conversation_id, run_id, opened_at_ms)
 VALUES ($1, $2, $3, $4);
@@ -257,6 +274,9 @@ WHERE conversation_id = $1 ORDER BY id DESC LIMIT $2;
 
 -- turn_count: how many a conversation has
 SELECT count(*) FROM upthread.turn WHERE conversation_id = $1;
+
+-- turn_owner: whose turn it is
+SELECT conversation_id FROM upthread.turn WHERE turn_id = $1;
 
 -- turn_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM upthread.turn_event WHERE turn_id = $1 AND seq = $2;
@@ -275,6 +295,9 @@ INSERT INTO upthread.run (run_id, project_id, workstream, opened_at_ms) VALUES (
 SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run
 WHERE sha256(sha256(project_id) || workstream) = sha256(sha256($1) || $2) ORDER BY id;
 
+-- run: one by its id
+SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run WHERE run_id = $1;
+
 -- run_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM upthread.run_event WHERE run_id = $1 AND seq = $2;
 
@@ -288,13 +311,44 @@ SELECT kind, payload FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM upthread.transition WHERE run_id = $1 AND run_seq = $2;
 
--- enqueue_transition: put one into the outbox
-INSERT INTO upthread.transition (run_id, run_seq, due_at_ms) VALUES ($1, $2, $3);
+-- enqueue_transition: put one into the outbox; settled when a later event settles it already
+INSERT INTO upthread.transition (run_id, run_seq, due_at_ms, queue, server_due_at_ms, is_settled)
+VALUES (
+    $1, $2, $3, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4::bigint,
+    EXISTS (
+        SELECT 1 FROM upthread.run_event AS e
+        WHERE e.run_id = $1 AND e.seq > $2 AND e.kind <> 'step_started'
+    )
+);
+
+-- enqueue_job: hand a transition that is not settled to the workers of its queue
+SELECT upthread.procrastinate_defer_jobs_v1(
+    array_agg(
+        row(
+            coalesce(convert_from(t.queue, 'UTF8'), 'upthread'), 'transition', 0, NULL,
+            r.id || ':' || t.run_seq, jsonb_build_object('run', r.id, 'seq', t.run_seq),
+            CASE WHEN $3::bigint > 0 THEN clock_timestamp() + $3 * interval '1 ms' END
+        )::upthread.procrastinate_job_to_defer_v1
+    )
+)
+FROM upthread.transition AS t JOIN upthread.run AS r ON r.run_id = t.run_id
+WHERE t.run_id = $1 AND t.run_seq = $2 AND NOT t.is_settled
+HAVING count(*) > 0;
+
+-- settle_transitions: those that an event settles, and those of their jobs that nobody has taken
+WITH settled AS (
+    UPDATE upthread.transition SET is_settled = true
+    WHERE run_id = $1 AND run_seq < $2 AND NOT is_settled RETURNING run_id, run_seq
+)
+DELETE FROM upthread.procrastinate_jobs AS j
+USING settled AS t JOIN upthread.run AS r ON r.run_id = t.run_id
+WHERE j.status = 'todo' AND j.queueing_lock = r.id || ':' || t.run_seq;
 
 -- pending_transitions: runs with one due and no later event, oldest first
 SELECT t.run_id FROM upthread.transition AS t
 WHERE
-    t.due_at_ms <= $1
+    NOT t.is_settled
+    AND t.due_at_ms <= $1
     AND NOT EXISTS (
         SELECT 1 FROM upthread.run_event AS e WHERE e.run_id = t.run_id AND e.seq > t.run_seq
     )
@@ -313,6 +367,27 @@ WHERE NOT EXISTS (
         conversation_id = $1 AND decided_at_ms = $5 AND decision = $2 AND reasons = $3
         AND inputs = $4
 );
+
+-- record_act: keep one, once
+INSERT INTO upthread.act (conversation_id, run_id, what, by_user, detail, recorded_at_ms)
+SELECT $1, $2, $3, $4, $5, $6
+WHERE NOT EXISTS (
+    SELECT 1 FROM upthread.act
+    WHERE
+        conversation_id = $1 AND what = $3 AND by_user = $4 AND detail = $5
+        AND recorded_at_ms = $6
+) AND NOT EXISTS (
+    SELECT 1 FROM upthread.act
+    WHERE run_id = $2 AND what = $3 AND by_user = $4 AND detail = $5 AND recorded_at_ms = $6
+);
+
+-- acts: what people did to a conversation, oldest first
+SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act
+WHERE conversation_id = $1 ORDER BY id;
+
+-- run_acts: what people did to a run, oldest first
+SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act
+WHERE run_id = $1 ORDER BY id;
 
 -- quarantined: one turn's, in order
 SELECT ordinal, reason, raw FROM upthread.quarantine WHERE turn_id = $1 ORDER BY ordinal;
@@ -405,3 +480,110 @@ WHERE sha256(name) = sha256($1) AND token = $2 AND host IS NOT NULL;
 UPDATE upthread.lease SET
     host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL
 WHERE sha256(name) = sha256($1) AND token = $2;
+
+-- register_worker: say what a worker is and has; $11 is the id it had before, NULL without one
+WITH forgotten AS (
+    DELETE FROM upthread.worker AS w
+    WHERE
+        w.worker_id = $11::bigint
+        OR NOT EXISTS (SELECT 1 FROM upthread.procrastinate_workers AS p WHERE p.id = w.worker_id)
+)
+INSERT INTO upthread.worker (
+    worker_id, host, boot_id, pid, started_at_ticks, version, agents, queues, concurrency,
+    registered_at_ms
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- forget_worker: one that has stopped
+DELETE FROM upthread.worker WHERE worker_id = $1;
+
+-- workers: those that are known, and how long each has been silent
+SELECT
+    w.worker_id, w.host, w.boot_id, w.pid, w.started_at_ticks, w.version, w.agents, w.queues,
+    w.concurrency, w.registered_at_ms,
+    (extract(epoch FROM clock_timestamp() - p.last_heartbeat) * 1000)::bigint,
+    (
+        SELECT count(*) FROM upthread.procrastinate_jobs AS j
+        WHERE j.worker_id = w.worker_id AND j.status = 'doing'
+    )
+FROM upthread.worker AS w JOIN upthread.procrastinate_workers AS p ON p.id = w.worker_id
+ORDER BY w.worker_id;
+
+-- run_of_row: the run that a job names
+SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run WHERE id = $1;
+
+-- try_recovering: whether nobody else recovers jobs just now; until the transaction ends
+SELECT pg_try_advisory_xact_lock($1);
+
+-- retry_jobs: give back those of workers that are silent, pruned or known to be dead
+WITH stalled AS (
+    SELECT j.id, j.queue_name
+    FROM upthread.procrastinate_jobs AS j
+    LEFT JOIN upthread.procrastinate_workers AS w ON w.id = j.worker_id
+    WHERE
+        j.status = 'doing' AND (
+            w.id IS NULL OR w.id = ANY($2::bigint[])
+            OR w.last_heartbeat < clock_timestamp() - $1::bigint * interval '1 ms'
+        )
+    FOR UPDATE OF j SKIP LOCKED
+)
+SELECT
+    id, upthread.procrastinate_retry_job_v2(id, NULL, NULL, NULL, NULL),
+    pg_notify(
+        'procrastinate_queue_v1#' || queue_name,
+        json_build_object('type', 'job_inserted', 'job_id', id)::text
+    )
+FROM stalled;
+
+-- free_jobs: let those go anywhere that have waited for their host, where no living worker takes them
+UPDATE upthread.procrastinate_jobs AS j SET queue_name = regexp_replace(j.queue_name, '\.\w{8}$', '')
+WHERE
+    j.status = 'todo' AND j.queue_name ~ '^upthread\.\w{18}\.\w{8}$'
+    AND (j.scheduled_at IS NULL OR j.scheduled_at < clock_timestamp() - $3::bigint * interval '1 ms')
+    AND NOT EXISTS (
+        SELECT 1 FROM upthread.worker AS w
+        JOIN upthread.procrastinate_workers AS p ON p.id = w.worker_id
+        WHERE
+            j.queue_name = ANY(w.queues) AND p.id <> ALL($2::bigint[])
+            AND p.last_heartbeat > clock_timestamp() - $1::bigint * interval '1 ms'
+    )
+    AND (SELECT max(e.at) FROM upthread.procrastinate_events AS e WHERE e.job_id = j.id)
+    < clock_timestamp() - $3 * interval '1 ms'
+RETURNING pg_notify(
+    'procrastinate_queue_v1#' || j.queue_name,
+    json_build_object('type', 'job_inserted', 'job_id', j.id)::text
+);
+
+-- enqueue_lost: transitions that are due and have no job, neither waiting nor with a worker
+SELECT unnest(upthread.procrastinate_defer_jobs_v1(
+    array_agg(
+        row(
+            coalesce(convert_from(t.queue, 'UTF8'), 'upthread'), 'transition', 0, NULL,
+            r.id || ':' || t.run_seq, jsonb_build_object('run', r.id, 'seq', t.run_seq), NULL
+        )::upthread.procrastinate_job_to_defer_v1
+    )
+))
+FROM upthread.transition AS t JOIN upthread.run AS r ON r.run_id = t.run_id
+WHERE
+    NOT t.is_settled
+    AND coalesce(t.server_due_at_ms, t.due_at_ms) <= extract(epoch FROM clock_timestamp()) * 1000
+    AND NOT EXISTS (
+        SELECT 1 FROM upthread.procrastinate_jobs AS j
+        WHERE j.queueing_lock = r.id || ':' || t.run_seq AND j.status IN ('todo', 'doing')
+    )
+HAVING count(*) > 0;
+
+-- backlog: transitions that are due and that no worker has, and the age of the oldest
+SELECT count(*), coalesce(max(due.age_ms), 0)::bigint
+FROM upthread.transition AS t
+JOIN upthread.run AS r ON r.run_id = t.run_id
+CROSS JOIN LATERAL (
+    SELECT
+        extract(epoch FROM clock_timestamp()) * 1000
+        - coalesce(t.server_due_at_ms, t.due_at_ms) AS age_ms
+) AS due
+WHERE
+    NOT t.is_settled AND due.age_ms >= 0
+    AND NOT EXISTS (
+        SELECT 1 FROM upthread.procrastinate_jobs AS j
+        WHERE j.queueing_lock = r.id || ':' || t.run_seq AND j.status = 'doing'
+    );

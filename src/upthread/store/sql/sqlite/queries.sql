@@ -91,13 +91,14 @@ INSERT INTO link (
 -- end_link: the first cause stands
 INSERT OR IGNORE INTO link_end (link, ended_because, ended_at_ms) VALUES (?, ?, ?);
 
--- link_owner: whose newest link holds an upstream session
+-- link_owner: whose newest link holds an upstream session, within a project
 SELECT
     c.conversation_id, c.project_id, c.workstream, c.role, c.slot, c.generation, c.base_name,
     c.opened_at_ms, c.parent_conversation_id, c.parent_call_id
 FROM link AS l JOIN conversation AS c ON c.id = l.conversation
 WHERE
     l.upstream_session_id = ?
+    AND c.project_id = ?
     AND l.seq = (SELECT max(n.seq) FROM link AS n WHERE n.conversation = l.conversation)
 ORDER BY l.id DESC LIMIT 1;
 
@@ -204,6 +205,11 @@ LEFT JOIN turn AS t ON t.id = p.turn
 LEFT JOIN upstream AS u ON u.id = p.upstream
 WHERE p.conversation = ? ORDER BY p.message_seq, p.ordinal;
 
+-- chain_head: the end of a conversation's chain
+SELECT chain FROM part
+WHERE conversation = (SELECT id FROM conversation WHERE conversation_id = ?)
+ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
+
 -- upstream_row: the row of an upstream id
 SELECT id FROM upstream WHERE upstream_session_id = ?;
 
@@ -288,13 +294,19 @@ WHERE r.run_id = ? ORDER BY e.seq;
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM transition WHERE run = ? AND run_seq = ?;
 
--- enqueue_transition: put one into the outbox
-INSERT INTO transition (run, run_seq, due_at_ms) VALUES (?, ?, ?);
+-- enqueue_transition: put one into the outbox; settled when a later event settles it already
+INSERT INTO transition (run, run_seq, due_at_ms, is_settled) SELECT ?1, ?2, ?3, EXISTS (
+    SELECT 1 FROM run_event WHERE run = ?1 AND seq > ?2 AND kind <> 'step_started'
+);
+
+-- settle_transitions: those that an event settles
+UPDATE transition SET is_settled = 1 WHERE run = ? AND run_seq < ? AND NOT is_settled;
 
 -- pending_transitions: runs with one due and no later event, oldest first
 SELECT r.run_id FROM transition AS t JOIN run AS r ON r.id = t.run
 WHERE
-    t.due_at_ms <= ?
+    NOT t.is_settled
+    AND t.due_at_ms <= ?
     AND NOT EXISTS (SELECT 1 FROM run_event AS e WHERE e.run = t.run AND e.seq > t.run_seq)
 ORDER BY t.id;
 
@@ -310,6 +322,27 @@ WHERE NOT EXISTS (
     SELECT 1 FROM refusal
     WHERE conversation = ?1 AND decided_at_ms = ?5 AND decision = ?2 AND reasons = ?3 AND inputs = ?4
 );
+
+-- record_act: keep one, once
+INSERT INTO act (conversation, run, what, by_user, detail, recorded_at_ms)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6
+WHERE NOT EXISTS (
+    SELECT 1 FROM act
+    WHERE conversation = ?1 AND what = ?3 AND by_user = ?4 AND detail = ?5 AND recorded_at_ms = ?6
+) AND NOT EXISTS (
+    SELECT 1 FROM act
+    WHERE run = ?2 AND what = ?3 AND by_user = ?4 AND detail = ?5 AND recorded_at_ms = ?6
+);
+
+-- acts: what people did to a conversation, oldest first
+SELECT c.conversation_id, NULL, a.what, a.by_user, a.detail, a.recorded_at_ms
+FROM conversation AS c JOIN act AS a ON a.conversation = c.id
+WHERE c.conversation_id = ? ORDER BY a.id;
+
+-- run_acts: what people did to a run, oldest first
+SELECT NULL, r.run_id, a.what, a.by_user, a.detail, a.recorded_at_ms
+FROM run AS r JOIN act AS a ON a.run = r.id
+WHERE r.run_id = ? ORDER BY a.id;
 
 -- quarantined: one turn's, in order
 SELECT q.ordinal, q.reason, q.raw FROM turn AS t JOIN quarantine AS q ON q.turn = t.id

@@ -29,7 +29,7 @@ from upthread.core.types import (
     UnknownPart,
 )
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedTurn
-from upthread.surfaces.cli.audit.runs import run_lines
+from upthread.surfaces.cli.audit.runs import act_lines, run_lines
 from upthread.surfaces.cli.audit.shape import noted
 from upthread.surfaces.cli.neutral import code, fenced
 from upthread.surfaces.cli.output import plain
@@ -93,6 +93,7 @@ def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
         reasons = "; ".join(in_words(reason) for reason in refusal.reasons)
         yield ""
         yield f"Refused at {moment(refusal.decided_at_ms)}: {reasons}."
+    yield from act_lines(audited.acts)
     for turn in audited.turns:
         yield from _turn_lines(turn)
     for message in audited.child_messages:

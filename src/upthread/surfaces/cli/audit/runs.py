@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
+from upthread.core.commands import RecordAct
 from upthread.core.events import (
     QuestionAnswered,
     QuestionsAsked,
@@ -34,6 +35,17 @@ def run_lines(audited: AuditedRun) -> Iterator[str]:
     yield ""
     for number, event in enumerate(audited.events, start=1):
         yield f"{number}. {_event_line(event)}"
+    yield from act_lines(audited.acts)
+
+
+def act_lines(acts: Sequence[RecordAct]) -> Iterator[str]:
+    """Yield who did what, one line an act; nothing where nobody did anything."""
+    if acts:
+        yield ""
+    for act in acts:
+        about = f" {code(act.detail)}" if act.detail else ""
+        what = act.what.replace("_", " ")
+        yield f"- {moment(act.recorded_at_ms)}: {code(act.by_user)} {what}{about}"
 
 
 def _event_line(event: RunEvent) -> str:
@@ -53,7 +65,7 @@ def _event_line(event: RunEvent) -> str:
         case RunParked(reason=reason, detail=detail):
             line = f"the run was parked, {code(reason)}: {code(detail)}"
         case RunResumed(because=because):
-            line = f"a human let it go on: {code(because)}"
+            line = f"it goes on: {code(because)}"
         case RunEnded(status=status):
             line = f"the run ended: {code(status)}"
         case _:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from upthread.core import types
+from upthread.core.commands import RecordAct
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.nesting import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
@@ -65,6 +66,7 @@ def _conversation(audited: AuditedConversation) -> Shape:
         "refusals": [
             _members(refusal, "conversation_id", "durability") for refusal in audited.refusals
         ],
+        "acts": [_act(each) for each in audited.acts],
     }
 
 
@@ -122,7 +124,12 @@ def _run(audited: AuditedRun) -> Shape:
         "status": run_status(audited.view),
         "iteration": audited.view.iteration,
         "events": [_event(event) for event in audited.events],
+        "acts": [_act(each) for each in audited.acts],
     }
+
+
+def _act(act: RecordAct) -> Shape:
+    return _members(act, "conversation_id", "run_id", "durability")
 
 
 def _event(event: TurnEvent | RunEvent) -> Shape:

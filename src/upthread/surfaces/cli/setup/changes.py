@@ -12,6 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -116,6 +117,7 @@ class Installed:
             kept[str(change.path)] = {
                 "before": earlier["before"] if earlier else _encoded(change.before),
                 "after": _encoded(change.after),
+                "made": earlier["made"] if earlier else _missing_above(change.path),
             }
         self._fields = {"drain": list(drain), "agents": {**self._agents(), agent: kept}}
         files.replace(self._path, self._fields)
@@ -130,7 +132,11 @@ class Installed:
         )
 
     def forget(self, agent: str) -> None:
-        """Remember no longer that an agent is set up."""
+        """Remember no longer that an agent is set up; directories made for it go, if empty."""
+        for kept in self._agents().get(agent, {}).values():
+            for directory in kept["made"]:
+                with suppress(OSError):  # somebody else has put something there, or removed it
+                    Path(directory).rmdir()
         agents = {name: kept for name, kept in self._agents().items() if name != agent}
         if agents:
             self._fields = {**self._fields, "agents": agents}
@@ -158,6 +164,11 @@ class Installed:
 
     def _agents(self) -> dict[str, Any]:
         return cast("dict[str, Any]", self._fields.get("agents", {}))
+
+
+def _missing_above(path: Path) -> list[str]:
+    """Return the directories above a file that are not there yet, the innermost first."""
+    return [str(each) for each in path.parents if not each.exists()]
 
 
 def _encoded(content: bytes | None) -> str | None:

@@ -1,18 +1,18 @@
-"""Claude Code: hooks in the user's own settings, beside those that are there already."""
+"""Claude Code: hooks in the user's own settings, and a skill."""
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
-from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
+from upthread.surfaces.cli.setup.changes import Change, read_file
+from upthread.surfaces.cli.setup.hook_entries import with_hooks, without_hooks
 
 AGENT: Final = "claude"
 HOOK_AGENT: Final = "claude-code"
+SKILL: Final = Path("skills/upthread/SKILL.md")
 TIMEOUT_S: Final = 5
 TOOLS: Final = "Agent|Task|SendMessage"
 
@@ -27,55 +27,26 @@ EVENTS: Final[Mapping[str, str]] = {
 }
 """The events and the tools they are asked for; none on Read, Bash or Edit, which come too often."""
 
-_MARK: Final = "upthread/surfaces/hook/__main__.py"
-_INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
-
 
 def changes(environment: Mapping[str, str], command: tuple[str, ...]) -> tuple[Change, ...]:
     """Return what setting Claude Code up changes."""
     path = _folder(environment) / "settings.json"
     before = read_file(path)
-    settings = as_json_object(path, before)
-    hooks = cast("dict[str, Any]", _without_ours(settings).get("hooks", {}))
-    for event, matcher in EVENTS.items():
-        hooks = {**hooks, event: [*hooks.get(event, []), _entry(matcher, command)]}
-    after = _written({**settings, "hooks": hooks}, like=before)
-    return (Change(path=path, before=before, after=after),)
+    after = with_hooks(path, before, events=EVENTS, command=command, timeout_s=TIMEOUT_S)
+    skill = _folder(environment) / SKILL
+    return (
+        Change(path=path, before=before, after=after),
+        Change(path=skill, before=read_file(skill), after=_skill()),
+    )
 
 
 def taken_out(path: Path, content: bytes) -> bytes | None:
-    """Return the settings without our hooks, everything else as it is now."""
-    return _written(_without_ours(as_json_object(path, content)), like=content)
+    """Return the settings without our hooks, everything else as it is now; of the skill nothing."""
+    return None if path.name == SKILL.name else without_hooks(path, content)
 
 
-def hook_line(command: tuple[str, ...]) -> str:
-    """Return the shell line of a hook: nothing at all once upthread is not there any more."""
-    python, program = shlex.quote(command[0]), shlex.quote(command[-3])
-    return f"[ -x {python} ] && [ -f {program} ] && exec {shlex.join(command)} || exit 0"
-
-
-def _entry(matcher: str, command: tuple[str, ...]) -> dict[str, Any]:
-    hook = {"type": "command", "command": hook_line(command), "timeout": TIMEOUT_S}
-    return {"matcher": matcher, "hooks": [hook]} if matcher else {"hooks": [hook]}
-
-
-def _without_ours(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without entries of ours; an event that is left empty is left out."""
-    hooks = {
-        event: kept
-        for event, entries in settings.get("hooks", {}).items()
-        if (kept := [entry for entry in entries if _MARK not in json.dumps(entry)])
-    }
-    others = {name: value for name, value in settings.items() if name != "hooks"}
-    return {**others, "hooks": hooks} if hooks else others
-
-
-def _written(settings: Mapping[str, Any], *, like: bytes | None) -> bytes:
-    """Return settings as text, indented as the file was."""
-    found = _INDENT.match(like or b"")
-    indent = found[1].decode() if found else "  "
-    end = "\n" if like is None or like.endswith(b"\n") else ""
-    return (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode()
+def _skill() -> bytes:
+    return resources.files("upthread").joinpath("surfaces/hook/SKILL.md").read_bytes()
 
 
 def _folder(environment: Mapping[str, str]) -> Path:

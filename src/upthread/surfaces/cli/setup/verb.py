@@ -6,17 +6,19 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from upthread.client import Project
-from upthread.config import home_directory
+from upthread.config import PROJECT_FILE, home_directory, load_settings
 from upthread.errors import UsageError
-from upthread.surfaces.cli.asking import confirm
+from upthread.runtime.repository import find_repository
+from upthread.surfaces.cli.asking import can_ask, choose, confirm
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.changing import DECLINED
-from upthread.surfaces.cli.setup import claude_code, opencode
+from upthread.surfaces.cli.setup import blocks, claude_code, codex, opencode, roles
 from upthread.surfaces.cli.setup.changes import Change, Installed
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -24,47 +26,80 @@ DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How one agent is set up. `name` is the agent's in the store."""
+    """How one agent is set up: `name` is its own in the store, `then` what a person does next."""
 
     name: str
     changes: Callable[[Mapping[str, str], tuple[str, ...]], tuple[Change, ...]]
     taken_out: Callable[[Path, bytes], bytes | None]
+    then: str = ""
 
 
 TARGETS: Final[Mapping[str, Target]] = {
     claude_code.AGENT: Target(claude_code.HOOK_AGENT, claude_code.changes, claude_code.taken_out),
+    codex.AGENT: Target(codex.AGENT, codex.changes, codex.taken_out, codex.THEN),
     opencode.AGENT: Target(opencode.AGENT, opencode.changes, opencode.taken_out),
 }
 
 
-def setup(call: Call, agent: str, *, is_removing: bool, is_yes: bool, is_dry_run: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a person wants. `roles` are `NAME=HOW`, the continuity of each."""
+
+    is_removing: bool
+    is_yes: bool
+    is_dry_run: bool
+    roles: tuple[str, ...]
+
+
+def setup(call: Call, agent: str, asked: Asked) -> int:
     """Set an agent up, or take that back, after asking."""
     if agent not in TARGETS:
         raise UsageError(f"{agent!r} cannot be set up", hint=f"one of: {', '.join(TARGETS)}")
     home = home_directory(os.environ)
     installed = Installed(home)
-    if is_removing:
-        changes = installed.undoing(agent, TARGETS[agent].taken_out)
+    if asked.is_removing:
+        changes = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
     else:
-        changes = TARGETS[agent].changes(os.environ, hook_command(TARGETS[agent].name, home))
+        changes = (
+            *TARGETS[agent].changes(os.environ, hook_command(TARGETS[agent].name, home)),
+            *_roles(call, asked),
+        )
     needed = tuple(change for change in changes if change.is_needed)
     if not call.output.is_json:
         _show(call, needed)
-    question = f"{'Change these back' if is_removing else 'Make these changes'}?"
-    if is_dry_run:
+    question = f"{'Change these back' if asked.is_removing else 'Make these changes'}?"
+    if asked.is_dry_run:
         return _tell(call, agent, needed, is_done=False)
-    if needed and not is_yes and not confirm(call.output, question):
+    if needed and not asked.is_yes and not confirm(call.output, question):
         call.output.note("nothing was changed")
         return DECLINED
-    if not is_removing:
+    if not asked.is_removing:
         installed.write_down(agent, changes, drain=drain_command())
     for change in needed:
         change.make()
-    if is_removing:
+    if asked.is_removing:
         installed.forget(agent)
     else:
         call.with_project(_publish)
+        if TARGETS[agent].then:
+            call.output.note(TARGETS[agent].then, "yellow")
     return _tell(call, agent, needed, is_done=True)
+
+
+def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
+    settings = load_settings(find_repository(Path()).root, environment=os.environ)
+
+    def ask(role: str) -> str:
+        question = f"{role}: go on in its earlier session?"
+        return choose(call.output, question, roles.CONTINUITIES, usual=roles.USUAL)
+
+    is_asked = not asked.is_yes and not asked.is_dry_run and can_ask(call.output)
+    return roles.changes(settings, roles.parsed(asked.roles), ask if is_asked else None)
+
+
+def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
+    is_ours = path.name == PROJECT_FILE
+    return (blocks.taken_out if is_ours else target.taken_out)(path, content)
 
 
 def hook_command(agent: str, home: Path) -> tuple[str, ...]:

@@ -1,0 +1,95 @@
+"""Turns told by the runtime to an agent in this process, which says what it was given, at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
+from upthread.core.events import AgentEvent
+from upthread.core.names import Address
+from upthread.core.prompt import Task
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.roles import Role
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.runtime.conversation import ClaimRequest, Conversations
+from upthread.runtime.delegation import OpenOptions, TellRequest
+from upthread.runtime.lease import Leases
+from upthread.runtime.permissions import PermissionPolicy
+from upthread.runtime.system import System
+from upthread.runtime.turn import Turns
+from upthread.store.base import Store
+from upthread.testing.default_turn import AGENT, Place, prepare_turn, texts
+
+
+class _Agent:
+    """An agent and its connection. It knows one session."""
+
+    agent = AGENT
+    process = None
+    late_events = 0
+    capabilities = Capabilities(agent=AGENT, version="1.0.217", can_resume=True, can_load=False)
+
+    def __init__(self, session: UpstreamSessionId) -> None:
+        self.session = session
+        self.events: tuple[AgentEvent, ...] = ()
+
+    @asynccontextmanager
+    async def open(self, _request: OpenRequest) -> AsyncGenerator[_Agent]:
+        yield self
+
+    def resume_command(self, _session: UpstreamSessionId) -> None:
+        return None
+
+    async def new_session(self) -> UpstreamSessionId:
+        return self.session
+
+    async def resume_session(self, session: UpstreamSessionId) -> None:
+        assert session == self.session
+
+    async def prompt(
+        self, _session: UpstreamSessionId, _text: str, *, on_event: OnEvent
+    ) -> PromptResult:
+        for event in self.events:
+            await on_event(event)
+        return PromptResult(outcome=Outcome.OK)
+
+
+class Telling:
+    """Tells turns of one conversation. What is said in a turn is made by `prepare`."""
+
+    def __init__(
+        self, store: Store, place: Place, directory: Path, redactor: Redactor | None = None
+    ) -> None:
+        system = System()
+        self._turns = Turns(store, system, Conversations(store, system, Leases(store, system)))
+        self._place = place
+        self._agent = _Agent(place.link.upstream_session_id)
+        self._open = OpenOptions(
+            working_directory=str(directory), stderr_path=str(directory / "stderr")
+        )
+        self._redactor = redactor
+
+    def prepare(self, number: int) -> TellRequest:
+        """Return turn `number`; equal texts for equal numbers, and repeated after 64."""
+        self._agent.events = prepare_turn(self._place, number).events
+        return TellRequest(
+            claim=ClaimRequest(
+                project_id=self._place.conversation.key.project_id,
+                address=Address(workstream="told", role="planner"),
+                role=Role(name="planner", continuity="resume"),
+                agent=AGENT,
+                doing="tell",
+            ),
+            task=Task(text=texts(number)[0]),
+            adapter=self._agent,
+            open=self._open,
+            permissions=PermissionPolicy(),
+            redactor=self._redactor,
+        )
+
+    async def tell(self, request: TellRequest) -> None:
+        """Tell a turn, and see that it ended well."""
+        told = await self._turns.tell(request)
+        assert told.outcome is Outcome.OK, told

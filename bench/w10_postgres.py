@@ -1,0 +1,156 @@
+"""W10: the shared store beside raw psycopg: resolve among many, eight writers, and twenty.
+
+The server is the tests' own, on a socket, with fsync. Raw is psycopg with prepared statements and
+one table; it writes a turn in six commits, as ours does, each of them synced.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import raw
+import w6_writers
+from measure import Row, Side, compared, interleaved
+from w1_resolve import LOOKUPS, PROJECT
+
+from upthread.core.types import ConversationKey
+from upthread.store.postgres import PostgresStore, migrate
+from upthread.testing.default_turn import open_place
+from upthread.testing.postgres_server import PostgresServer, with_database
+
+SIZE = 1_000_000
+SIZE_QUICK = 10_000
+RESOLVE_LIMIT = 2.0
+BUFFERS_MIB = 1_024
+"""As much as its keeper would give a server of this size: a million of either side fit in."""
+WRITERS_AT_LEAST = 0.6
+ROUNDS = 4
+
+_RAW_SCHEMA = """
+CREATE SCHEMA raw;
+CREATE TABLE raw.message (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, stream BIGINT,
+    body BYTEA);
+CREATE INDEX ON raw.message (stream, id);
+CREATE TABLE raw.address (workstream TEXT, role TEXT, upstream TEXT,
+    PRIMARY KEY (workstream, role));
+"""
+_RAW_ROWS = """
+INSERT INTO raw.address SELECT 'big-' || i, 'planner', 'ses_' || i FROM generate_series(1, {n}) i
+"""
+_ROWS = (
+    """INSERT INTO upthread.conversation (conversation_id, project_id, workstream, role, slot,
+    generation, base_name, opened_at_ms) SELECT ('con_big_' || i)::bytea, 'prj_measured',
+    ('big-' || i)::bytea, 'planner', 1, 1, ('Kael-' || i)::bytea, 1790000000000
+    FROM generate_series(1, {n}) i""",
+    """INSERT INTO upthread.link (conversation_id, seq, upstream_session_id, agent, agent_version,
+    working_directory, opened_because, opened_at_ms) SELECT ('con_big_' || i)::bytea, 1,
+    ('ses_' || i)::bytea, 'opencode', '1.0.217', '/home/kim', 'none_yet', 1790000000000
+    FROM generate_series(1, {n}) i""",
+    "ANALYZE upthread.conversation, upthread.link, raw.address",
+)
+_RESOLVE = "SELECT upstream FROM raw.address WHERE workstream = %s AND role = %s"
+_APPEND = "INSERT INTO raw.message (stream, body) VALUES (%s, %s)"
+
+
+def measure(*, is_quick: bool) -> list[Row]:
+    """Return the rows: resolve, turns a second, errors."""
+    server = PostgresServer(is_synced=True, buffers_mib=BUFFERS_MIB)
+    try:
+        with psycopg.connect(server.address, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE measured")
+        address = with_database(server.address, "measured")
+        migrate(address)
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(_RAW_SCHEMA)
+        written = _writers(address, rounds=1 if is_quick else ROUNDS)
+        return [*written, _resolving(address, SIZE_QUICK if is_quick else SIZE)]
+    finally:
+        server.remove()
+
+
+def _resolving(address: str, size: int) -> Row:
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in (_RAW_ROWS, *_ROWS):
+            connection.execute(statement.format(n=size).encode())
+    store = PostgresStore(address)
+    bare = psycopg.connect(address, autocommit=True, prepare_threshold=0)
+
+    def ours(repetition: int) -> None:
+        for number in _numbers(repetition, size):
+            key = ConversationKey(
+                project_id=PROJECT, workstream=f"big-{number}", role="planner", slot=1
+            )
+            found = store.resolve(key)
+            assert found is not None
+            assert found.link is not None
+
+    def theirs(repetition: int) -> None:
+        for number in _numbers(repetition, size):
+            row = bare.execute(_RESOLVE, (f"big-{number}", "planner"), binary=True).fetchone()
+            assert row is not None
+
+    sides: dict[str, Side] = {"raw": theirs, "ours": ours}
+    timings = interleaved(sides, repetitions=60, budget_s=12, operations=LOOKUPS)
+    store.close()
+    bare.close()
+    what = f"PostgreSQL: resolve among {size:,}"
+    return compared("W10", what, timings["raw"], timings["ours"], RESOLVE_LIMIT)
+
+
+def _numbers(repetition: int, size: int) -> list[int]:
+    chance = random.Random(repetition)
+    return [chance.randint(1, size) for _ in range(LOOKUPS)]
+
+
+def _writers(address: str, *, rounds: int) -> list[Row]:
+    place: Any = address  # a side is given where its store is
+    found: dict[str, list[w6_writers.Written]] = {"raw": [], "ours": []}
+    for _ in range(rounds):
+        for side, written in found.items():
+            written.append(w6_writers.round_of(place, _SIDES[side], writers=w6_writers.WRITERS))
+    many = w6_writers.round_of(place, _ours, writers=w6_writers.WRITERS_MANY)
+    best = {side: max(written) for side, written in found.items()}
+    return [
+        Row(
+            workload="W10",
+            what=f"PostgreSQL: {w6_writers.WRITERS} writers",
+            raw=best["raw"].turns_per_s,
+            ours=best["ours"].turns_per_s,
+            unit="turns/s",
+            at_least=WRITERS_AT_LEAST,
+            note=f"p99 {best['raw'].p99_ms:.0f} and {best['ours'].p99_ms:.0f} ms",
+        ),
+        Row(
+            workload="W10",
+            what=f"PostgreSQL: errors of {w6_writers.WRITERS_MANY} writers",
+            raw=None,
+            ours=len(many.errors),
+            unit="errors",
+            limit=0,
+            note="; ".join(sorted(set(many.errors)))[:200],
+        ),
+    ]
+
+
+def _raw(address: Path, writer: int) -> w6_writers.Turn:
+    connection = psycopg.connect(str(address), autocommit=True, prepare_threshold=0)
+    turns = [raw.bodies(number) for number in range(64)]
+
+    def write(number: int) -> None:
+        for message in turns[number % 64]:
+            connection.execute(_APPEND, (writer, raw.encode(message)), binary=True)
+
+    return write
+
+
+def _ours(address: Path, writer: int) -> w6_writers.Turn:
+    store = PostgresStore(str(address))
+    place = open_place(store, f"spec-{os.getpid()}-{writer}")  # each round has writers of its own
+    return w6_writers.recording(store, place)
+
+
+_SIDES = {"raw": _raw, "ours": _ours}

@@ -1,0 +1,331 @@
+"""One running Codex server: its threads, and one prompt at a time.
+
+It translates and never decides. One task reads the server's lines, another takes what it tells, in
+order, and waits while an event is taken in; what we ask is answered beside that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Final, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from upthread.agents._json import Unreadable, as_object, text_at
+from upthread.agents._prompting import Limits, RunningPrompt
+from upthread.agents.base import (
+    AgentProcess,
+    Capabilities,
+    ListedSession,
+    OnEvent,
+    OpenRequest,
+    PromptResult,
+)
+from upthread.agents.codex.hooks import Hook, hooks_in
+from upthread.agents.codex.items import unknown
+from upthread.agents.codex.outcomes import Failure
+from upthread.agents.codex.permissions import PermissionDesk
+from upthread.agents.codex.server import CodexServer
+from upthread.agents.codex.threads import Threads
+from upthread.agents.codex.turn import SPOKEN, Turn
+from upthread.core.events import AgentEvent
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+from upthread.tasks import task_group
+
+RETRY_WAIT_MAX_S: Final = 10.0
+"""How long a silence after a provider's limit is left to Codex, which waits as long as it is told
+to and says neither that nor until when (0.169.0); then the turn is ended as rate limited."""
+INTERRUPT_AGAIN_S: Final = 0.1
+"""An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
+INTERRUPT_LEAVES_S: Final = 0.5
+"""How long an interrupt gets to leave before a server that nobody waits for is ended."""
+
+_VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+\S*)")
+_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+REPLACEMENT: Final = "\ufffd"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Prompt:
+    running: RunningPrompt
+    turn: Turn
+    is_ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+class CodexConnection:
+    """A running server. Use `serving` around everything else."""
+
+    def __init__(self, server: CodexServer, request: OpenRequest) -> None:
+        self._server = server
+        self._request = request
+        self._threads = Threads(
+            server, working_directory=request.working_directory, title=request.title
+        )
+        self._desk = PermissionDesk(server, request.answer_permission)
+        self._tasks: TaskGroup | None = None
+        self._prompt: _Prompt | None = None
+        self._is_prompting = False
+        self._late_events = 0
+        self._version = ""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            agent=self._server.agent,
+            version=self._version,
+            can_resume=True,
+            can_load=True,
+            can_list=True,
+            can_fork=True,
+        )
+
+    @property
+    def process(self) -> AgentProcess | None:
+        child = self._server.child
+        return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
+
+    @property
+    def late_events(self) -> int:
+        return self._late_events
+
+    # --- its life ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[Self]:
+        """Shake hands, and take what the server tells until the context is left."""
+        async with task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._server.read_all)
+            tasks.start_soon(self._take_all)
+            try:
+                await self._shake_hands()
+                yield self
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._server.child.stop()
+                tasks.cancel_scope.cancel()
+
+    async def _shake_hands(self) -> None:
+        us = {"name": "upthread", "title": None, "version": version("upthread")}
+        # The commands a turn has left running can be ended by an experimental request only.
+        asked = {"clientInfo": us, "capabilities": {"experimentalApi": True}}
+        answer = await self._server.ask("initialize", asked)
+        found = _VERSION.search(text_at(answer, "userAgent"))
+        if found is None:
+            raise UpstreamError(
+                f"{self._server.agent} answered `initialize` without a version: {answer!r}",
+                outcome=Outcome.UNKNOWN,
+                hint="is the command Codex's? it is `codex app-server`",
+            )
+        self._version = found[1]
+        await self._server.notify("initialized")
+
+    async def hooks(self) -> tuple[Hook, ...]:
+        """Return the hooks that hold in the working directory, in Codex's order."""
+        asked = {"cwds": [self._request.working_directory]}
+        return hooks_in(await self._server.ask("hooks/list", asked))
+
+    async def _take_all(self) -> None:
+        with self._server.told:
+            async for message in self._server.told:
+                await self._take(message)
+        if self._prompt is not None:
+            self._prompt.is_ended.set()
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    async def new_session(self) -> UpstreamSessionId:
+        return await self._threads.new()
+
+    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
+        await self._threads.attach(upstream_session_id)
+
+    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        return await self._threads.read(upstream_session_id)
+
+    async def list_sessions(self) -> tuple[ListedSession, ...]:
+        return await self._threads.listed()
+
+    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
+        return await self._threads.fork(upstream_session_id)
+
+    # --- prompts -------------------------------------------------------------------------------
+
+    async def prompt(
+        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    ) -> PromptResult:
+        if self._is_prompting:
+            raise UpstreamError(
+                f"session {upstream_session_id} cannot be prompted: a prompt is running",
+                outcome=Outcome.BUSY,
+                hint="one prompt at a time on one connection; open another",
+                upstream_session_id=upstream_session_id,
+            )
+        self._is_prompting = True
+        running = RunningPrompt(upstream_session_id)
+        prompt = _Prompt(running=running, turn=Turn(upstream_session_id, title=self._request.title))
+        try:
+            await self._run(prompt, text, on_event)
+            return await self._concluded(prompt)
+        finally:
+            self._is_prompting = False
+
+    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
+        if self._prompt is not None and self._prompt.running.session == upstream_session_id:
+            self._prompt.running.request_cancel()
+
+    async def _run(self, prompt: _Prompt, text: str, on_event: OnEvent) -> None:
+        async def ask() -> None:
+            await self._send(prompt, text)
+            await prompt.is_ended.wait()
+
+        async def send_cancel() -> None:
+            self._stop(prompt)
+
+        limits = Limits(
+            prompt_timeout_s=self._request.prompt_timeout_s,
+            cancel_timeout_s=self._request.cancel_timeout_s,
+        )
+        self._prompt = prompt
+        try:
+            await prompt.running.run(
+                ask=ask,
+                send_cancel=send_cancel,
+                end_agent=self._server.child.stop,
+                on_event=on_event,
+                limits=limits,
+            )
+        except BaseException:
+            await self._abandon(prompt)
+            raise
+        finally:
+            prompt.is_ended.set()
+            self._prompt = None
+            self._late_events += prompt.turn.late
+
+    async def _send(self, prompt: _Prompt, text: str) -> None:
+        session = prompt.running.session
+        # Half a surrogate pair would have Codex drop the whole message without a word (0.169.0).
+        told = {"type": "text", "text": _LONE_SURROGATE.sub(REPLACEMENT, text)}
+        try:
+            asked = {"threadId": session, "input": [told]}
+            await self._server.ask("turn/start", asked, session=session)
+        except UpstreamError as error:
+            prompt.running.error = error
+            prompt.is_ended.set()
+        if self._server.has_ended.is_set():
+            prompt.is_ended.set()
+
+    def _stop(self, prompt: _Prompt) -> None:
+        """Have the running work interrupted; the server itself says when it has ended."""
+        assert self._tasks is not None
+        prompt.turn.is_stopping = True
+        self._tasks.start_soon(self._interrupt_until_ended, prompt)
+
+    async def _interrupt_until_ended(self, prompt: _Prompt) -> None:
+        while not prompt.is_ended.is_set():
+            await self._interrupt(prompt)
+            with anyio.move_on_after(INTERRUPT_AGAIN_S):
+                await prompt.is_ended.wait()
+
+    async def _interrupt(self, prompt: _Prompt) -> None:
+        """Interrupt the turn and those below it, and end the commands they leave running."""
+        for session, turn_id in tuple(prompt.turn.running.items()):
+            asked = {"threadId": session, "turnId": turn_id}
+            # What an interrupt cannot reach is ended by the deadline for cancelling.
+            with suppress(UpstreamError):
+                await self._server.ask("turn/interrupt", asked)
+                await self._server.ask("thread/backgroundTerminals/clean", {"threadId": session})
+
+    async def _abandon(self, prompt: _Prompt) -> None:
+        """End the server: words still to come from it would pass for the next reply."""
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(INTERRUPT_LEAVES_S):
+                await self._interrupt(prompt)
+            await self._server.child.stop()
+
+    # --- how a prompt ended --------------------------------------------------------------------
+
+    async def _concluded(self, prompt: _Prompt) -> PromptResult:
+        turn = prompt.turn
+        failure = await self._failure_of(prompt)
+        tokens = [each for each in (turn.tokens_in, turn.tokens_out) if each is not None]
+        return PromptResult(
+            outcome=failure.outcome if failure else Outcome.OK,
+            detail=failure.detail if failure else "",
+            reset_at_ms=failure.reset_at_ms if failure else None,
+            tokens_used=sum(tokens) if tokens else prompt.running.seen.tokens_used,
+            tokens_in=turn.tokens_in,
+            tokens_out=turn.tokens_out,
+        )
+
+    async def _failure_of(self, prompt: _Prompt) -> Failure | None:
+        running, turn = prompt.running, prompt.turn
+        if running.is_timed_out or running.is_cancelled:
+            outcome, detail = running.aborted(has_died=self._server.has_ended.is_set())
+            return Failure(outcome=outcome, detail=detail)
+        if isinstance(running.error, UpstreamError):
+            return Failure(outcome=Outcome(running.error.outcome), detail=str(running.error))
+        if turn.given_up is not None or turn.failure is not None:
+            return turn.given_up or turn.failure
+        if not turn.is_over:
+            died = await self._server.died("a prompt")
+            return Failure(outcome=Outcome.PROCESS_DIED, detail=str(died))
+        if turn.is_stopping:
+            return Failure(outcome=Outcome.CANCELLED, detail="the turn was interrupted")
+        return None
+
+    # --- what arrives --------------------------------------------------------------------------
+
+    async def _take(self, message: Any) -> None:
+        prompt, told = self._prompt, as_object(message)
+        method, params = text_at(told, "method"), as_object(told.get("params"))
+        if "id" in told and method:
+            self._answer(told, params)
+        elif prompt is None or prompt.is_ended.is_set():
+            self._late_events += method in SPOKEN
+        elif isinstance(message, Unreadable) or not method:
+            raw = message.raw if isinstance(message, Unreadable) else message
+            await self._deliver(prompt, (unknown("unreadable_frame", raw, None),))
+        else:
+            await self._take_news(prompt, method, params)
+
+    async def _take_news(self, prompt: _Prompt, method: str, params: Mapping[str, Any]) -> None:
+        turn = prompt.turn
+        newcomers = turn.newcomers(method, params)
+        roles = {child: await self._threads.role_of(child) for child in newcomers}
+        await self._deliver(prompt, turn.take(method, params, roles=roles))
+        if turn.retrying is not None and turn.retrying.outcome is Outcome.RATE_LIMITED:
+            assert self._tasks is not None
+            self._tasks.start_soon(self._lose_patience, prompt, turn.retrying)
+        if turn.is_over:
+            prompt.is_ended.set()
+
+    async def _lose_patience(self, prompt: _Prompt, limit: Failure) -> None:
+        """End a turn in which Codex has waited out a limit in silence for too long."""
+        with anyio.move_on_after(RETRY_WAIT_MAX_S):
+            await prompt.is_ended.wait()
+        if prompt.turn.retrying is limit and not prompt.is_ended.is_set():
+            prompt.turn.given_up = limit
+            self._stop(prompt)
+
+    async def _deliver(self, prompt: _Prompt, events: tuple[AgentEvent, ...]) -> None:
+        for event in events:
+            if not await prompt.running.deliver(event):
+                self._late_events += 1
+
+    def _answer(self, message: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+        """Have a question answered in a task of its own: the others are not kept waiting."""
+        assert self._tasks is not None
+        prompt, call = self._prompt, None
+        if prompt is not None:
+            key = (text_at(params, "threadId"), text_at(params, "itemId"))
+            call = prompt.turn.calls.get(key)
+        running = prompt.running if prompt else None
+        self._tasks.start_soon(self._desk.answer, message, running, call)

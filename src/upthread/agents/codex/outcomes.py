@@ -1,0 +1,116 @@
+"""What Codex's failures mean, in the one vocabulary of outcomes. Pure.
+
+A turn that failed names its kind (`codexErrorInfo`), some kinds with the provider's status; both
+come before any words. A request that was refused has words only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from upthread.agents._json import as_object, member, text_at
+from upthread.core.types import Outcome
+
+DETAIL_CHARACTERS_MAX: Final = 2000
+FULL_PERCENT: Final = 100
+
+_OF_KIND: Final[Mapping[str, Outcome]] = {
+    "contextWindowExceeded": Outcome.CONTEXT_FULL,
+    "usageLimitExceeded": Outcome.RATE_LIMITED,
+    "rateLimitExceeded": Outcome.RATE_LIMITED,
+    "sessionBudgetExceeded": Outcome.CREDIT_EXHAUSTED,
+    "unauthorized": Outcome.AUTH,
+    "serverOverloaded": Outcome.TRANSIENT,
+    "internalServerError": Outcome.TRANSIENT,
+    "flexUnavailable": Outcome.TRANSIENT,
+    "policyCapacityUnavailable": Outcome.TRANSIENT,
+    "responseStreamDisconnected": Outcome.TRANSIENT,
+    "responseStreamConnectionFailed": Outcome.TRANSIENT,
+    "httpConnectionFailed": Outcome.TRANSIENT,
+    "responseTooManyFailedAttempts": Outcome.TRANSIENT,
+}
+_OF_STATUS: Final[Mapping[int, Outcome]] = {
+    401: Outcome.AUTH,
+    402: Outcome.CREDIT_EXHAUSTED,
+    403: Outcome.AUTH,
+    413: Outcome.CONTEXT_FULL,
+    429: Outcome.RATE_LIMITED,
+}
+_OF_WORDS: Final = (
+    (re.compile(r"insufficient.{0,20}(credit|quota|balance|funds)|billing", re.IGNORECASE),
+     Outcome.CREDIT_EXHAUSTED),
+    # What the provider says of a history with a call that has no result, or the reverse.
+    (re.compile(r"No tool (output|call) found for function call", re.IGNORECASE),
+     Outcome.CORRUPTED),
+)  # fmt: skip
+_OF_REFUSAL: Final = (
+    (re.compile(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
+    (re.compile(r"invalid session id"), Outcome.MISSING),
+    (re.compile(r"already has an active writer"), Outcome.BUSY),
+    (re.compile(r"failed to read session metadata|invalid paginated history"), Outcome.CORRUPTED),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """How a prompt failed. `reset_at_ms` where the provider said when to come back."""
+
+    outcome: Outcome
+    detail: str
+    reset_at_ms: int | None = None
+
+
+def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure:
+    """Say what the `error` of a turn means. `reset_at_ms` is what was said of a limit's end."""
+    told = " ".join(filter(None, (text_at(error, "message"), text_at(error, "additionalDetails"))))
+    kind, status = _kind_and_status(member(error, "codexErrorInfo"))
+    outcome = _of_words(told) or _of_status(status) or _OF_KIND.get(kind, Outcome.UNKNOWN)
+    named = ", ".join(filter(None, (kind, f"HTTP {status}" if status else "")))
+    detail = f"{told or 'no reason given'} ({named or 'an error without a kind'})"
+    return Failure(
+        outcome=outcome,
+        detail=detail[:DETAIL_CHARACTERS_MAX],
+        reset_at_ms=reset_at_ms if outcome is Outcome.RATE_LIMITED else None,
+    )
+
+
+def _kind_and_status(info: object) -> tuple[str, int | None]:
+    """A kind is a word, or the one member of an object that holds the provider's status."""
+    if isinstance(info, str):
+        return info, None
+    for kind, details in as_object(info).items():
+        status = member(details, "httpStatusCode")
+        return kind, status if isinstance(status, int) else None
+    return "", None
+
+
+def _of_status(status: int | None) -> Outcome | None:
+    if status is None:
+        return None
+    return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
+
+
+def _of_words(told: str) -> Outcome | None:
+    return next((outcome for words, outcome in _OF_WORDS if words.search(told)), None)
+
+
+def outcome_of_refusal(said: str) -> Outcome:
+    """Say what the words of a refused request mean."""
+    meant = (outcome for words, outcome in _OF_REFUSAL if words.search(said))
+    return next(meant, Outcome.UNKNOWN)
+
+
+def end_of_limit_ms(limits: object) -> int | None:
+    """Return when the last of a subscription's used-up windows begins anew, None where none is.
+
+    Codex gives the time in seconds.
+    """
+    ends: list[int] = []
+    for window in (member(limits, "primary"), member(limits, "secondary")):
+        used, resets_at = member(window, "usedPercent"), member(window, "resetsAt")
+        if isinstance(used, int | float) and isinstance(resets_at, int) and used >= FULL_PERCENT:
+            ends.append(resets_at * 1000)
+    return max(ends, default=None)

@@ -1,0 +1,165 @@
+"""Answering what Codex asks while a prompt runs (A13).
+
+A permission goes to the caller, and its answer is an event before it leaves. What is granted is
+granted once, for the one call: never for the session, and never as a rule of Codex's own. A
+question of the agent's own has no answer here, since questions to a person travel in reports; it is
+dismissed, and the event says so. Without an answer the call is refused and the turn is ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from upthread.agents._asking import ask_caller
+from upthread.agents._json import as_object, member, text_at
+from upthread.agents._prompting import RunningPrompt
+from upthread.agents.base import AnswerPermission, PermissionRequest
+from upthread.agents.codex.items import unknown
+from upthread.agents.codex.server import CodexServer
+from upthread.core.events import PermissionAnswered, ToolCallAnnounced
+from upthread.core.markdown import one_line
+from upthread.core.types import JsonValue, UpstreamSessionId
+
+ALLOW: Final = "allow"
+REJECT: Final = "reject"
+CANCEL: Final = "cancel"
+OPTIONS: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
+_KINDS: Final = dict(OPTIONS)
+TITLE_CHARACTERS_MAX: Final = 200
+
+QUESTION: Final = "item/tool/requestUserInput"
+
+_Told: TypeAlias = Mapping[str, Any]
+_Answer: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """One kind of request: what it is about, and each answer in Codex's own words."""
+
+    tool_kind: str
+    title: Callable[[_Told], str]
+    answers: Callable[[_Told], Mapping[str, _Answer]]
+
+
+def _decisions(_told: _Told) -> Mapping[str, _Answer]:
+    words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
+    return {answer: {"decision": word} for answer, word in words.items()}
+
+
+def _grants(told: _Told) -> Mapping[str, _Answer]:
+    nothing: _Answer = {"permissions": {}, "scope": "turn"}
+    asked_for = as_object(told.get("permissions"))
+    return {ALLOW: {**nothing, "permissions": asked_for}, REJECT: nothing, CANCEL: nothing}
+
+
+def _elicited(_told: _Told) -> Mapping[str, _Answer]:
+    words = {ALLOW: "accept", REJECT: "decline", CANCEL: "cancel"}
+    return {
+        answer: {"action": word, "content": {} if answer == ALLOW else None, "_meta": None}
+        for answer, word in words.items()
+    }
+
+
+_REQUESTS: Final[Mapping[str, _Kind]] = {
+    "item/commandExecution/requestApproval": _Kind(
+        tool_kind="execute",
+        title=lambda told: text_at(told, "command") or "a command",
+        answers=_decisions,
+    ),
+    "item/fileChange/requestApproval": _Kind(
+        tool_kind="edit", title=lambda _told: "edit", answers=_decisions
+    ),
+    "item/permissions/requestApproval": _Kind(
+        tool_kind="other",
+        title=lambda told: f"more permissions: {text_at(told, 'reason') or 'no reason given'}",
+        answers=_grants,
+    ),
+    "mcpServer/elicitation/request": _Kind(
+        tool_kind="other",
+        title=lambda told: f"{text_at(told, 'serverName')}: {text_at(told, 'message')}",
+        answers=_elicited,
+    ),
+}
+
+
+class PermissionDesk:
+    """Where the requests of one server are answered."""
+
+    def __init__(self, server: CodexServer, answer_permission: AnswerPermission) -> None:
+        self._server = server
+        self._answer_permission = answer_permission
+
+    async def answer(
+        self,
+        message: _Told,
+        running: RunningPrompt | None,
+        call: ToolCallAnnounced | None,
+    ) -> None:
+        """Answer one request of the server's. `call` is the call it is about, where it is known."""
+        method, told = text_at(message, "method"), as_object(message.get("params"))
+        request_id = message.get("id")
+        kind = _REQUESTS.get(method)
+        if method == QUESTION:
+            await self._dismiss(request_id, told, running)
+        elif kind is None or _is_a_form(told):
+            await self._server.refuse(request_id, "upthread does not do this")
+        else:
+            decided = await self._decide(_request(kind, told, call), running)
+            await self._server.answer(request_id, kind.answers(told)[decided])
+
+    async def _decide(self, asked: PermissionRequest, running: RunningPrompt | None) -> str:
+        if running is None:
+            return CANCEL
+        answer = await ask_caller(asked, running, self._answer_permission)
+        was_recorded = await running.deliver(
+            PermissionAnswered(
+                upstream_session_id=asked.upstream_session_id,
+                call_id=asked.call_id,
+                title=asked.title,
+                answer=_KINDS[answer.option_id] if answer.option_id else "cancelled",
+                answered_by=answer.answered_by,
+            )
+        )
+        return answer.option_id if answer.option_id and was_recorded else CANCEL
+
+    async def _dismiss(
+        self, request_id: object, told: _Told, running: RunningPrompt | None
+    ) -> None:
+        if running is not None:
+            session = UpstreamSessionId(text_at(told, "threadId"))
+            await running.deliver(unknown("question_dismissed", dict(told), session))
+        await self._server.answer(request_id, {"answers": {}})
+
+
+def _is_a_form(told: _Told) -> bool:
+    """Whether it asks for content, and not only for a yes or a no."""
+    return bool(member(told, "requestedSchema", "properties")) or bool(text_at(told, "url"))
+
+
+def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> PermissionRequest:
+    arguments: dict[str, JsonValue] = {}
+    for name in ("command", "cwd", "reason", "permissions", "grantRoot", "networkApprovalContext"):
+        value: Any = told.get(name)
+        if value not in (None, ""):
+            arguments[name] = value
+    title = call.title if call and kind.tool_kind == "edit" else kind.title(told)
+    return PermissionRequest(
+        upstream_session_id=UpstreamSessionId(text_at(told, "threadId")),
+        call_id=text_at(told, "itemId") or None,
+        title=one_line(title)[:TITLE_CHARACTERS_MAX],
+        tool_kind=call.tool_kind if call and kind.tool_kind == "edit" else kind.tool_kind,
+        arguments=_with_changes(arguments, call),
+        locations=call.locations if call else (),
+        options=OPTIONS,
+    )
+
+
+def _with_changes(
+    arguments: dict[str, JsonValue], call: ToolCallAnnounced | None
+) -> dict[str, JsonValue]:
+    """A request to change files names its call only: what it changes stands there."""
+    changed = call.arguments if call else None
+    return {**changed, **arguments} if isinstance(changed, dict) else arguments

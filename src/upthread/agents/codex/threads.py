@@ -1,0 +1,156 @@
+"""The threads of one running server: made, attached, read, listed, forked.
+
+Only ids reach the server, in the one form Codex gives them: what is no UUID it would take for a
+name or refuse with words of its own. What comes back is compared with what was asked for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import anyio
+
+from upthread.agents._json import as_object, objects_at, text_at
+from upthread.agents.base import ListedSession
+from upthread.agents.codex.items import history_of
+from upthread.agents.codex.server import CodexServer
+from upthread.agents.codex.turn import FIRST_NAME
+from upthread.core.events import AgentEvent
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+
+PAGE: Final = 100
+PAGES_MAX: Final = 10_000
+ROLE_PATIENCE_S: Final = 2.0
+"""How long the server may take to say what a sub-agent is, while its words wait."""
+ROLE_ASKED_AGAIN_S: Final = 0.05
+SOURCES: Final = ("cli", "vscode", "exec", "appServer")
+"""Threads that people or programs have begun; those of sub-agents are left out."""
+
+
+class Threads:
+    """The threads one server knows. Each method may raise UpstreamError."""
+
+    def __init__(self, server: CodexServer, *, working_directory: str, title: str) -> None:
+        self._server = server
+        self._directory = working_directory
+        self._title = title
+
+    async def new(self) -> UpstreamSessionId:
+        """Make a thread and have it written down, which takes a name."""
+        session = self._named(await self._server.ask("thread/start", {"cwd": self._directory}))
+        await self._name(session, self._title or FIRST_NAME)
+        return session
+
+    async def attach(self, session: UpstreamSessionId) -> None:
+        """Load exactly this thread, to work in our own directory (A4)."""
+        if not _is_id(session):
+            raise UpstreamError(
+                f"{self._server.agent} has no session {session}",
+                outcome=Outcome.MISSING,
+                hint="its sessions are named by UUIDs",
+                upstream_session_id=session,
+            )
+        asked = {"threadId": session, "cwd": self._directory, "excludeTurns": True}
+        returned = self._named(await self._server.ask("thread/resume", asked, session=session))
+        if returned != session:
+            raise UpstreamError(
+                f"{self._server.agent} answered with session {returned} "
+                f"when asked for session {session}",
+                outcome=Outcome.UNKNOWN,
+                hint="it was not used",
+                upstream_session_id=session,
+            )
+
+    async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
+        await self.attach(session)
+        asked = {"threadId": session, "sortDirection": "asc"}
+        stored = await self._pages("thread/items/list", asked, session=session)
+        return tuple(
+            event for each in stored for event in history_of(as_object(each.get("item")), session)
+        )
+
+    async def listed(self) -> tuple[ListedSession, ...]:
+        """Return the threads of this machine, newest first, those of sub-agents left out."""
+        found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
+        return tuple(_listed(thread) for thread in found)
+
+    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+        """Return a new thread with the same history."""
+        await self.attach(session)
+        asked = {"threadId": session, "cwd": self._directory, "excludeTurns": True}
+        forked = self._named(await self._server.ask("thread/fork", asked, session=session))
+        if forked == session:
+            raise UpstreamError(
+                f"{self._server.agent} answered the fork of session {forked} with that session",
+                outcome=Outcome.UNKNOWN,
+                hint="start a fresh session with a briefing instead",
+                upstream_session_id=forked,
+            )
+        if self._title:
+            await self._name(forked, self._title)
+        return forked
+
+    async def _name(self, session: UpstreamSessionId, name: str) -> None:
+        asked = {"threadId": session, "name": name}
+        await self._server.ask("thread/name/set", asked, session=session)
+
+    async def role_of(self, child: UpstreamSessionId) -> str:
+        """Return what kind of sub-agent a thread is, "" for one without a kind or not known.
+
+        Codex refuses while the file of a new thread is still empty (0.169.0), so it is asked again.
+        """
+        with anyio.move_on_after(ROLE_PATIENCE_S):
+            while not self._server.has_ended.is_set():
+                try:
+                    answer = await self._server.ask("thread/read", {"threadId": child})
+                except UpstreamError:
+                    await anyio.sleep(ROLE_ASKED_AGAIN_S)
+                else:
+                    return text_at(answer, "thread", "agentRole")
+        return ""  # a child without a role is a child all the same
+
+    async def _pages(
+        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(PAGES_MAX):
+            page = await self._server.ask(
+                method, {**asked, "limit": PAGE, "cursor": cursor}, session=session
+            )
+            found += objects_at(page, "data")
+            cursor = text_at(page, "nextCursor") or None
+            if cursor is None:
+                break
+        return found
+
+    def _named(self, answer: Mapping[str, Any]) -> UpstreamSessionId:
+        session = text_at(answer, "thread", "id")
+        if not session:
+            raise UpstreamError(
+                f"{self._server.agent} answered without a session id",
+                outcome=Outcome.UNKNOWN,
+                hint="nothing was recorded; try again",
+            )
+        return UpstreamSessionId(session)
+
+
+def _listed(thread: Mapping[str, Any]) -> ListedSession:
+    updated = thread.get("updatedAt")
+    return ListedSession(
+        upstream_session_id=UpstreamSessionId(text_at(thread, "id")),
+        title=text_at(thread, "name") or text_at(thread, "preview"),
+        working_directory=text_at(thread, "cwd"),
+        updated_at=str(updated) if isinstance(updated, int) else "",
+    )
+
+
+def _is_id(session: str) -> bool:
+    try:
+        return str(uuid.UUID(session)) == session
+    except ValueError:
+        return False

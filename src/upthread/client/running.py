@@ -1,0 +1,197 @@
+"""Running, as it is called: a pipeline over a workstream, by a person or by a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from upthread.client.preparing import Preparing
+from upthread.client.worktrees import notice_of, require_no_step_done
+from upthread.config import Settings
+from upthread.core.events import RunEvent
+from upthread.core.handshake import Continuity
+from upthread.core.names import Address, parse_workstream, shown
+from upthread.core.pipeline import RunView
+from upthread.core.types import ProjectId
+from upthread.errors import UsageError
+from upthread.runtime.delegation import Listener, Notice, TellRequest, TurnResult
+from upthread.runtime.live_run import RunRequest, StepRequest, Transition
+from upthread.runtime.overview import Overview
+from upthread.runtime.pipeline import Runs
+from upthread.runtime.system import System
+from upthread.runtime.worktrees import Worktrees
+from upthread.store.base import Store
+
+LEASE_WAIT_S: Final = 5.0
+"""How long a worker watches a run that somebody holds: longer than for a silent holder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to run. `agents` overrides by role, `agent` for all others; so does `continuity`.
+
+    `steps_max` stops after so many steps; None runs to the end. `is_worktree` gives the workstream
+    a working tree of its own, on a branch of its own; it is worked on there from then on.
+    """
+
+    agent: str | None = None
+    agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    continuity: Continuity | None = None
+    steps_max: int | None = None
+    tokens_max: int | None = None
+    is_waiting: bool = False
+    is_worktree: bool = False
+    listener: Listener = field(default_factory=Listener)
+    on_event: Callable[[RunEvent], None] = field(default=lambda _: None)
+    on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """The parts of an open project that runs are carried out with."""
+
+    store: Store
+    system: System
+    settings: Settings
+    preparing: Preparing
+    overview: Overview
+    worktrees: Worktrees
+    tree_now: Callable[[str], str]
+
+
+class PipelineRuns:
+    """Starts runs, takes them on, answers their questions."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        parts: RunParts,
+        *,
+        project_id: ProjectId,
+    ) -> None:
+        self._runs = runs
+        self._parts = parts
+        self._project_id = project_id
+
+    async def run(
+        self, workstream: str, specification: str | None, options: RunOptions | None
+    ) -> RunView:
+        """Take the pipeline over a workstream as far as it goes by itself; see Project.run."""
+        chosen = options or RunOptions()
+        name = parse_workstream(workstream)
+        if specification is not None:
+            _check_text(specification, "the specification")
+        self._parts.preparing.require_recorded(self._parts.settings.pipeline)
+        request = replace(
+            await self._request(name, chosen),
+            specification=specification,
+            steps_max=chosen.steps_max,
+            tokens_max=chosen.tokens_max,
+            wait_s=None if chosen.is_waiting else 0.0,
+            is_elsewhere=chosen.agent is not None or bool(chosen.agents),
+            on_wait=chosen.listener.waiting,
+        )
+        return await self._runs.run(request)
+
+    async def advance(
+        self, workstream: str, transition: Transition, on_event: Callable[[RunEvent], None]
+    ) -> int:
+        """Carry out one transition, as a worker; see Runs.advance.
+
+        A turn that is cancelled meanwhile is left for another worker to go on with.
+        """
+        # The tree is waited for here: a job that came back for it would ask each second.
+        chosen = RunOptions(on_event=on_event, is_waiting=True)
+        request = await self._request(workstream, chosen)
+
+        def prepare_step(step: StepRequest) -> TellRequest:
+            return replace(request.prepare_step(step), is_handed_back=True)
+
+        handed = replace(request, prepare_step=prepare_step, wait_s=LEASE_WAIT_S)
+        return await self._runs.advance(handed, transition)
+
+    async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
+        """Park a run that this worker cannot advance; see Runs.park."""
+        request = await self._request(workstream, RunOptions())
+        await self._runs.park(replace(request, wait_s=LEASE_WAIT_S), transition, detail=detail)
+
+    async def answer(self, workstream: str, text: str, *, question_id: str | None) -> RunView:
+        """Answer an open question; see Project.answer."""
+        _check_text(text, "the answer")
+        return await self._runs.answer(
+            project_id=self._project_id,
+            workstream=parse_workstream(workstream),
+            question_id=question_id,
+            text=text,
+        )
+
+    async def _request(self, workstream: str, chosen: RunOptions) -> RunRequest:
+        agents = await self._parts.system.in_thread(lambda: self._agents(workstream, chosen))
+        listener = chosen.listener.telling_once()
+        return RunRequest(
+            project_id=self._project_id,
+            workstream=workstream,
+            pipeline=self._parts.settings.pipeline,
+            prepare_step=lambda step: self._parts.preparing.step(
+                workstream,
+                step,
+                agent=agents[step.role],
+                listener=listener,
+                continuity=chosen.continuity,
+                is_waiting=chosen.is_waiting,
+            ),
+            tree_now=lambda: self._parts.tree_now(workstream),
+            make_ready=lambda: self._make_ready(workstream, chosen),
+            on_notice=listener.notice,
+            agents=agents,
+            on_event=chosen.on_event,
+            on_result=chosen.on_result,
+        )
+
+    def _make_ready(self, workstream: str, options: RunOptions) -> Notice | None:
+        """Make the tree of a run, and say where it is when it is not the project's. Blocking."""
+        own = self._parts.worktrees.find(workstream)
+        if options.is_worktree and own is None:
+            run = self._runs.view(self._project_id, workstream)
+            require_no_step_done(workstream, run, self._parts.settings.working_directory)
+        if options.is_worktree:
+            own = self._parts.worktrees.ensure(workstream)
+        return notice_of(workstream, own) if own else None
+
+    def _agents(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
+        """Choose every role's agent before the first one is started."""
+        settings = self._parts.settings
+        run = self._runs.view(self._project_id, workstream)
+        steps = run.pipeline.steps if run and run.ended is None else settings.pipeline.steps
+        roles = {step.role for step in (*steps, *settings.pipeline.steps)}
+        for role in options.agents:
+            if role not in roles:
+                listed = ", ".join(sorted(roles))
+                raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
+        is_under_way = run is not None and run.ended is None
+        before = self._agent_before(workstream) if is_under_way else None
+        began_with = run.agents if run and is_under_way else dict[str, str]()
+        return {
+            role: self._parts.preparing.agent_for(
+                Address(workstream=workstream, role=role),
+                named=options.agents.get(role, options.agent),
+                otherwise=began_with.get(role, before),
+            )
+            for role in sorted(roles)
+        }
+
+    def _agent_before(self, workstream: str) -> str | None:
+        """Return the one agent that a run under way has used so far, None when there were more."""
+        view = self._parts.overview.workstream(self._project_id, workstream)
+        links = [role.link for role in view.roles if role.link] if view else []
+        agents = {link.agent for link in links}
+        return agents.pop() if len(agents) == 1 else None
+
+
+def _check_text(text: str, what: str) -> None:
+    """Refuse what is no text for a person to read."""
+    if not text.strip():
+        raise UsageError(f"{what} is empty", hint="write down what is wanted")
+    if "\0" in text:
+        raise UsageError(f"{what} is binary, not text", hint="give a text file, UTF-8")

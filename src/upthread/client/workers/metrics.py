@@ -1,0 +1,149 @@
+"""What a worker shows to those who watch over it: numbers on loopback, as Prometheus reads them.
+
+What is counted is this worker's own, from its start on. What is measured is the whole database's,
+looked up for each reading. No project, workstream or role is a label: a name is somebody's word,
+and each new one would be a series for ever. `/healthz` answers 200 while the database answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from socketserver import ThreadingMixIn
+from threading import Thread
+from typing import TYPE_CHECKING, Final, TypeAlias
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+import upthread
+from upthread.errors import StoreError, UsageError
+from upthread.store.postgres.workers import Backlog, KnownWorker, WorkerTable
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+    Answer: TypeAlias = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
+
+HOST: Final = "127.0.0.1"
+"""Loopback alone: who watches from another machine has an agent on this one, or a tunnel."""
+
+HEALTH: Final = "/healthz"
+METRICS: Final = "/metrics"
+
+
+class Metrics(Collector):
+    """The numbers of one worker of the database at `address`."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.registry = CollectorRegistry()
+        self._events = Counter(
+            "upthread_worker_events",
+            "What this worker has done: events of runs, and of its own life.",
+            ["event"],
+            registry=self.registry,
+        )
+        self.registry.register(self)
+
+    def count(self, what: str) -> None:
+        """Count one thing this worker has done, a word of ours."""
+        self._events.labels(what).inc()
+
+    def collect(self) -> Iterable[Metric]:
+        """Return what is measured. A database that does not answer is a measurement, too."""
+        version = InfoMetricFamily("upthread", "The version of this worker.")
+        version.add_metric([], {"version": upthread.__version__})
+        yield version
+        try:
+            known, backlog = self.looked_up()
+        except StoreError:
+            yield _gauge("upthread_database_up", "Whether the database answers.", 0)
+            return
+        yield _gauge("upthread_database_up", "Whether the database answers.", 1)
+        yield from _measured(known, backlog)
+
+    def looked_up(self) -> tuple[tuple[KnownWorker, ...], Backlog]:
+        """Return the workers and what waits for them. Raises StoreError."""
+        with closing(WorkerTable(self._address)) as table:
+            return table.workers(), table.backlog()
+
+
+def _measured(known: Iterable[KnownWorker], backlog: Backlog) -> Iterator[Metric]:
+    workers = GaugeMetricFamily("upthread_workers", "Workers that registered.", labels=["state"])
+    silent = [each.is_silent for each in known]
+    workers.add_metric(["living"], silent.count(False))
+    workers.add_metric(["silent"], silent.count(True))
+    yield workers
+    at_work = sum(each.jobs for each in known)
+    yield _gauge("upthread_transitions_at_work", "Transitions a worker has now.", at_work)
+    what = "Transitions that are due and that no worker has."
+    yield _gauge("upthread_transitions_waiting", what, backlog.waiting)
+    what = "How long the oldest of them has been due, 0 without any."
+    yield _gauge("upthread_transitions_waiting_seconds", what, backlog.oldest_ms / 1000)
+
+
+def _gauge(name: str, what: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, what, value=value)
+
+
+@contextmanager
+def served(metrics: Metrics, port: int) -> Generator[str]:
+    """Serve them on a port of loopback, 0 for any free one, and give the address they are at.
+
+    Raises UsageError for a port that cannot be had.
+    """
+    try:
+        server = make_server(HOST, port, _answering(metrics), _Server, _Quiet)
+    except OSError as error:
+        raise UsageError(
+            f"metrics cannot be served on port {port}: {error.strerror}",
+            hint="name another port, or 0 for any free one",
+        ) from error
+    thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{HOST}:{server.server_port}{METRICS}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _answering(metrics: Metrics) -> Answer:
+    def answer(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = environment.get("PATH_INFO", "")
+        if path == METRICS:
+            measured = generate_latest(metrics.registry)
+            start("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
+            return [measured]
+        text = [("Content-Type", "text/plain; charset=utf-8")]
+        if path != HEALTH:
+            start("404 Not Found", text)
+            return [f"{METRICS} and {HEALTH} are here\n".encode()]
+        began_s = time.monotonic()
+        try:
+            metrics.looked_up()
+        except StoreError as error:
+            start("503 Service Unavailable", text)
+            return [f"{error}\n".encode()]
+        start("200 OK", text)
+        return [f"the database answered in {time.monotonic() - began_s:.3f} s\n".encode()]
+
+    return answer
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    """Writes no line for each request: that output is for what the worker does."""
+
+    timeout = 10
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its author's name
+        del format, args

@@ -1,0 +1,312 @@
+"""A worker: takes transitions of runs from a shared database and carries them out, one a job.
+
+Theory of operation. A job names a run and the event it stands after. The worker takes the run's
+lease, does the one thing that is next, and commits what came of it together with the next job; then
+it has nothing more to do with the run. While a run waits, for a person or for a limit to pass, no
+worker holds anything of it. A worker that is told to stop takes no more jobs and finishes those it
+has; what is not over in time it hands back: the agent is stopped, the turn stays open, the lease is
+given back, and another worker goes on from what the agent's own history says.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeAlias
+
+import anyio
+import anyio.to_thread
+from procrastinate.job_context import JobContext
+from procrastinate.worker import Worker as QueueWorker
+
+import upthread
+from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
+from upthread.client.opening import open_project
+from upthread.client.project import Project
+from upthread.client.workers.lost import LostWorkers, recover_for_ever
+from upthread.client.workers.queue import (
+    ATTEMPTS_MAX,
+    HEARTBEAT_S,
+    POLL_S,
+    PRUNED_AFTER_S,
+    Again,
+    open_app,
+)
+from upthread.config import Settings
+from upthread.core.codec import encode_event
+from upthread.core.events import RunEvent
+from upthread.core.queueing import ANY_QUEUE, queue_of
+from upthread.core.types import ProjectId
+from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
+from upthread.runtime.live_run import Transition
+from upthread.runtime.system import System, host_name
+from upthread.store.base import Run
+from upthread.store.postgres.workers import Recovered, Registration, WorkerTable
+from upthread.tasks import task_group
+
+GRACE_S: Final = 30.0
+"""How long a worker that is told to stop lets its turns go on before it hands them back."""
+
+NOT_HERE_AGAIN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What a worker tells of itself: one thing that happened. `detail` is for people."""
+
+    what: str
+    workstream: str = ""
+    run_id: str = ""
+    detail: str = ""
+
+
+Tell: TypeAlias = Callable[[Served], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How to work. `agents` are names; empty: all that are on this machine.
+
+    `metrics_port` is where on loopback numbers are served, 0 any free port, None not at all.
+    """
+
+    database: str
+    directories: Sequence[str] = (".",)
+    agents: Sequence[str] = ()
+    concurrency: int = 1
+    grace_s: float = GRACE_S
+    metrics_port: int | None = None
+    environment: Mapping[str, str] | None = None
+    tell: Tell = field(default=lambda _: None)
+
+
+async def serve(options: WorkerOptions) -> None:
+    """Work until told to stop by SIGTERM or SIGINT; a second one hands back at once.
+
+    Raises ConfigError for a project without a permission policy, UsageError without any agent.
+    """
+    lost = LostWorkers()
+    async with AsyncExitStack() as stack:
+        projects: dict[ProjectId, Project] = {}
+        for directory in options.directories:
+            opened = open_project(
+                directory,
+                database=options.database,
+                environment=options.environment,
+                is_dead=lost.is_lost,
+            )
+            project = await stack.enter_async_context(opened)
+            require_policy(project.settings)
+            projects[project.project_id] = project
+        agents = await _agents(options, projects)
+        table = await stack.enter_async_context(_opened_table(options.database))
+        if options.metrics_port is not None:
+            options = stack.enter_context(_counted(options, options.metrics_port))
+        await Worker(options, projects, agents, table, lost).run()
+
+
+@contextmanager
+def _counted(options: WorkerOptions, port: int) -> Generator[WorkerOptions]:
+    """Serve numbers, and give the options by which what is told is counted, too."""
+    from upthread.client.workers.metrics import Metrics, served  # noqa: PLC0415  # an extra
+
+    metrics = Metrics(options.database)
+
+    def tell(told: Served) -> None:
+        metrics.count(told.what)
+        options.tell(told)
+
+    with served(metrics, port) as url:
+        tell(Served(what="metrics", detail=url))
+        yield replace(options, tell=tell)
+
+
+def require_policy(settings: Settings) -> None:
+    """Raise ConfigError unless the project says what agents may do while nobody looks."""
+    if not settings.permissions:
+        raise ConfigError(
+            f"{settings.working_directory} does not say what agents may do while nobody looks",
+            hint='write e.g. [permissions] edit = "allow", execute = "deny" into upthread.toml',
+        )
+
+
+async def _agents(
+    options: WorkerOptions, projects: Mapping[ProjectId, Project]
+) -> Mapping[str, str]:
+    """Return what there is to work with: versions by name, empty where they are not known."""
+    here = {each.agent: each.version for each in await installed_agents()}
+    configured = [name for project in projects.values() for name in project.settings.agents]
+    names = options.agents or sorted({*here, *configured})
+    if not names:
+        raise UsageError(
+            "no agent is here that a worker could drive",
+            hint="install one, or name one with --agent",
+        )
+    own = {REHEARSAL: upthread.__version__}
+    return {name: here.get(name) or own.get(name, "") for name in names}
+
+
+@asynccontextmanager
+async def _opened_table(database: str) -> AsyncGenerator[WorkerTable]:
+    table = await anyio.to_thread.run_sync(WorkerTable, database)
+    try:
+        yield table
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(table.close)
+
+
+class Worker:
+    """One process's worker."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        projects: Mapping[ProjectId, Project],
+        agents: Mapping[str, str],
+        table: WorkerTable,
+        lost: LostWorkers,
+    ) -> None:
+        self._options = options
+        self._projects = projects
+        self._agents = agents
+        self._table = table
+        self._lost = lost
+        # Its own turn with the database: what recovers must not wait for what works.
+        self._system = System(end_process_group=end_process_group)
+        self._at_work: set[anyio.CancelScope] = set()
+
+    async def run(self) -> None:
+        """Work until told to stop, then finish or hand back what is under way."""
+        app = open_app(self._options.database, self._handle, self._registered)
+        async with app.open_async():
+            worker = QueueWorker(
+                app=app,
+                queues=self.queues,
+                concurrency=self._options.concurrency,
+                fetch_job_polling_interval=POLL_S,
+                delete_jobs="successful",
+                install_signal_handlers=False,
+                update_heartbeat_interval=HEARTBEAT_S,
+                stalled_worker_timeout=PRUNED_AFTER_S,
+            )
+            async with task_group() as tasks:
+                tasks.start_soon(self._stop_when_told, worker)
+                tasks.start_soon(
+                    recover_for_ever, self._table, self._lost, self._system, self._tell_recovered
+                )
+                await worker.run()  # type: ignore[no-untyped-call]  # its authors leave it out
+                tasks.cancel_scope.cancel()
+        self._options.tell(Served(what="stopped"))
+
+    @property
+    def queues(self) -> list[str]:
+        """Where this worker looks for jobs."""
+        own = (
+            queue_of(project_id, agent=agent, host=host)
+            for project_id in self._projects
+            for agent in ("", *self._agents)
+            for host in ("", host_name())
+        )
+        return [ANY_QUEUE, *own]
+
+    # --- one job -------------------------------------------------------------------------------
+
+    async def _handle(self, context: JobContext) -> None:
+        """Carry a job's transition out; raises what brings it back."""
+        ids = context.job.task_kwargs
+        run = await self._system.in_thread(lambda: self._table.run_of(int(str(ids["run"]))))
+        if run is None:
+            return
+        project = self._projects.get(run.project_id)
+        if project is None:
+            raise Again(after_s=NOT_HERE_AGAIN_S, queue=queue_of(run.project_id))
+        transition = Transition(run_id=run.run_id, run_seq=int(str(ids["seq"])))
+        with anyio.CancelScope() as scope:
+            self._at_work.add(scope)
+            try:
+                await self._advance(project, run, transition, context.job.attempts)
+            finally:
+                self._at_work.discard(scope)
+        if scope.cancelled_caught:
+            self._tell("handed_back", run)
+            raise Again(after_s=0)
+
+    async def _advance(
+        self, project: Project, run: Run, transition: Transition, attempts: int
+    ) -> None:
+        try:
+            advancing = project.runs.advance(
+                run.workstream, transition, partial(self._tell_event, run)
+            )
+            wait_ms = await project.hooks.published(advancing)
+        except FencedError as error:
+            # Another worker has it by now, and its agent is stopped; that job is not ours any more.
+            self._tell("fenced", run, str(error))
+            return
+        except (LeaseHeldError, StoreError):
+            raise
+        except Exception as error:
+            is_for_people = isinstance(error, ConfigError | UsageError)
+            if attempts < ATTEMPTS_MAX and not is_for_people:
+                raise
+            detail = str(error) if is_for_people else f"{type(error).__name__}: {error}"
+            await project.runs.park(run.workstream, transition, detail=detail)
+            return
+        if wait_ms:
+            raise Again(after_s=wait_ms / 1000)
+
+    # --- beside the jobs -----------------------------------------------------------------------
+
+    async def _registered(self, worker_id: int, before: int | None) -> None:
+        registration = Registration(
+            process=self._system.this_process(""),
+            version=upthread.__version__,
+            agents=self._agents,
+            queues=tuple(self.queues),
+            concurrency=self._options.concurrency,
+            registered_at_ms=self._system.now_ms(),
+        )
+        await self._system.in_thread(
+            lambda: self._table.register(worker_id, registration, before=before)
+        )
+        if before is None:
+            self._options.tell(Served(what="started", detail=", ".join(self._agents)))
+
+    async def _stop_when_told(self, worker: QueueWorker) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with task_group() as tasks:
+                async for _ in signals:
+                    worker.stop()  # type: ignore[no-untyped-call]  # as above
+                    tasks.start_soon(self._hand_back_after, self._options.grace_s)
+                    break
+                async for _ in signals:
+                    self._hand_back()
+
+    async def _hand_back_after(self, grace_s: float) -> None:
+        await anyio.sleep(grace_s)
+        self._hand_back()
+
+    def _hand_back(self) -> None:
+        for scope in self._at_work:
+            scope.cancel()
+
+    # --- telling -------------------------------------------------------------------------------
+
+    def _tell(self, what: str, run: Run, detail: str = "") -> None:
+        told = Served(what=what, workstream=run.workstream, run_id=run.run_id, detail=detail)
+        self._options.tell(told)
+
+    def _tell_event(self, run: Run, event: RunEvent) -> None:
+        role = getattr(event, "role", "")
+        self._tell(encode_event(event)[0], run, role)
+
+    def _tell_recovered(self, done: Recovered) -> None:
+        detail = (
+            f"{done.retried} jobs of lost workers, {done.freed} of lost hosts,"
+            f" {done.enqueued} lost jobs"
+        )
+        self._options.tell(Served(what="recovered", detail=detail))

@@ -1,0 +1,125 @@
+"""Working trees of their own, as they are called: `await up.worktrees.remove("spec-42")`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from upthread.client.parts import ProjectParts
+from upthread.config import Settings
+from upthread.core.names import parse_workstream, shown
+from upthread.core.pipeline import RunView
+from upthread.core.types import ProjectId
+from upthread.errors import LeaseHeldError, UsageError
+from upthread.runtime.delegation import Notice
+from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
+from upthread.runtime.overview import WorkstreamView
+from upthread.runtime.worktrees import Worktree, Worktrees
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownWorktree:
+    """A workstream with the working tree it has."""
+
+    workstream: str
+    worktree: Worktree
+
+
+class WorktreesOfProject:
+    """Looks at and removes the working trees that workstreams have of their own."""
+
+    def __init__(
+        self,
+        worktrees: Worktrees,
+        parts: ProjectParts,
+        *,
+        project_id: ProjectId,
+        workstreams: Callable[[], Awaitable[tuple[WorkstreamView, ...]]],
+    ) -> None:
+        self._worktrees = worktrees
+        self._system = parts.system
+        self._leases = parts.leases
+        self._project_id = project_id
+        self._workstreams = workstreams
+
+    async def find(self, workstream: str) -> Worktree | None:
+        """Return a workstream's own working tree, None where it is worked on in the project's."""
+        return await self._system.in_thread(lambda: self._worktrees.find(workstream))
+
+    async def all(self) -> tuple[KnownWorktree, ...]:
+        """Return the working trees of all known workstreams, oldest workstream first."""
+        names = [view.workstream.workstream for view in await self._workstreams()]
+        found = [(name, await self.find(name)) for name in names]
+        return tuple(
+            KnownWorktree(workstream=name, worktree=worktree)
+            for name, worktree in found
+            if worktree is not None
+        )
+
+    async def remove(self, workstream: str) -> Worktree:
+        """Remove a workstream's working tree; its branch stays, with all that was committed.
+
+        Raises NotFoundError for none, RefusedError while something in it is not committed,
+        LeaseHeldError while somebody works in it.
+        """
+        name = parse_workstream(workstream)
+        run = LeaseRequest(
+            name=workstream_lease(self._project_id, name), doing=f"remove the tree of {name}"
+        )
+        async with self._leases.held(run):
+            await self._refuse_running(name)
+            found = await self.find(name)
+            if found is None:
+                return await self._removed(name)
+            tree = tree_lease(self._system.this_process("").host, found.path)
+            async with self._leases.held(LeaseRequest(name=tree, doing=run.doing)):
+                return await self._removed(name)
+
+    async def _removed(self, workstream: str) -> Worktree:
+        return await self._system.in_thread(lambda: self._worktrees.remove(workstream))
+
+    async def _refuse_running(self, workstream: str) -> None:
+        for view in await self._workstreams():
+            for role in view.roles if view.workstream.workstream == workstream else ():
+                if role.holder is not None:
+                    raise LeaseHeldError(
+                        f"{role.conversation.key.address} is in a turn, held by "
+                        f"{role.holder.in_words()}",
+                        holder=role.holder.in_words(),
+                        hint="remove the working tree when the turn has ended",
+                        address=role.conversation.key.address,
+                    )
+
+
+def worktrees_of(settings: Settings, project_id: ProjectId) -> Worktrees:
+    """Return the worktrees of a project, new ones under upthread's home."""
+    folder = Path(settings.home) / "worktrees" / project_id
+    return Worktrees(Path(settings.working_directory), folder)
+
+
+def require_no_step_done(workstream: str, run: RunView | None, directory: str) -> None:
+    """Refuse a tree of its own to a run that has begun its work elsewhere."""
+    if run is not None and run.ended is None and run.last is not None:
+        raise UsageError(
+            f"the run on {shown(workstream)} has begun in {directory}",
+            hint=f"go on with it there: upthread run {workstream}; "
+            "a tree of its own is for a new run",
+            workstream=workstream,
+        )
+
+
+def notice_of(workstream: str, worktree: Worktree) -> Notice:
+    """Return what a person is told of where a workstream is worked on."""
+    made = "works in a new tree" if worktree.is_new else "works in"
+    branch = f", on branch {worktree.branch}" if worktree.branch else ""
+    left = worktree.left_behind
+    changes = f"{left} uncommitted change{'' if left == 1 else 's'}"
+    text = f"{workstream} {made} {worktree.path}{branch}" + (
+        f"; {changes} of the project's own tree {'is' if left == 1 else 'are'} not in it"
+        if left
+        else ""
+    )
+    return Notice(
+        kind="worktree", text=text, about={"path": worktree.path, "branch": worktree.branch}
+    )

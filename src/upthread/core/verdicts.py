@@ -1,0 +1,31 @@
+"""Verdicts: what a judgement was passed on, and whether it still holds for what is there now.
+
+A verdict is bound to what its role was given (the specification and the reports it needs) and,
+where it judged work in the working tree, to that tree's content as it was when the verdict came. A
+tree that was judged and cannot be looked at now is not the one that was judged.
+"""
+
+from __future__ import annotations
+
+from upthread.core.pipeline import Finish, next_command
+from upthread.core.run_view import Handed, RunView
+from upthread.core.telling import input_digest
+
+
+def holds(view: RunView, handed: Handed, *, tree_digest: str) -> bool:
+    """Return whether a report was based on what is there now.
+
+    `tree_digest` is the working tree's as it is, empty where it is not known.
+    """
+    step = view.pipeline.steps[view.pipeline.index_of(handed.role)]
+    has_same_input = handed.input_digest == input_digest(view, step)
+    return has_same_input and handed.tree_digest in {"", tree_digest}
+
+
+def final_approval(view: RunView) -> Handed | None:
+    """Return the judgement of a tree that a finished run rests on, None where there is none."""
+    is_ended = view.ended is not None and view.ended.status == "approved"
+    if not is_ended and not isinstance(next_command(view), Finish):
+        return None
+    handed = view.handed.get(view.pipeline.steps[-1].role)
+    return handed if handed is not None and handed.tree_digest else None

@@ -1,0 +1,135 @@
+"""A file that is encrypted whole, log and all: how it is unlocked, and how it is locked and opened.
+
+The engine does it: apsw is built with SQLite3 Multiple Ciphers, whose default, ChaCha20-Poly1305,
+also finds a page that was changed: https://utelle.github.io/SQLite3MultipleCiphers. A key is 32
+bytes by chance, taken as it is; no passphrase is stretched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Final, Protocol, cast
+from urllib.parse import quote
+
+import apsw
+
+from upthread.errors import StoreError
+from upthread.store.sqlite.files import prepare_file, sync_directory, sync_file
+
+KEY_BYTES: Final = 32
+_MEMORY: Final = "memory"
+_COPY_BYTES: Final = 8
+_CHANCE: Final = re.compile(r"[0-9a-f]{16}")
+
+
+class Keyed(Protocol):
+    """What we use of apsw.Connection, typed."""
+
+    def pragma(self, name: str, value: str | None = None, /) -> object: ...
+    def execute(self, statement: str, bindings: tuple[str, ...], /) -> object: ...
+    def close(self) -> None: ...
+
+
+def unlock(connection: Keyed, key: bytes) -> None:
+    """Give a connection its key, before anything else. StoreError for an engine without ciphers.
+
+    Whether it is the right one shows at the first read: apsw.NotADBError.
+    """
+    if not hasattr(apsw, "mc_version"):
+        # It would take the key without a word, and write everything as it is.
+        raise StoreError(
+            "the installed apsw cannot encrypt: another package put itself in its place",
+            hint="pip uninstall apsw && pip install --force-reinstall apsw-sqlite3mc",
+        )
+    connection.pragma("key", _raw(key))
+
+
+def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None:
+    """Put a copy under another key, None for none, in the place of a database.
+
+    Nobody else may have it open. StoreError when somebody has, or when `before` is not its key;
+    after a crash the file is the old one or the new one, whole. (The engine can also write a file
+    anew in place. Killed meanwhile, it is damaged by whoever opens it with the other key.)
+    """
+    place = prepare_file(path)
+    connection = _connect(place)
+    try:
+        if before is not None:
+            unlock(connection, before)
+        _be_alone(connection)
+        _remove_copies(place)
+        copy = _new_copy(place)
+        connection.execute("VACUUM INTO ?", (_with_key(copy, after),))
+        sync_file(copy)
+        # Whoever has opened the old file and waits for it is refused: SQLite does not write to a
+        # file that has lost its name.
+        copy.replace(place)
+        sync_directory(place.parent)
+    except (apsw.Error, OSError) as error:
+        raise StoreError(
+            f"the key of {path} could not be changed: {error}", hint=_cure(error)
+        ) from error
+    finally:
+        connection.close()
+
+
+def _be_alone(connection: Keyed) -> None:
+    """Take the file for this connection alone, until it is closed. apsw.BusyError."""
+    connection.pragma("temp_store", _MEMORY)
+    connection.pragma("locking_mode", "exclusive")
+    # The log goes only while nobody else has it.
+    connection.pragma("journal_mode", "delete")
+    connection.execute("BEGIN EXCLUSIVE", ())
+    connection.execute("COMMIT", ())
+
+
+def _new_copy(place: Path) -> Path:
+    copy = place.with_name(f"{place.name}.{secrets.token_hex(_COPY_BYTES)}")
+    os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    return copy
+
+
+def _remove_copies(place: Path) -> None:
+    """Take away what a process that was killed has left."""
+    for each in place.parent.iterdir():
+        name, _, chance = each.name.rpartition(".")
+        if name == place.name and _CHANCE.fullmatch(chance):
+            each.unlink()
+
+
+def _with_key(copy: Path, key: bytes | None) -> str:
+    return f"file:{quote(str(copy))}?key={_raw(key) if key else ''}"
+
+
+def has_key(path: Path, key: bytes | None) -> bool:
+    """Return whether a database can be read with a key, None: without one. An empty one always."""
+    connection = _connect(path.resolve())
+    try:
+        if key is not None:
+            unlock(connection, key)
+        connection.pragma("schema_version")
+    except apsw.NotADBError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _connect(place: Path) -> Keyed:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+    return cast("Keyed", apsw.Connection(str(place), flags=flags))
+
+
+def _raw(key: bytes) -> str:
+    return f"raw:{key.hex()}"
+
+
+def _cure(error: Exception) -> str:
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return "another process has it open: let it finish or end it, then do it again"
+    if isinstance(error, apsw.NotADBError):
+        return "it is under another key, or it is no database"
+    return "check the disk and its mount, then do it again"

@@ -1,0 +1,72 @@
+"""Codex: hooks beside the user's own, and an MCP server in the user's configuration.
+
+Codex runs a hook only once a person has reviewed and trusted it, and leaves it out in silence until
+then. Trust is that person's to give: nothing of it is written here. Seen in 0.169.0:
+https://developers.openai.com/codex/hooks
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from upthread.surfaces.cli.setup import blocks
+from upthread.surfaces.cli.setup.changes import Change, read_file
+from upthread.surfaces.cli.setup.hook_entries import with_hooks, without_hooks
+
+AGENT: Final = "codex"
+HOOK_TIMEOUT_S: Final = 3
+"""What Codex lets a hook at a session's end have; it warns of more each time it starts."""
+
+START_TIMEOUT_S: Final = 30
+ANSWER_TIMEOUT_S: Final = 120
+HOOKS: Final = "hooks.json"
+THEN: Final = "Codex leaves new hooks out until you have trusted them: type /hooks in codex"
+
+EVENTS: Final[Mapping[str, str]] = {
+    "SessionStart": "",
+    "UserPromptSubmit": "",
+    "PreToolUse": ".*spawn_agent|.*send_input",
+    "PostToolUse": ".*spawn_agent",
+    "SubagentStop": "",
+    "SessionEnd": "",
+}
+"""The events and the tools they are asked for, whole names: some are `multi_agent_v1send_input`."""
+
+
+def changes(environment: Mapping[str, str], command: tuple[str, ...]) -> tuple[Change, ...]:
+    """Return what setting Codex up changes; of MCP only where what it needs is installed."""
+    path = _folder(environment) / HOOKS
+    before = read_file(path)
+    after = with_hooks(path, before, events=EVENTS, command=command, timeout_s=HOOK_TIMEOUT_S)
+    hooks = Change(path=path, before=before, after=after)
+    has_mcp = importlib.util.find_spec("mcp") is not None
+    return (hooks, _mcp_server(environment, command)) if has_mcp else (hooks,)
+
+
+def taken_out(path: Path, content: bytes) -> bytes | None:
+    """Return a file without what is ours, everything else as it is now."""
+    return (without_hooks if path.name == HOOKS else blocks.taken_out)(path, content)
+
+
+def _mcp_server(environment: Mapping[str, str], command: tuple[str, ...]) -> Change:
+    path = _folder(environment) / "config.toml"
+    before = read_file(path)
+    python, home = command[0], command[-1]
+    lines = (
+        "[mcp_servers.upthread]",
+        f"command = {json.dumps(python)}",
+        'args = ["-m", "upthread", "mcp"]',
+        f"env = {{ UPTHREAD_HOME = {json.dumps(home)} }}",
+        f"startup_timeout_sec = {START_TIMEOUT_S}",
+        f"tool_timeout_sec = {ANSWER_TIMEOUT_S}",
+    )
+    return Change(path=path, before=before, after=blocks.with_block(path, before, lines))
+
+
+def _folder(environment: Mapping[str, str]) -> Path:
+    chosen, home = environment.get("CODEX_HOME"), environment.get("HOME")
+    return Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".codex"

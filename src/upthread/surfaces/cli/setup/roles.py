@@ -1,0 +1,66 @@
+"""Roles: of each that is found here and says nothing of its continuity, a person is asked.
+
+The answers stand in the project's `upthread.toml`, where anybody can read and change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, get_args
+
+from upthread.config import PROJECT_FILE, Settings, read_config
+from upthread.core.handshake import Continuity
+from upthread.errors import UsageError
+from upthread.surfaces.cli.setup.blocks import block_of, with_block
+from upthread.surfaces.cli.setup.changes import Change, read_file
+
+CONTINUITIES: Final[tuple[str, ...]] = get_args(Continuity)
+USUAL: Final = "auto"
+
+
+def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
+    """Return the roles of this project's own files of which nothing was said yet."""
+    tables = read_config(before or b"", source=PROJECT_FILE).roles
+    said = {name for name, table in tables.items() if table.continuity is not None}
+    return tuple(
+        name
+        for name, role in sorted(settings.roles.items())
+        if role.continuity == USUAL and name not in said and Path(role.source).is_file()
+    )
+
+
+def parsed(said: tuple[str, ...]) -> Mapping[str, str]:
+    """Return what `--role NAME=HOW` said, by role. Raises UsageError."""
+    found: dict[str, str] = {}
+    for each in said:
+        name, equals, how = each.partition("=")
+        if not equals or how not in CONTINUITIES:
+            choices = ", ".join(CONTINUITIES)
+            raise UsageError(f"--role {each!r} says nothing", hint=f"NAME=HOW, of: {choices}")
+        found[name] = how
+    return found
+
+
+def changes(
+    settings: Settings, said: Mapping[str, str], ask: Callable[[str], str] | None
+) -> tuple[Change, ...]:
+    """Return what is to be written of roles. `ask` is None where nobody is there to be asked."""
+    path = Path(settings.working_directory) / PROJECT_FILE
+    before = read_file(path)
+    unknown = sorted(set(said) - set(settings.roles))
+    if unknown:
+        known = ", ".join(sorted(settings.roles))
+        raise UsageError(f"there is no role {unknown[0]!r}", hint=f"known roles: {known}")
+    asked = [name for name in undecided(settings, before) if name not in said] if ask else []
+    told = {**{name: ask(name) for name in asked if ask}, **said}
+    if not told:
+        return ()
+    earlier = read_config(block_of(before or b""), source=PROJECT_FILE).roles
+    whole = {**{name: str(table.continuity) for name, table in earlier.items()}, **told}
+    lines = [line for name, how in sorted(whole.items()) for line in _table(name, how)]
+    return (Change(path=path, before=before, after=with_block(path, before, tuple(lines))),)
+
+
+def _table(name: str, how: str) -> tuple[str, str]:
+    return f"[roles.{name}]", f'continuity = "{how}"'

@@ -1,0 +1,105 @@
+"""What a main session is told, at its start and with a prompt, where hooks speak as Claude Code's.
+
+Codex took over their names, fields and answers, so both agents' hooks answer through here.
+"""
+
+from __future__ import annotations
+
+from upthread.runtime.bindings import spool
+from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
+from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.delegation import bindings, hear_prompt, release, role_of, workstream_of
+from upthread.surfaces.hook.words import address, ago
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+CONTEXT_CHARACTERS_MAX = 1_200
+"""Of what a main session is told at its start: some 300 tokens."""
+
+
+class Continuing:
+    """How an agent's main session goes on with a sub-agent that it had before.
+
+    `how` returns the words for one sub-agent's session. Where `only_own` is true a main session can
+    go on with nothing but what was started in it.
+    """
+
+    def __init__(self, agent: str, how: Callable[[str], str], *, only_own: bool) -> None:
+        self.agent = agent
+        self.how = how
+        self.only_own = only_own
+
+
+def session_started(place: Place, fields: dict[str, Any], continuing: Continuing) -> dict[str, Any]:
+    """Answer that a main session starts: how its workstream stands, and whom it can go on with."""
+    session = text_in(fields, "session_id")
+    workstream, _ = workstream_of(place, continuing.agent, session)
+    known = list_in(place.known or {}, "workstreams")
+    spool.start_drain(place)
+    if workstream is None:
+        last = max(known, key=lambda each: number_in(each, "last_at_ms"), default=None)
+        told = ""
+        if last:
+            told = f"; last: {text_in(last, 'name')}, {ago(number_in(last, 'last_at_ms'))}"
+        return {"systemMessage": f"upthread: no workstream{told}"} if told else {}
+    state = next((text_in(e, "state") for e in known if text_in(e, "name") == workstream), "")
+    whom = _whom_to_go_on_with(place, workstream, session, continuing)
+    return _context("SessionStart", "\n".join(filter(None, (state, whom)))[:CONTEXT_CHARACTERS_MAX])
+
+
+def prompted(place: Place, fields: dict[str, Any], continuing: Continuing) -> dict[str, Any]:
+    """Answer that a person has written to a main session: whom it can go on with."""
+    session = text_in(fields, "session_id")
+    release(place, continuing.agent, session)
+    hear_prompt(place, continuing.agent, session, text_in(fields, "prompt"))
+    workstream, _ = workstream_of(place, continuing.agent, session)
+    if workstream is None:
+        return {}
+    whom = _whom_to_go_on_with(place, workstream, session, continuing)
+    return _context("UserPromptSubmit", whom)
+
+
+def session_ended(place: Place, fields: dict[str, Any], agent: str) -> None:
+    """Free what a main session has left, and take what it has done into the database."""
+    release(place, agent, text_in(fields, "session_id"))
+    spool.start_drain(place)
+
+
+def about_to_use(
+    *, decision: str = "", why: str = "", updated: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return what a hook says of a call before it is made: deny, with why, or other arguments."""
+    said: dict[str, Any] = {"hookEventName": "PreToolUse"}
+    if decision:
+        said["permissionDecision"] = decision
+    if why:
+        said["permissionDecisionReason"] = why
+    if updated is not None:
+        said["updatedInput"] = updated
+    return {"hookSpecificOutput": said}
+
+
+def _whom_to_go_on_with(place: Place, workstream: str, session: str, continuing: Continuing) -> str:
+    lines = [
+        f"- {address(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
+        f"{continuing.how(text_in(each, 'session'))}"
+        for _, each in bindings(place)
+        if text_in(each, "workstream") == workstream
+        and text_in(each, "agent") == continuing.agent
+        and text_in(each, "session")
+        and (text_in(each, "main_session") == session or not continuing.only_own)
+        and not object_in(each, "claim")
+        and text_in(role_of(place, text_in(each, "role")), "continuity") != "fresh"
+    ]
+    if not lines:
+        return ""
+    return "\n".join(("These sub-agents have their history; go on with them like this:", *lines))
+
+
+def _context(event: str, text: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}

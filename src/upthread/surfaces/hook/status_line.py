@@ -1,0 +1,67 @@
+"""One line for an agent's status line, or a shell's prompt: which workstream, and what runs.
+
+Run as a file, `python -I -S …/surfaces/hook/status_line.py HOME`, with Claude Code's object on
+standard input or nothing. It reads what hooks read, and nothing where nobody has set them up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__":
+    sys.path.insert(0, __file__.rpartition("/upthread/surfaces/hook/")[0])
+
+from upthread.runtime.bindings.claims import is_claimed_by_another
+from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
+from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.delegation import bindings, workstream_of
+from upthread.surfaces.hook.words import address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+AGENT = "claude-code"
+REQUEST_BYTES_MAX = 1024 * 1024
+QUESTION = "- open question"
+"""How a line of a workstream's state begins that is one: `runtime.publishing.state_of`."""
+
+
+def line(home: str, asked: dict[str, Any]) -> str:
+    """Return the line; empty in a place that nobody has set up."""
+    directory = text_in(object_in(asked, "workspace"), "current_dir") or text_in(asked, "cwd")
+    place = Place(home, directory or ".")
+    if place.read() is None:
+        return ""
+    workstream, _ = workstream_of(place, AGENT, text_in(asked, "session_id"))
+    if workstream is None:
+        return "no workstream"
+    known = list_in(place.known or {}, "workstreams")
+    states = [text_in(each, "state") for each in known if text_in(each, "name") == workstream]
+    questions = "".join(states).count(QUESTION)
+    running = [
+        address(workstream, text_in(each, "role"), number_in(each, "slot")).rpartition("/")[2]
+        for _, each in bindings(place)
+        if text_in(each, "workstream") == workstream
+        and number_in(each, "slot")
+        and is_claimed_by_another(each, "")
+    ]
+    told = [workstream, *(f"{name} running" for name in running)]
+    if questions:
+        told.append(f"{questions} open question" + ("" if questions == 1 else "s"))
+    return " · ".join(told)
+
+
+def main(arguments: list[str]) -> None:
+    """Print the line. Whatever goes wrong stands there instead: an agent shows what it gets."""
+    try:
+        raw = b"" if os.isatty(0) else os.read(0, REQUEST_BYTES_MAX)
+        home = os.environ.get("UPTHREAD_HOME") or arguments[0]
+        print(line(home, loads(raw.decode()) if raw.strip() else {}))  # noqa: T201  # its output
+    except Exception as error:  # noqa: BLE001  # a status line never ends an agent
+        print(f"upthread: {type(error).__name__}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

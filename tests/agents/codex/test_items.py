@@ -1,0 +1,157 @@
+"""Thread items of Codex 0.169.0 as events: calls, texts, plans, tokens, and what is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.agents.codex import items
+from upthread.core.events import (
+    ContextCompacted,
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UnknownReceived,
+    UserTextReplayed,
+)
+
+RUN = {
+    "type": "commandExecution",
+    "id": "call_1",
+    "command": "/bin/bash -lc 'touch x'",
+    "cwd": "/work",
+    "status": "completed",
+    "commandActions": [{"type": "unknown", "command": "touch x"}],
+    "aggregatedOutput": "done\n",
+    "exitCode": 0,
+}
+EDIT = {
+    "type": "fileChange",
+    "id": "call_2",
+    "changes": [{"path": "/work/a.txt", "kind": {"type": "add"}, "diff": "hello\n"}],
+    "status": "completed",
+}
+ASK = {
+    "type": "mcpToolCall",
+    "id": "call_3",
+    "server": "docs",
+    "tool": "search",
+    "arguments": {"query": "x"},
+    "status": "failed",
+    "result": None,
+    "error": {"message": "no such page"},
+}
+SPAWN = {
+    "type": "collabAgentToolCall",
+    "id": "call_4",
+    "tool": "spawnAgent",
+    "prompt": "Look.",
+    "receiverThreadIds": ["child"],
+    "status": "completed",
+}
+LOOK = {"type": "imageView", "id": "call_5", "path": "/work/a.png"}
+FIND = {"type": "webSearch", "id": "call_6", "query": "kiwi"}
+
+
+@pytest.mark.parametrize(
+    ("item", "title", "kind", "locations"),
+    [
+        (RUN, "/bin/bash -lc 'touch x'", "execute", ()),
+        (EDIT, "edit /work/a.txt", "edit", ("/work/a.txt",)),
+        (ASK, "docs/search", "other", ()),
+        (SPAWN, "spawnAgent", "think", ()),
+        (LOOK, "view /work/a.png", "read", ("/work/a.png",)),
+        (FIND, "search kiwi", "fetch", ()),
+        ({"type": "sleep", "id": "call_7"}, "sleep", "other", ()),
+    ],
+)
+def test_a_call_is_announced_in_acps_words(item, title, kind, locations):
+    assert items.is_call(item)
+    announced = items.announced(item, "own")
+    assert (announced.title, announced.tool_kind, announced.locations) == (title, kind, locations)
+    assert announced.call_id == item["id"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "kind"),
+    [
+        ([{"type": "read"}], "read"),
+        ([{"type": "search"}, {"type": "listFiles"}], "search"),
+        ([{"type": "read"}, {"type": "unknown"}], "execute"),
+        ([], "execute"),
+    ],
+)
+def test_a_command_that_only_looks_is_of_the_kind_of_its_looking(actions, kind):
+    assert items.announced({**RUN, "commandActions": actions}, "own").tool_kind == kind
+
+
+def test_a_call_keeps_its_arguments_and_none_it_does_not_have():
+    assert items.announced(RUN, "own").arguments == {"command": RUN["command"], "cwd": "/work"}
+    assert items.announced(EDIT, "own").arguments == {"changes": EDIT["changes"]}
+    assert items.announced({"type": "sleep", "id": "c"}, "own").arguments is None
+
+
+@pytest.mark.parametrize(
+    ("item", "status", "text"),
+    [
+        (RUN, "completed", "done\n"),
+        ({**RUN, "status": "inProgress", "aggregatedOutput": None}, "in_progress", None),
+        ({**RUN, "status": "declined", "aggregatedOutput": None}, "failed", None),
+        (ASK, "failed", "no such page"),
+        ({**ASK, "result": {"content": [{"text": "a"}, {"text": "b"}]}}, "failed", "a\nb"),
+        (LOOK, "completed", None),
+    ],
+)
+def test_a_call_ends_with_what_it_gave(item, status, text):
+    updated = items.updated(item, "own")
+    assert (updated.status, updated.text) == (status, text)
+
+
+def test_the_call_that_spawned_names_its_child():
+    assert items.updated(SPAWN, "own").child_upstream_session_id == "child"
+
+
+@pytest.mark.parametrize(
+    ("item", "kinds"),
+    [
+        ({"type": "userMessage", "id": "u", "content": [{"text": "hello"}]}, [UserTextReplayed]),
+        ({"type": "agentMessage", "id": "m", "text": "hi"}, [TextReceived]),
+        ({"type": "agentMessage", "id": "m", "text": ""}, []),
+        ({"type": "reasoning", "id": "r", "summary": ["a", "b"]}, [ReasoningReceived]),
+        ({"type": "reasoning", "id": "r", "summary": [], "content": ["raw"]}, [ReasoningReceived]),
+        (RUN, [ToolCallAnnounced, ToolCallUpdated]),
+        ({"type": "contextCompaction", "id": "c"}, [ContextCompacted]),
+        ({"type": "subAgentActivity", "kind": "completed"}, []),
+        ({"type": "ofTomorrow", "id": "x"}, [UnknownReceived]),
+    ],
+)
+def test_a_stored_item_is_what_it_was_when_it_was_told(item, kinds):
+    events = items.history_of(item, "own")
+    assert [type(event) for event in events] == kinds
+    assert {event.upstream_session_id for event in events} <= {"own"}
+
+
+def test_the_parts_of_a_summary_are_apart():
+    (event,) = items.history_of({"type": "reasoning", "summary": ["a", "b"]}, "own")
+    assert event.text == "a\n\nb"
+
+
+def test_a_plan_is_in_acps_words():
+    steps = [{"step": "one", "status": "inProgress"}, {"step": "two", "status": "pending"}]
+    entries = (("one", "in_progress"), ("two", "pending"))
+    assert items.plan({"plan": steps}, "own").entries == entries
+
+
+@pytest.mark.parametrize(
+    ("last", "window", "expected"),
+    [
+        ({"totalTokens": 10}, 100, (10, 100)),
+        ({"totalTokens": 10}, None, (10, None)),
+        ({"totalTokens": 0}, 100, None),
+        (None, 100, None),
+    ],
+)
+def test_tokens_are_what_the_thread_holds_now(last, window, expected):
+    told = {"tokenUsage": {"last": last, "modelContextWindow": window}}
+    event = items.usage(told, "own")
+    assert (event and (event.tokens_used, event.tokens_window)) == expected

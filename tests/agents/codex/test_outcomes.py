@@ -1,0 +1,70 @@
+"""What Codex's failures mean. The errors are those of 0.169.0, as told for each answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.agents.codex.outcomes import end_of_limit_ms, failure_of_turn, outcome_of_refusal
+from upthread.core.types import Outcome
+
+
+def http(kind, status):
+    return {kind: {"httpStatusCode": status}}
+
+
+@pytest.mark.parametrize(
+    ("info", "message", "outcome"),
+    [
+        (http("responseTooManyFailedAttempts", 429), "exceeded retry limit", "rate_limited"),
+        ("usageLimitExceeded", "You've hit your usage limit.", "rate_limited"),
+        (http("httpConnectionFailed", 401), "unexpected status 401 Unauthorized", "auth"),
+        (http("httpConnectionFailed", 402), "unexpected status 402", "credit_exhausted"),
+        (http("httpConnectionFailed", 404), "unexpected status 404 Not Found", "unknown"),
+        (http("httpConnectionFailed", 503), "unexpected status 503", "transient"),
+        (http("httpConnectionFailed", 529), "unexpected status 529", "transient"),
+        (http("responseStreamDisconnected", None), "stream disconnected", "transient"),
+        ("internalServerError", "We're currently experiencing high demand", "transient"),
+        ("contextWindowExceeded", "Codex ran out of room", "context_full"),
+        ("other", '{"error": {"message": "nonsense"}}', "unknown"),
+        ("other", "You exceeded your quota, check your billing details", "credit_exhausted"),
+        ("other", "No tool output found for function call c_1.", "corrupted"),
+        ("aKindOfTomorrow", "new", "unknown"),
+        (None, "", "unknown"),
+    ],
+)
+def test_a_failed_turn_is_told_by_its_kind_and_status(info, message, outcome):
+    failure = failure_of_turn({"message": message, "codexErrorInfo": info})
+    assert failure.outcome is Outcome(outcome)
+    assert failure.detail
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ("no rollout found for thread id 01a1", "missing"),
+        ("thread not found: 01a1", "missing"),
+        ("invalid session id: invalid character", "missing"),
+        ("thread 01a1 already has an active writer", "busy"),
+        ("failed to read thread: failed to read session metadata /x", "corrupted"),
+        ("invalid paginated history lineage for 01a1: missing source rollout", "corrupted"),
+        ("Invalid request: unknown variant", "unknown"),
+    ],
+)
+def test_a_refused_request_is_told_by_its_words(said, outcome):
+    assert outcome_of_refusal(said) is Outcome(outcome)
+
+
+def test_a_limit_ends_when_the_last_of_its_full_windows_begins_anew():
+    full, half = {"usedPercent": 100, "resetsAt": 10}, {"usedPercent": 50, "resetsAt": 99}
+    later = {"usedPercent": 100.0, "resetsAt": 20}
+    assert end_of_limit_ms({"primary": full, "secondary": half}) == 10_000
+    assert end_of_limit_ms({"primary": full, "secondary": later}) == 20_000
+    assert end_of_limit_ms({"primary": half, "secondary": None}) is None
+    assert end_of_limit_ms(None) is None
+
+
+def test_only_a_limit_has_an_end():
+    error = {"message": "no", "codexErrorInfo": "unauthorized"}
+    assert failure_of_turn(error, reset_at_ms=5).reset_at_ms is None
+    limited = {"message": "no", "codexErrorInfo": "usageLimitExceeded"}
+    assert failure_of_turn(limited, reset_at_ms=5).reset_at_ms == 5

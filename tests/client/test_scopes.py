@@ -1,0 +1,291 @@
+"""Two users' projects in one store: whatever one calls, with whatever ids, nothing of the other's.
+
+The ids of both are known to both, the worst there can be: in logs, in bindings, in a chat.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from itertools import islice
+
+import pytest
+from tests.runtime.test_fencing import NEXT
+from tests.support.world import World
+
+from upthread.client.stores import open_store
+from upthread.core import commands
+from upthread.core.types import ConversationKey, ProjectIdentity
+from upthread.errors import UpthreadError
+from upthread.runtime.forgetting import Selection
+from upthread.store.base import Store
+from upthread.testing.postgres_server import drop_database_at, migrated_database_at
+from upthread.testing.store_conformance.moving import recorded_in
+
+CALLS = 10_000
+CALLS_IN_A_ROW = 500
+AGENTS_ASKED = 2
+"""How many of a row's calls start an agent, which takes as long as hundreds of others."""
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+USERS = ("ADA", "BEA")
+WORKSTREAMS = ("w", "spec-42", "of ADA", "of BEA", "nowhere")
+READS = sorted(
+    name
+    for name, member in inspect.getmembers(Store, inspect.isfunction)
+    if not name.startswith("_")
+    and name
+    not in {"commit", "scrub", "close", "acquire_lease", "heartbeat", "release_lease", "lease"}
+)
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    if request.param == "sqlite":
+        (tmp_path / "shared").mkdir(mode=0o700)
+        yield str(tmp_path / "shared" / "upthread.db")
+    else:
+        yield migrated_database_at(tmp_path)
+        drop_database_at(tmp_path)
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody with a project, and all ids that are in it."""
+
+    name: str
+    project: object
+    ids: dict[str, list[str]]
+
+    @property
+    def marks(self) -> list[str]:
+        """What is seen nowhere but in this user's rows."""
+        found = [*self.ids["conversation_id"], *self.ids["turn_id"], *self.ids["run_id"]]
+        return [
+            *found,
+            *self.ids["upstream_session_id"],
+            self.project.project_id,
+            said_by(self.name),
+        ]
+
+
+def said_by(name: str) -> str:
+    return f"a word of {name}"
+
+
+@pytest.fixture
+async def users(database, tmp_path):
+    async with AsyncExitStack() as stack:
+        worlds = {name: World(tmp_path / name, content=name) for name in USERS}
+        found = []
+        for name, world in worlds.items():
+            specification = f"{world.take_example()}\n{said_by(name)}\n"
+            world.configure('agent = "rehearsal"\n')
+            project = await stack.enter_async_context(world.open(database=database))
+            for address in ("w/planner", f"of {name}/planner"):
+                await project.tell(address, f"[[rehearse: say {said_by(name)}]]")
+            await project.run("spec-42", specification)
+            found.append(User(name, project, ids_of(project, name)))
+        yield found
+    for world in worlds.values():
+        world.close()
+
+
+def ids_of(project, name):
+    conversations = [
+        each
+        for workstream in WORKSTREAMS
+        for each in project.store.conversations(project.project_id, workstream)
+    ]
+    ids = [each.conversation_id for each in conversations]
+    turns = [turn for each in ids for turn in project.store.turns(each)]
+    runs = project.store.runs(project.project_id, "spec-42")
+    links = [link for each in ids for link in project.store.links(each)]
+    assert all((ids, turns, runs, links)), name
+    return {
+        "project_id": [project.project_id],
+        "conversation_id": ids,
+        "turn_id": [turn.turn_id for turn in turns],
+        "run_id": [run.run_id for run in runs],
+        "upstream_session_id": [link.upstream_session_id for link in links],
+    }
+
+
+class Calls:
+    """Random calls as one user, with ids of both."""
+
+    def __init__(self, chance: random.Random, users: list[User]) -> None:
+        self._chance = chance
+        self._ids = {
+            kind: [each for user in users for each in user.ids[kind]] for kind in users[0].ids
+        }
+
+    def read(self) -> tuple[str, tuple[object, ...], dict[str, object]]:
+        """A read of the store: its name and arguments."""
+        name = self._chance.choice(READS)
+        positional, named = [], {}
+        for parameter in list(inspect.signature(getattr(Store, name)).parameters.values())[1:]:
+            is_of_key = parameter.annotation == "ConversationKey"
+            value = self._argument("conversation key" if is_of_key else parameter.name)
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                named[parameter.name] = value
+            else:
+                positional.append(value)
+        return name, tuple(positional), named
+
+    def _argument(self, name: str) -> object:
+        one = self._chance.choice
+        if name in self._ids:
+            return one(self._ids[name])
+        return {
+            "workstream": lambda: one(WORKSTREAMS),
+            "key": lambda: "push",
+            "conversation key": lambda: ConversationKey(
+                project_id=one(self._ids["project_id"]),
+                workstream=one(WORKSTREAMS),
+                role=one(["planner", "clarifier"]),
+            ),
+            "identity": lambda: ProjectIdentity(path="/srv", root_commit=one(["a", "b"])),
+            "upstream_session_ids": lambda: self._ids["upstream_session_id"],
+            "after_seq": lambda: 0,
+            "newest": lambda: one([1, 20]),
+            "seq": lambda: one([1, 2]),
+            "before_ms": lambda: None,
+            "due_before_ms": lambda: 2**50,
+        }[name]()
+
+    def write(self, user: User) -> commands.Write:
+        """A write of any kind that names somebody else's."""
+        others = {
+            kind: [each for each in ids if each not in user.ids[kind]]
+            for kind, ids in self._ids.items()
+        }
+        write = NEXT[self._chance.choice(sorted(NEXT, key=str))](self._chance.randrange(1, 9))
+        return with_ids(write, {kind: self._chance.choice(ids) for kind, ids in others.items()})
+
+    async def call(self, user: User, *, is_agent_asked: bool) -> object:
+        """A call of the library."""
+        up, one = user.project, self._chance.choice
+        workstream = one(WORKSTREAMS)
+        address = f"{workstream}/{one(['planner', 'clarifier'])}"
+        if is_agent_asked:
+            asking = [
+                lambda: up.tell(address, said_by(user.name)),
+                lambda: up.go_on(address),
+                lambda: up.run(workstream),
+                lambda: up.adopt(address, one(self._ids["upstream_session_id"])),
+            ]
+            return await one(asking)()
+        calls = [
+            lambda: up.show(workstream),
+            lambda: up.role(address),
+            lambda: up.conversation(address),
+            lambda: up.audit(workstream),
+            lambda: up.spent_on_run(workstream),
+            lambda: up.why(address),
+            lambda: up.brief(address),
+            lambda: up.resume_command(address),
+            up.workstreams,
+            lambda: up.forgetting.held(Selection()),
+            lambda: up.fork.plan(address, "forked/planner"),
+            lambda: up.fork(address, f"fork {self._chance.random()}/planner"),
+            lambda: up.reset(address),
+            lambda: up.answer(workstream, said_by(user.name), question_id=one(["opening", "x"])),
+            lambda: up.forget(Selection(workstream=workstream)),
+        ]
+        weights = [20] * (len(calls) - 4) + [1, 1, 20, 0.2]
+        return await self._chance.choices(calls, weights)[0]()
+
+
+def with_ids(write, ids):
+    """The write with another's ids wherever it has one."""
+    inner = {"conversation": "key", "link": None}
+    changed = {name: value for name, value in ids.items() if hasattr(write, name)}
+    for name in inner:
+        value = getattr(write, name, None)
+        if value is not None:
+            own = {each: ids[each] for each in ids if hasattr(value, each)}
+            if name == "conversation":
+                key = replaced(value.key, project_id=ids["project_id"])
+                own = {"key": key, "conversation_id": ids["conversation_id"]}
+            changed[name] = replaced(value, **own)
+    return replaced(write, **changed)
+
+
+def replaced(value, **fields):
+    return type(value)(**{name: getattr(value, name) for name in type(value).__slots__} | fields)
+
+
+async def told_by(call):
+    """What a call returns, or raises: an error may repeat what it was given."""
+    try:
+        return await call
+    except UpthreadError as error:
+        return error
+
+
+def leaks(told: object, other: User) -> list[str]:
+    shown = repr(told)
+    return [mark for mark in other.marks if mark in shown]
+
+
+async def test_ten_thousand_calls_show_and_change_nothing_of_another_users(users, database):
+    chance, whole = random.Random(42), open_store(database)
+    calls, refused, returned = Calls(chance, users), 0, 0
+    for row in range(CALLS // CALLS_IN_A_ROW):
+        user, other = users[row % 2], users[(row + 1) % 2]
+        before = list(map(repr, recorded_in(whole, other.project.project_id, limit=1_000)))
+        for number in range(CALLS_IN_A_ROW):
+            kind = "call" if number < AGENTS_ASKED else chance.choice(["read", "write", "call"])
+            if kind == "read":
+                name, positional, named = calls.read()
+                told = getattr(user.project.store, name)(*positional, **named)
+                assert leaks(told, other) == [], (name, positional, named)
+            elif kind == "write":
+                write = calls.write(user)
+                with pytest.raises(UpthreadError, match="was ever opened in this project"):
+                    user.project.store.commit([write])
+                refused += 1
+            else:
+                told = await told_by(calls.call(user, is_agent_asked=number < AGENTS_ASKED))
+                if not isinstance(told, UpthreadError):
+                    assert leaks(told, other) == [], told
+                    returned += 1
+                assert said_by(other.name) not in str(told)
+        after = list(map(repr, recorded_in(whole, other.project.project_id, limit=1_000)))
+        assert after == before
+        user.ids.update(ids_of(user.project, user.name))
+    assert min(refused, returned) > CALLS // 10
+    for user, other in (users, users[::-1]):
+        assert leaks(recorded_in(whole, user.project.project_id, limit=1_000), other) == []
+    whole.close()
+
+
+async def test_without_the_scope_these_calls_would_show_it(users, database):
+    """That the calls above can find what they look for: the same ones, past the scope."""
+    calls, whole = Calls(random.Random(42), users), open_store(database)
+    found = set()
+    for name, positional, named in islice(iter(calls.read, None), 2_000):
+        if leaks(getattr(whole, name)(*positional, **named), users[1]):
+            found.add(name)
+    assert {"messages", "turns", "links", "conversation", "turn_owner", "run", "resolve"} <= found
+    whole.close()
+
+
+def reads_of(store: object) -> Iterator[str]:
+    yield from (name for name in READS if hasattr(store, name))
+
+
+async def test_every_read_of_the_port_is_within_the_scope(users):
+    assert list(reads_of(users[0].project.store)) == READS
+    for name in ("recorded", "known_projects", "chain_head"):
+        assert not hasattr(users[0].project.store, name)

@@ -1,0 +1,118 @@
+"""Acts: each thing a person does to the record is told from its writes, and nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from upthread.core.acts import ADOPTED, FORKED, LIMIT_PASSED, acts_in
+from upthread.core.commands import (
+    EraseConversation,
+    EraseRun,
+    OpenConversation,
+    OpenLink,
+    OpenTurn,
+    RecordBriefingEdit,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
+from upthread.core.events import (
+    QuestionAnswered,
+    RecoveryStarted,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TurnEnded,
+    TurnIntended,
+)
+from upthread.core.types import Outcome
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION, RUN, TURN
+
+NOW_MS = 99
+TOLD = OpenTurn(turn_id=TURN, conversation_id=CONVERSATION, opened_at_ms=4)
+INTENDED = TurnIntended(decision="resume", reasons=("unchanged",), prompt_seq=1)
+
+
+def event_of_turn(event):
+    return RecordTurnEvent(turn_id=TURN, seq=1, event=event, recorded_at_ms=5)
+
+
+def event_of_run(event):
+    return RecordRunEvent(run_id=RUN, seq=1, event=event, recorded_at_ms=6)
+
+
+def acts(*writes: Write, owners: Any = None) -> Any:
+    owner_of = (owners or {TURN: CONVERSATION}).get
+    found = acts_in(writes, by_user="ada", now_ms=NOW_MS, owner_of=owner_of)
+    assert {act.by_user for act in found} <= {"ada"}
+    return [
+        (act.conversation_id or act.run_id, act.what, act.detail, act.recorded_at_ms)
+        for act in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("writes", "found"),
+    [
+        ((TOLD, event_of_turn(INTENDED)), (CONVERSATION, "told", TURN, 4)),
+        (
+            (TOLD, event_of_turn(replace(INTENDED, decision=FORKED))),
+            (CONVERSATION, "forked", TURN, 4),
+        ),
+        ((event_of_turn(RecoveryStarted(holder="x")),), (CONVERSATION, "went_on", TURN, 5)),
+        (
+            (OpenConversation(conversation=samples.conversation(generation=2)),),
+            (CONVERSATION, "reset", "", 2_000),
+        ),
+        (
+            (OpenLink(link=replace(samples.link(), opened_because=ADOPTED)),),
+            (CONVERSATION, "adopted", "ses_a", 3_000),
+        ),
+        (
+            (RecordBriefingEdit(conversation_id=CONVERSATION, seq=2, edit={}, recorded_at_ms=7),),
+            (CONVERSATION, "edited", "2", 7),
+        ),
+        (
+            (EraseConversation(conversation_id=CONVERSATION),),
+            (CONVERSATION, "forgot", "", NOW_MS),
+        ),
+        ((EraseRun(run_id=RUN, role="planner"),), (RUN, "forgot", "planner", NOW_MS)),
+        (
+            (event_of_run(RunStarted(specification="", pipeline={})),),
+            (RUN, "started", "", 6),
+        ),
+        (
+            (event_of_run(QuestionAnswered(question_id="q1", text="yes")),),
+            (RUN, "answered", "q1", 6),
+        ),
+        ((event_of_run(RunResumed(because="run again")),), (RUN, "resumed", "", 6)),
+    ],
+)
+def test_what_a_person_does_is_kept_with_who_it_was(writes, found):
+    assert acts(*writes) == [found]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        replace(TOLD, run_id=RUN),
+        OpenConversation(conversation=samples.conversation()),
+        OpenLink(link=samples.link()),
+        event_of_turn(TurnEnded(outcome=Outcome.OK)),
+        event_of_run(RunResumed(because=LIMIT_PASSED)),
+        event_of_run(RunEnded(status="approved")),
+        samples.said(1),
+    ],
+)
+def test_what_upthread_does_by_itself_is_nobodys_act(write):
+    assert acts(write) == []
+
+
+def test_a_turn_that_nobody_knows_has_no_act():
+    assert (
+        acts(event_of_turn(RecoveryStarted(holder="x")), owners={"trn_other": CONVERSATION}) == []
+    )

@@ -1,0 +1,198 @@
+"""Moving: it goes on where it was cut off, overwrites nothing, and is done only when proved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from upthread.core.commands import RecordProject
+from upthread.core.types import ProjectIdentity, TextPart
+from upthread.errors import ConflictError, StoreError
+from upthread.runtime import moving
+from upthread.runtime.moving import Move, leases_held
+from upthread.store.base import WholeStore
+from upthread.store.sqlite import SqliteStore
+from upthread.testing.shipped_stores import POSTGRES, SHIPPED_STORES
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.moving import everything, recorded_in
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT
+
+NOW_MS = 15
+
+
+class CutOffError(Exception):
+    """The process ended here."""
+
+
+class EndingStore:
+    """A store whose process ends after so many commits; it is a proxy around the real one."""
+
+    def __init__(self, store: WholeStore, commits: int) -> None:
+        self._store = store
+        self._left = commits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def commit(self, writes, *, fences=()):
+        if not self._left:
+            raise CutOffError
+        self._left -= 1
+        self._store.commit(writes, fences=fences)
+
+
+@pytest.fixture
+def source(tmp_path):
+    store = SqliteStore(tmp_path / "source.db")
+    store.commit(everything())
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def target(tmp_path):
+    store = SqliteStore(tmp_path / "target.db")
+    yield store
+    store.close()
+
+
+def moved(source, target):
+    move = Move(source, target, now_ms=lambda: NOW_MS)
+    plan = move.plan(PROJECT)
+    move.make(plan)
+    return plan
+
+
+def same(source, target):
+    return [repr(write) for write in recorded_in(source, PROJECT)] == [
+        repr(write) for write in recorded_in(target, PROJECT)
+    ]
+
+
+@pytest.mark.parametrize("backend", SHIPPED_STORES, ids=lambda backend: backend.name)
+def test_cut_off_after_any_commit_it_goes_on_and_ends_the_same(
+    backend, source, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(moving, "PAGE_ROWS", 3)
+    target = backend.make(tmp_path / "ending.db")
+    there = []
+    while True:
+        plan = Move(source, target, now_ms=lambda: NOW_MS).plan(PROJECT)
+        there.append(plan.there)
+        try:
+            Move(source, EndingStore(target, 1), now_ms=lambda: NOW_MS).make(plan)
+        except CutOffError:
+            continue
+        break
+    assert len(there) > 20
+    assert there == sorted(set(there)), "each attempt began where the one before had ended"
+    assert same(source, target)
+    assert moved(source, target).left == 0
+    target.close()
+
+
+def test_a_plan_writes_nothing(source, target):
+    plan = Move(source, target, now_ms=lambda: NOW_MS).plan(PROJECT)
+    assert (plan.there, plan.left) == (0, plan.rows.total())
+    assert target.known_projects() == ()
+
+
+def test_what_is_there_of_others_stays_as_it_was(source, target):
+    other = samples.workstream(project_id="prj_other")
+    clone = ProjectIdentity(path="/home/bea/shop", root_commit="c0ffee")
+    target.commit([other, RecordProject(project_id=PROJECT, identity=clone)])
+    moved(source, target)
+    assert [each.workstream for each in target.workstreams("prj_other")] == [samples.WORKSTREAM]
+    assert clone in {each.identity for each in target.known_projects()}
+
+
+def test_a_target_that_was_worked_on_is_refused_and_not_touched(source, target):
+    moved(source, target)
+    target.commit([samples.said(3, TextPart(text="said in the other place"))])
+    before = recorded_in(target, PROJECT)
+    with pytest.raises(ConflictError, match="holds what the source does not: part of con_one"):
+        moved(source, target)
+    assert list(map(repr, recorded_in(target, PROJECT))) == list(map(repr, before))
+
+
+def test_what_went_on_in_the_new_place_can_be_moved_back(source, target):
+    moved(source, target)
+    target.commit(
+        [
+            samples.said(3, TextPart(text="said in the other place")),
+            samples.moved(4),
+            samples.happened(3),
+        ]
+    )
+    assert moved(target, source).left == 3
+    assert same(source, target)
+
+
+def test_a_source_that_was_changed_by_something_else_is_not_moved(source, target):
+    row = "(SELECT id FROM part WHERE kind = 'text' AND content IS NOT NULL LIMIT 1)"
+    source.database.connection.execute(f"UPDATE part SET content = x'78' WHERE id = {row}")
+    with pytest.raises(StoreError, match="message 1 of con_one does not match its digest"):
+        moved(source, target)
+    assert target.known_projects() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("UPDATE part SET digest = randomblob(32) WHERE digest IS NOT NULL", "part of con_forgot"),
+        ("UPDATE part SET chain = randomblob(32)", "message 1 of con_one"),
+        ("UPDATE turn_event SET recorded_at_ms = recorded_at_ms + 1", "turn_event of con_one"),
+        ("UPDATE run SET opened_at_ms = 0", "row 1 of run of prj_one"),
+        ("DELETE FROM briefing_edit WHERE seq = 2", "row 2 of briefing_edit"),
+    ],
+)
+def test_what_did_not_arrive_as_it_was_is_not_called_done(source, target, change, says):
+    class Unfaithful(EndingStore):
+        """Changes what it holds when the last of it has come."""
+
+        def commit(self, writes, *, fences=()):
+            super().commit(writes, fences=fences)
+            if not self._left:
+                self._store.database.connection.execute(change)
+                self._left = -1
+
+    plan = Move(source, target, now_ms=lambda: NOW_MS).plan(PROJECT)
+    commits = len(list(commits_of(source, plan)))
+    with pytest.raises(StoreError, match=says):
+        Move(source, Unfaithful(target, commits), now_ms=lambda: NOW_MS).make(plan)
+
+
+def commits_of(source, plan):
+    """One for each section that has anything, but for what is due."""
+    for section in moving.PROJECT_SECTIONS:
+        if section != "transition" and source.recorded(section, PROJECT, limit=1):
+            yield section
+    for owner in plan.conversations:
+        for section in moving.CONVERSATION_SECTIONS:
+            if source.recorded(section, owner, limit=1):
+                yield section
+
+
+def test_what_is_due_becomes_a_job_and_only_when_all_else_is_there(source, tmp_path):
+    target = POSTGRES.make(tmp_path / "shared.db")
+    moved(source, target)
+    jobs = target.server.run(
+        "read",
+        lambda connection: connection.execute(
+            b"SELECT r.run_id, j.status::text FROM upthread.procrastinate_jobs AS j"
+            b" JOIN upthread.run AS r ON r.id = (j.args ->> 'run')::bigint ORDER BY 1"
+        ).fetchall(),
+    )
+    # What was begun goes on, what waits for a limit goes on after it; what was answered is settled.
+    assert jobs == [(b"run_started", "todo"), (b"run_waiting", "todo")]
+    target.close()
+
+
+def test_a_lease_that_is_held_is_seen_and_none_is_moved(source, target):
+    name = f"conversation {PROJECT} {samples.KEY.address}"
+    assert source.acquire_lease(name, samples.HOLDER)
+    assert [lease.name for lease in leases_held(source, PROJECT)] == [name]
+    moved(source, target)
+    assert target.lease(name) is None
+    assert target.message_count(CONVERSATION) == 2

@@ -1,0 +1,97 @@
+"""Who or what answers when an agent asks: a rule for its kind, a person, else nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.world import World
+
+import upthread
+from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.core.types import PERMISSION, UnknownPart
+
+pytestmark = pytest.mark.anyio
+REHEARSAL = upthread.TellOptions(agent="rehearsal")
+ADDRESS = "spec-42/planner"
+WRITE = "[[rehearse: write a.txt hello]]"
+EXECUTE = "[[rehearse: execute touch b.txt]]"
+
+
+def answers_in(audit: Any) -> list[tuple[str, str]]:
+    """What was answered to each request of the audit, and by whom."""
+    return [
+        (part.raw["answer"], part.raw["answered_by"])
+        for conversation in audit.conversations
+        for turn in conversation.turns
+        for message in turn.messages
+        for part in message.parts
+        if isinstance(part, UnknownPart) and part.kind == PERMISSION and isinstance(part.raw, dict)
+    ]
+
+
+async def told(world: World, text: str, rules: str = "", **more: Any) -> tuple[Any, Any]:
+    """Tell the role something under rules; returns the result and the audit."""
+    world.configure(f"[permissions]\n{rules}\n")
+    async with world.open(**more) as project:
+        result = await project.tell(ADDRESS, text, REHEARSAL)
+        return result, await project.audit("spec-42")
+
+
+async def test_a_rule_allows_its_kind_of_tool_and_the_audit_names_the_rule(world: World) -> None:
+    result, audit = await told(world, WRITE, 'edit = "allow"')
+    assert result.outcome == "ok"
+    assert (world.project / "a.txt").read_text() == "hello"
+    assert answers_in(audit) == [("allow_once", "rule edit=allow")]
+
+
+async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World) -> None:
+    result, audit = await told(world, f"{WRITE} [[rehearse: say on]]", 'edit = "deny"')
+    assert (result.outcome, result.parked) == ("ok", None)
+    assert not (world.project / "a.txt").exists()
+    assert answers_in(audit) == [("reject_once", "rule edit=deny")]
+
+
+@pytest.mark.parametrize("rules", ["", 'edit = "allow"', 'execute = "ask"', 'read = "allow"'])
+async def test_a_kind_without_a_rule_of_its_own_is_allowed_by_nothing(
+    world: World, rules: str
+) -> None:
+    result, audit = await told(world, EXECUTE, rules)
+    assert result.parked is not None
+    assert result.parked.reason == "permission"
+    assert "touch b.txt" in result.parked.detail
+    assert not (world.project / "b.txt").exists()
+    assert answers_in(audit) == [("cancelled", "nobody")]
+
+
+async def test_a_person_is_asked_what_no_rule_answers_and_the_audit_names_them(
+    world: World,
+) -> None:
+    asked: list[PermissionRequest] = []
+
+    async def ask(request: PermissionRequest) -> PermissionAnswer:
+        asked.append(request)
+        option = next(name for name, kind in request.options if kind == "allow_once")
+        return PermissionAnswer(option_id=option, answered_by="ada")
+
+    text = f"{WRITE} {EXECUTE}"
+    result, audit = await told(world, text, 'edit = "allow"', ask_person=ask)
+    assert result.outcome == "ok"
+    assert [request.tool_kind for request in asked] == ["execute"]
+    assert answers_in(audit) == [("allow_once", "rule edit=allow"), ("allow_once", "ada")]
+    assert (world.project / "b.txt").exists()
+
+
+async def test_a_parked_turn_goes_on_once_a_rule_or_a_person_allows_it(world: World) -> None:
+    result, _ = await told(world, WRITE)
+    assert result.parked is not None
+    world.configure('[permissions]\nedit = "allow"\n')
+    async with world.open() as project:
+        again = await project.go_on(ADDRESS, REHEARSAL)
+    assert (again.outcome, again.parked) == ("ok", None)
+
+
+async def test_nothing_says_yes_to_everything(world: World) -> None:
+    result, _ = await told(world, EXECUTE, 'other = "allow"\nthink = "allow"\nall = "allow"')
+    assert result.parked is not None
+    assert not (world.project / "b.txt").exists()

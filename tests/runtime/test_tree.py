@@ -1,0 +1,134 @@
+"""The digest of a working tree: the same for the same content, whatever git has been told of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from upthread.runtime.tree import tree_digest
+
+
+def git(where: Path, *arguments: str) -> str:
+    told = ["git", "-C", str(where), "-c", "protocol.file.allow=always", *arguments]
+    return subprocess.run(told, check=True, capture_output=True, text=True).stdout
+
+
+def repository(where: Path) -> Path:
+    where.mkdir()
+    git(where, "init", "-qb", "main")
+    git(where, "config", "user.name", "somebody")
+    git(where, "config", "user.email", "somebody@example.org")
+    return where
+
+
+def commit(where: Path) -> None:
+    git(where, "add", "-A")
+    git(where, "commit", "-qm", "all of it")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = repository(tmp_path / "root")
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (root / name).write_text(f"{name}\n")
+    (root / ".gitignore").write_text("*.log\n")
+    commit(root)
+    return root
+
+
+def changes(root: Path) -> None:
+    """Change all that a commit can hold."""
+    (root / "a.txt").write_text("another\n")
+    (root / "b.txt").unlink()
+    (root / "c.txt").chmod(0o755)
+    (root / "new").mkdir()
+    (root / "new" / os.fsdecode(b'odd\n"\\\xffname')).write_text("new\n")
+    (root / "link").symlink_to("a.txt")
+    (root / "broken").symlink_to("nowhere")
+
+
+def test_work_has_one_digest_before_and_after_it_is_staged_and_committed(root: Path) -> None:
+    clean = tree_digest(root)
+    changes(root)
+    found = [tree_digest(root)]
+    git(root, "add", "-A")
+    found.append(tree_digest(root))
+    git(root, "commit", "-qm", "all of it")
+    found.append(tree_digest(root))
+    git(root, "commit", "-q", "--allow-empty", "-m", "nothing")
+    found.append(tree_digest(root / "new"))
+    assert set(found) == {found[0]}
+    assert found[0] != clean
+    git(root, "checkout", "-q", "HEAD~2")
+    assert tree_digest(root) == clean
+
+
+@pytest.mark.parametrize("content", [b"a.txt\r\n", b"", b"a.txt\n "])
+def test_every_byte_counts_and_back_is_as_before(root: Path, content: bytes) -> None:
+    clean = tree_digest(root)
+    (root / "a.txt").write_bytes(content)
+    assert tree_digest(root) != clean
+    (root / "a.txt").write_bytes(b"a.txt\n")
+    assert tree_digest(root) == clean
+
+
+def test_what_is_ignored_does_not_count(root: Path) -> None:
+    clean = tree_digest(root)
+    (root / "run.log").write_text("noise")
+    assert tree_digest(root) == clean
+
+
+def test_looking_writes_nothing(root: Path) -> None:
+    changes(root)
+    before = {place: place.lstat().st_mtime_ns for place in root.rglob("*")}
+    tree_digest(root)
+    assert {place: place.lstat().st_mtime_ns for place in root.rglob("*")} == before
+
+
+def test_before_the_first_commit_the_files_count(tmp_path: Path) -> None:
+    empty = repository(tmp_path / "empty")
+    nothing = tree_digest(empty)
+    (empty / "a.txt").write_text("a")
+    written = tree_digest(empty)
+    commit(empty)
+    assert nothing != written == tree_digest(empty)
+
+
+def test_a_submodule_and_a_repository_within_count_by_their_content(
+    root: Path, tmp_path: Path
+) -> None:
+    inner = repository(tmp_path / "inner")
+    (inner / "x.txt").write_text("x")
+    commit(inner)
+    git(root, "submodule", "add", "-q", str(inner), "sub")
+    added = tree_digest(root)
+    commit(root)
+    assert tree_digest(root) == added
+    (root / "sub" / "x.txt").write_text("y")
+    changed = tree_digest(root)
+    assert changed != added
+    (root / "sub" / "x.txt").write_text("z")
+    assert tree_digest(root) not in {changed, added}
+    (root / "sub" / "x.txt").write_text("x")
+    assert tree_digest(root) == added
+
+
+def test_where_git_cannot_tell_nothing_is_known(root: Path, tmp_path: Path) -> None:
+    assert tree_digest(tmp_path) == ""
+    assert tree_digest(tmp_path / "gone") == ""
+    (root / ".git" / "index").write_bytes(b"DIRC but not an index")
+    assert tree_digest(root) == ""
+
+
+def test_a_program_the_repository_names_is_not_run(root: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    watcher = tmp_path / "watch"
+    watcher.write_text(f"#!/bin/sh\ntouch {seen}\n")
+    watcher.chmod(0o755)
+    git(root, "config", "core.fsmonitor", str(watcher))
+    (root / "a.txt").write_text("changed")
+    assert tree_digest(root)
+    assert not seen.exists()

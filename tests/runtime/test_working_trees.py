@@ -1,0 +1,231 @@
+"""One role at a time writes in a working tree; readers go on, and the dead are in nobody's way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.world import (
+    REPOSITORY,
+    SMALL_SPECIFICATION,
+    UpthreadProcess,
+    World,
+    eventually,
+    make_repository,
+)
+
+import upthread
+from upthread.errors import FencedError, LeaseHeldError
+from upthread.runtime.delegation import Listener
+from upthread.runtime.lease import tree_lease
+from upthread.runtime.system import System
+
+pytestmark = pytest.mark.anyio
+REHEARSAL = upthread.TellOptions(agent="rehearsal")
+
+TWO_WRITERS = """\
+[roles.writer]
+is_writing = true
+
+[permissions]
+edit = "allow"
+execute = "allow"
+"""
+
+CALLER = """\
+import json, sys
+import anyio
+sys.path.insert(0, {source!r})
+import upthread
+from upthread.errors import UpthreadError
+
+
+async def main():
+    *addresses, out = sys.argv[1:]
+    told = {{}}
+
+    async def tell(address):
+        options = upthread.TellOptions(agent="rehearsal")
+        try:
+            text = "[[rehearse: execute sleep 0.6]]"
+            told[address] = (await up.tell(address, text, options)).outcome
+        except UpthreadError as error:
+            told[address] = error.message
+
+    async with upthread.open_project({project!r}) as up, anyio.create_task_group() as tasks:
+        for address in addresses:
+            tasks.start_soon(tell, address)
+            await anyio.sleep(0.2)
+    with open(out, "w") as file:
+        json.dump(told, file)
+
+anyio.run(main)
+"""
+
+
+def start_writing(world: World) -> UpthreadProcess:
+    """Start a turn of a writing role that hangs; returns when its prompt has arrived."""
+    world.configure(TWO_WRITERS)
+    process = world.start("tell", "spec-42/constructor", "[[rehearse: hang]]")
+    eventually(world.prompts)
+    return process
+
+
+def calling(world: World, *addresses: str) -> tuple[str, Path]:
+    """Return a prompt that makes the agent tell roles something, and where the outcome will be."""
+    script, out = world.directory / "caller.py", world.directory / "told.json"
+    script.write_text(CALLER.format(source=str(REPOSITORY / "src"), project=str(world.project)))
+    return f"[[rehearse: execute {sys.executable} {script} {' '.join(addresses)} {out}]]", out
+
+
+def lease_of(world: World) -> str:
+    return tree_lease(System().this_process("").host, str(world.project))
+
+
+async def test_a_second_writing_role_is_refused_and_told_who_holds_the_tree_and_the_cure(
+    world: World,
+) -> None:
+    first = start_writing(world)
+    async with world.open() as project:
+        with pytest.raises(LeaseHeldError, match=f"held by pid {first.pid} ") as caught:
+            await project.tell("other/writer", "me too", REHEARSAL)
+    assert "another role is writing in this working tree" in caught.value.message
+    assert "(tell spec-42/constructor)" in caught.value.holder
+    assert "--wait" in caught.value.hint
+    assert "--worktree" in caught.value.hint
+    assert caught.value.ids["working_directory"] == str(world.project)
+    assert len(world.prompts()) == 1
+
+
+async def test_the_refusal_is_kept_where_the_conversation_is_known(world: World) -> None:
+    world.configure(TWO_WRITERS)
+    async with world.open() as project:
+        told = await project.tell("other/writer", "before", REHEARSAL)
+        world.start("tell", "spec-42/constructor", "[[rehearse: hang]]")
+        eventually(lambda: len(world.prompts()) == 2)
+        with pytest.raises(LeaseHeldError):
+            await project.tell("other/writer", "me too", REHEARSAL)
+        (refusal,) = project.store.refusals(told.conversation.conversation_id)
+    assert (refusal.decision, refusal.reasons[0]) == ("refuse", "tree_busy")
+
+
+async def test_a_sibling_of_a_writing_role_is_kept_out_of_the_tree_too(world: World) -> None:
+    start_writing(world)
+    options = upthread.TellOptions(agent="rehearsal", when_busy="sibling")
+    async with world.open() as project:
+        with pytest.raises(LeaseHeldError, match="another role is writing"):
+            await project.tell("spec-42/constructor", "me too", options)
+
+
+async def test_roles_that_only_read_go_on_beside_a_writing_one(world: World) -> None:
+    start_writing(world)
+    async with world.open() as project:
+        for address in ("spec-42/planner", "other/validator"):
+            assert (await project.tell(address, "look", REHEARSAL)).outcome == "ok"
+
+
+async def test_a_writing_role_that_waits_begins_when_the_tree_is_free(world: World) -> None:
+    world.configure(TWO_WRITERS)
+    first = world.start("tell", "spec-42/constructor", "[[rehearse: slow 10 50]]")
+    eventually(world.prompts)
+    waited_for: list[int] = []
+    options = upthread.TellOptions(
+        agent="rehearsal",
+        when_busy="wait",
+        listener=Listener(
+            waiting=lambda lease: waited_for.append(lease.holder.pid if lease.holder else 0)
+        ),
+    )
+    async with world.open() as project:
+        assert (await project.tell("other/writer", "then me", options)).outcome == "ok"
+    assert waited_for == [first.pid]
+    assert first.result["outcome"] == "ok"
+
+
+async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) -> None:
+    start_writing(world)
+    other = make_repository(world.directory / "elsewhere")
+    shutil.copy(world.project / "upthread.toml", other)
+    async with world.open(other) as project:
+        assert (await project.tell("other/writer", "here", REHEARSAL)).outcome == "ok"
+
+
+async def test_a_killed_writer_is_in_nobodys_way(world: World) -> None:
+    first = start_writing(world)
+    first.send(signal.SIGKILL)
+    assert first.exit_code == -signal.SIGKILL
+    async with world.open() as project:
+        assert (await project.tell("other/writer", "now me", REHEARSAL)).outcome == "ok"
+
+
+async def test_a_writer_whose_tree_was_taken_over_writes_no_more(world: World) -> None:
+    first = start_writing(world)
+    first.send(signal.SIGSTOP)
+    eventually(first.is_stopped)
+    options = upthread.TellOptions(agent="rehearsal", when_busy="wait")
+    async with world.open() as project:
+        assert (await project.tell("other/writer", "now me", options)).outcome == "ok"
+        first.send(signal.SIGCONT)
+        assert first.result["error"] == "FencedError"
+        view = await project.role("spec-42/constructor")
+    assert view.state == "interrupted"
+
+
+async def test_a_run_is_stopped_before_a_step_that_would_write_beside_another(
+    world: World,
+) -> None:
+    first = start_writing(world)
+    async with world.open() as project:
+        with pytest.raises(LeaseHeldError, match=f"pid {first.pid} "):
+            await project.run("other", SMALL_SPECIFICATION, upthread.RunOptions(agent="rehearsal"))
+        first.send(signal.SIGKILL)
+        assert first.exit_code == -signal.SIGKILL
+        view = await project.run("other", None, upthread.RunOptions(agent="rehearsal"))
+    assert view.last is not None
+    assert view.status != "running"
+
+
+async def test_a_writing_role_may_ask_another_one_which_writes_in_its_place(world: World) -> None:
+    world.configure(TWO_WRITERS)
+    text, out = calling(world, "spec-42/writer")
+    async with world.open() as project:
+        assert (await project.tell("spec-42/constructor", text, REHEARSAL)).outcome == "ok"
+    assert json.loads(out.read_text()) == {"spec-42/writer": "ok"}
+
+
+async def test_two_writing_roles_asked_at_once_from_inside_a_third_exclude_each_other(
+    world: World,
+) -> None:
+    world.configure(TWO_WRITERS)
+    text, out = calling(world, "spec-42/writer", "other/writer")
+    async with world.open() as project:
+        assert (await project.tell("spec-42/constructor", text, REHEARSAL)).outcome == "ok"
+    told = json.loads(out.read_text())
+    assert told["spec-42/writer"] == "ok"
+    assert "another role is writing in this working tree" in told["other/writer"]
+
+
+async def test_a_call_from_inside_ends_with_the_outer_ones_hold_on_the_tree(world: World) -> None:
+    start_writing(world)
+    async with world.open() as outside:
+        store = outside.store
+        outer = next(
+            each
+            for each in store.conversations(outside.project_id, "spec-42")
+            if each.key.role == "constructor"
+        )
+        inner = {"UPTHREAD_CALLERS": outer.conversation_id}
+
+        def take_over(_: object) -> None:
+            held = store.lease(lease_of(world))
+            assert held is not None
+            store.acquire_lease(lease_of(world), System().this_process("takes over"), seen=held)
+
+        options = upthread.TellOptions(agent="rehearsal", listener=Listener(started=take_over))
+        async with world.open(environment=inner) as project:
+            with pytest.raises(FencedError):
+                await project.tell("spec-42/writer", "inside", options)

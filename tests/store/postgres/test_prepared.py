@@ -1,0 +1,101 @@
+"""Statements go through libpq by name, and bring back what a cursor would have."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from upthread.store.postgres import PostgresStore, prepared
+from upthread.store.postgres.prepared import Prepared
+from upthread.store.postgres.server import Server
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION
+
+ECHO = b"SELECT $1::bytea, $2::bigint, $3::bytea, $4::integer"
+
+
+@pytest.fixture
+def connection(address):
+    server = Server(address)
+    yield server.run("read", lambda found: found)
+    server.close()
+
+
+def names_on(connection):
+    found = connection.execute(b"SELECT name FROM pg_prepared_statements").fetchall()
+    return {name for (name,) in found if name.startswith("upthread_")}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (b"\0\xff", 7, None, -1),
+        (b"", -(2**63), b"x", 2**31 - 1),
+        (None, None, None, None),
+        (b"x" * 100_000, 0, b"\xed\xa0\x80", 0),
+    ],
+    ids=["mixed", "ends", "nulls", "large"],
+)
+def test_what_is_sent_comes_back(connection, values):
+    statements = Prepared(connection, is_allowed=True)
+    for _ in range(2):
+        assert statements.rows(ECHO, values) == [values]
+    cursor = connection.execute(ECHO, values, binary=True)
+    assert cursor.fetchall() == [values]
+
+
+def test_a_statement_is_prepared_once_for_each_kind_of_values(connection):
+    statements = Prepared(connection, is_allowed=True)
+    for number in range(5):
+        statements.rows(ECHO, (b"a", number, None, 1))
+        statements.rows(ECHO, (b"a", number, b"b", 1))
+    assert len(names_on(connection)) == 2
+
+
+def test_a_list_and_what_is_not_to_be_prepared_are_left_to_the_driver(connection):
+    statements = Prepared(connection, is_allowed=True)
+    assert statements.rows(b"SELECT unnest($1::bytea[])", ([b"a", b"b"],)) == [(b"a",), (b"b",)]
+    assert Prepared(connection, is_allowed=False).rows(b"SELECT $1::bigint", (7,)) == [(7,)]
+    assert names_on(connection) == set()
+
+
+def test_no_more_are_prepared_than_stated(connection, monkeypatch):
+    monkeypatch.setattr(prepared, "PREPARED_MAX", 2)
+    statements = Prepared(connection, is_allowed=True)
+    for number in range(5):
+        assert statements.rows(b"SELECT $1::bigint + %d" % number, (1,)) == [(1 + number,)]
+    assert len(names_on(connection)) == 2
+
+
+def test_names_that_were_deallocated_are_prepared_again(connection):
+    statements = Prepared(connection, is_allowed=True)
+    statements.rows(ECHO, (b"a", 1, None, 1))
+    connection.execute(b"DEALLOCATE ALL")
+    assert statements.rows(ECHO, (b"b", 2, None, 2)) == [(b"b", 2, None, 2)]
+    statements.send(b"SELECT $1::bigint", (1,))
+    connection.execute(b"DEALLOCATE ALL")
+    statements.send(b"SELECT $1::bigint", (1,))
+
+
+def test_errors_are_the_drivers_and_leave_the_connection_usable(connection):
+    statements = Prepared(connection, is_allowed=True)
+    for _ in range(2):
+        with pytest.raises(errors.DivisionByZero):
+            statements.rows(b"SELECT 1 / $1::bigint", (0,))
+        with pytest.raises(errors.UndefinedTable):
+            statements.send(b"SELECT $1::bigint FROM nowhere", (0,))
+    assert statements.rows(b"SELECT 1 / $1::bigint", (1,)) == [(1,)]
+
+
+def test_a_connection_that_was_cut_is_opened_again(address):
+    store = PostgresStore(address)
+    store.commit([*samples.home(), samples.said(1)])
+    assert store.message_count(CONVERSATION) == 1
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE application_name = 'upthread' AND datname = current_database()"
+        )
+    assert store.message_count(CONVERSATION) == 1
+    store.close()

@@ -1,0 +1,258 @@
+"""What a commit leaves behind saves the next one its questions, and is never believed unchecked.
+
+The promises of the store port hold on this way as on the other: the conformance suite and the state
+machine in tests/store go both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import psycopg
+import pytest
+
+from upthread.core.commands import RecordAct, RecordExamined
+from upthread.core.examined import ExaminedFile
+from upthread.core.types import TextPart, UpstreamSessionId
+from upthread.errors import ConflictError, FencedError
+from upthread.store.postgres import PostgresStore, remembered
+from upthread.store.postgres import store as store_module
+from upthread.testing.default_turn import open_place, prepare_turn, record_turn
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, OTHER_HOLDER, TURN
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """How each commit was made: "one", "looked up", or the error the server stopped it with."""
+    seen = []
+    commit = remembered.commit_as_remembered
+
+    def noted(connection, known, steps, fences):
+        try:
+            seen.append("one" if commit(connection, known, steps, fences) else "looked up")
+        except Exception as error:
+            seen.append(type(error).__name__)
+            raise
+        return seen[-1] == "one"
+
+    monkeypatch.setattr(store_module, "commit_as_remembered", noted)
+    return seen
+
+
+@pytest.fixture
+def other(address):
+    """Another process's store, as the server sees it."""
+    store = PostgresStore(address)
+    yield store
+    store.close()
+
+
+def text(words):
+    return TextPart(text=words)
+
+
+def test_what_follows_a_commit_of_the_same_process_is_one_statement(store, ways):
+    store.commit(samples.home())
+    store.commit([samples.said(1)])
+    store.commit([samples.said(1, text("more"), first_ordinal=1), samples.happened(1)])
+    store.commit([samples.turn("trn_two"), samples.said(2, turn_id="trn_two")])
+    assert ways == ["looked up", "one", "one", "one"]
+    assert store.verify(CONVERSATION) is None
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(samples.said(2, text("late")), id="the same place"),
+        pytest.param(samples.said(1, text("late"), first_ordinal=1), id="a message before"),
+    ],
+)
+def test_a_conversation_that_has_grown_elsewhere_is_looked_at_again(store, other, ways, late):
+    store.commit([*samples.home(), samples.said(1)])
+    other.commit([samples.said(2)])
+    ways.clear()
+    with pytest.raises(ConflictError):
+        store.commit([late])
+    assert ways == ["SerializationFailure", "looked up"]
+    assert [message.text for message in store.messages(CONVERSATION)] == ["message 1", "message 2"]
+    assert store.verify(CONVERSATION) is None
+    store.commit([samples.said(3)])
+    assert store.verify(CONVERSATION) is None
+
+
+def test_what_another_process_wrote_already_is_the_same_again(store, other, ways):
+    store.commit([*samples.home(), samples.said(1), samples.happened(1)])
+    again = [samples.happened(2), samples.said(2)]
+    other.commit(again)
+    store.commit(again)
+    store.commit(again)
+    assert store.message_count(CONVERSATION) == 2
+    assert len(store.turn_events(TURN)) == 2
+    assert "SerializationFailure" in ways or "UniqueViolation" in ways
+
+
+def test_a_turn_event_in_a_place_that_was_taken_elsewhere_is_a_conflict(store, other, ways):
+    store.commit([*samples.home(), samples.happened(1)])
+    other.commit([samples.happened(2)])
+    ways.clear()
+    with pytest.raises(ConflictError, match="event 2 of turn trn_one"):
+        store.commit([samples.happened(2, samples.PromptSent(prompt_seq=9, prompts_before=9))])
+    assert ways == ["UniqueViolation", "looked up"]
+
+
+def test_a_lease_that_was_lost_keeps_the_batch_out(store, other, ways):
+    store.commit([*samples.home(), samples.said(1)])
+    lease = store.acquire_lease("spec-42", HOLDER)
+    store.commit([samples.said(2)], fences=[samples.fence(lease)])
+    other.acquire_lease("spec-42", OTHER_HOLDER, seen=lease)
+    ways.clear()
+    with pytest.raises(FencedError, match="'spec-42' is no longer held under token 1"):
+        store.commit([samples.said(3)], fences=[samples.fence(lease)])
+    assert ways == ["SerializationFailure", "looked up"]
+    assert store.message_count(CONVERSATION) == 2
+
+
+def test_a_connection_that_was_cut_is_no_reason_to_write_twice(store, address, ways):
+    store.commit([*samples.home(), samples.said(1)])
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE application_name = 'upthread' AND datname = current_database()"
+        )
+    ways.clear()
+    store.commit([samples.said(2)])
+    assert ways[-1] == "looked up"
+    assert store.message_count(CONVERSATION) == 2
+    assert store.verify(CONVERSATION) is None
+
+
+def test_who_waits_for_another_writer_sees_what_it_wrote_and_no_deadlock(store, address, ways):
+    store.commit([*samples.home(), samples.said(1)])
+    ways.clear()
+    with psycopg.connect(address) as first, psycopg.connect(address, autocommit=True) as watch:
+        first.execute("SELECT 1 FROM upthread.conversation FOR NO KEY UPDATE")
+        late = threading.Thread(target=store.commit, args=([samples.said(2)],))
+        late.start()
+        until_s = time.monotonic() + 20
+        waiting = "SELECT 1 FROM pg_locks WHERE NOT granted"
+        while watch.execute(waiting).fetchone() is None and time.monotonic() < until_s:
+            time.sleep(0.01)
+        first.execute(
+            "INSERT INTO upthread.part SELECT conversation_id, 2, 0, speaker, turn_id,"
+            " upstream_session_id, recorded_at_ms, kind, call_id, sha256('x'), digest,"
+            " convert_to(replace(convert_from(content, 'UTF8'), '1', '2'), 'UTF8')"
+            " FROM upthread.part"
+        )
+        first.commit()
+        late.join()
+    assert ways == ["SerializationFailure", "looked up"], "and no DeadlockDetected"
+    assert store.message_count(CONVERSATION) == 2
+
+
+def test_rows_stay_in_the_order_they_were_given(store, ways):
+    store.commit([*samples.home(), samples.said(1)])
+    ways.clear()
+    files = [ExaminedFile(path=f"{n % 3}.py", how="read", state="missing") for n in range(6)]
+    files[5] = ExaminedFile(path="2.py", how="written", state="missing")
+    store.commit(
+        [
+            RecordExamined(
+                conversation_id=CONVERSATION,
+                turn_id=TURN,
+                first_ordinal=at,
+                upstream_session_id=UpstreamSessionId("ses_a"),
+                files=tuple(files[at : at + 3]),
+                recorded_at_ms=9_000,
+            )
+            for at in (0, 3)
+        ]
+    )
+    assert ways == ["one"]
+    assert {file.path: file.how for file in store.examined(CONVERSATION)} == {
+        "0.py": "read",
+        "1.py": "read",
+        "2.py": "written",
+    }
+
+
+def test_what_nothing_would_stop_a_second_time_is_looked_up(store, ways):
+    """An act by itself has no unique key; beside a turn's, it goes in or stays out with it."""
+    act = RecordAct(
+        conversation_id=CONVERSATION, what="told", by_user="kim", detail="d", recorded_at_ms=1
+    )
+    store.commit([*samples.home(), samples.said(1)])
+    ways.clear()
+    store.commit([act])
+    store.commit([samples.turn("trn_two"), act])
+    assert ways == ["looked up", "one"]
+    assert len(store.acts(CONVERSATION)) == 1
+
+
+@pytest.mark.parametrize("limit", ["BYTES_MAX", "STEPS_MAX"])
+def test_what_is_large_is_sent_bit_by_bit(store, ways, monkeypatch, limit):
+    monkeypatch.setattr(remembered, limit, 1)
+    store.commit([*samples.home(), samples.said(1)])
+    ways.clear()
+    store.commit([samples.said(2), samples.said(3)])
+    assert ways == ["looked up"]
+    assert store.verify(CONVERSATION) is None
+
+
+def test_no_more_is_remembered_than_stated(store, monkeypatch):
+    monkeypatch.setattr(remembered, "REMEMBERED_MAX", 2)
+    places = [open_place(store, f"spec-{number}") for number in range(4)]
+    for number, place in itertools.product(range(3), places):
+        record_turn(store, place, prepare_turn(place, number))
+    known = store._memory._known
+    assert [len(each) for each in (known.tails, known.turns, known.runs)] == [2, 2, 0]
+    assert all(store.verify(place.conversation.conversation_id) is None for place in places)
+
+
+def test_many_writers_of_one_conversation_leave_one_chain(address):
+    """Each believes to know its end, and most are wrong."""
+    first = PostgresStore(address)
+    first.commit([*samples.home(), samples.said(1)])
+    written, errors = [], []
+
+    def write(name):
+        store = PostgresStore(address)
+        for number in range(40):
+            seq = store.message_count(CONVERSATION) + 1
+            try:
+                store.commit([samples.said(seq, text(f"{name} {number}"))])
+                written.append(f"{name} {number}")
+                follow = samples.said(seq, text("more"), first_ordinal=1)
+                store.commit([follow])
+            except ConflictError:
+                continue
+            except Exception as error:  # noqa: BLE001  # carried to the test
+                errors.append(error)
+        store.close()
+
+    writers = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    assert errors == []
+    found = [message.parts[0].text for message in first.messages(CONVERSATION, after_seq=1)]
+    assert sorted(found) == sorted(written)
+    assert first.verify(CONVERSATION) is None
+    first.close()
+
+
+def test_what_waits_sees_what_was_written_whatever_the_database_says(address):
+    name = psycopg.conninfo.conninfo_to_dict(address)["dbname"]
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(
+            f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'"
+        )
+    store = PostgresStore(address)
+    shown = store.server.run(
+        "read", lambda found: found.execute(b"SHOW transaction_isolation").fetchone()
+    )
+    store.close()
+    assert shown == ("read committed",)

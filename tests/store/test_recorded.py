@@ -1,0 +1,99 @@
+"""A store read whole: whatever backend it comes from and goes to, no table is left behind."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from tests.support.dumps import NOT_MOVED, dump
+
+from upthread.store import _recorded, base
+from upthread.store.memory.recorded import ROWS
+from upthread.store.postgres.queries import RECORDED as OF_POSTGRES
+from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.queries import RECORDED as OF_SQLITE
+from upthread.testing.postgres_server import migrated_database_at
+from upthread.testing.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
+from upthread.testing.store_conformance.moving import everything, recorded_in
+from upthread.testing.store_conformance.samples import PROJECT
+
+SECTIONS = {*base.PROJECT_SECTIONS, *base.CONVERSATION_SECTIONS}
+
+TABLE_OF_SECTION = {"project": "project_identity", "once": "once_event"}
+"""Where a section has another name than its table."""
+
+NOT_MOVED_ON_POSTGRES = {
+    **NOT_MOVED,
+    "worker": "the workers of one database",
+    "job_queue_migration": "the job queue's schema",
+}
+
+
+@pytest.mark.parametrize("target", SHIPPED_STORES, ids=lambda backend: f"to {backend.name}")
+@pytest.mark.parametrize("source", SHIPPED_STORES, ids=lambda backend: f"from {backend.name}")
+def test_what_one_backend_holds_every_other_one_holds_as_well(source, target, tmp_path):
+    first, second = source.make(tmp_path / "first.db"), target.make(tmp_path / "second.db")
+    first.commit(everything())
+    second.commit(recorded_in(first, PROJECT))
+    assert list(map(repr, recorded_in(second, PROJECT))) == list(
+        map(repr, recorded_in(first, PROJECT))
+    )
+    first.close()
+    second.close()
+
+
+def test_there_and_back_every_table_of_a_file_is_the_same(tmp_path):
+    paths = tmp_path / "before.db", tmp_path / "after.db"
+    with_rows = SQLITE.make(paths[0])
+    with_rows.commit(everything())
+    for backend, place in ((POSTGRES, tmp_path / "shared"), (SQLITE, paths[1])):
+        moved = backend.make(place)
+        moved.commit(recorded_in(with_rows, PROJECT))
+        with_rows.close()
+        with_rows = moved
+    with_rows.close()
+    before, after = map(dump, paths)
+    assert [table for table, rows in before.items() if not rows] == []
+    assert after == before
+
+
+def test_a_table_that_has_no_section_is_found(tmp_path):
+    """Whoever adds a table says here why it is not moved, or gives it a section."""
+    store = SqliteStore(tmp_path / "store.db")
+    query = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+    of_sqlite = {name for (name,) in store.database.rows(query)}
+    store.close()
+    with psycopg.connect(migrated_database_at(tmp_path)) as connection:
+        found = connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'upthread'"
+        ).fetchall()
+    of_postgres = {name for (name,) in found if not name.startswith("procrastinate_")}
+    moved = {TABLE_OF_SECTION.get(section, section) for section in SECTIONS}
+    assert of_sqlite == moved | NOT_MOVED.keys()
+    assert of_postgres == (moved | NOT_MOVED_ON_POSTGRES.keys()) - {"upstream", "sync_mark"}
+
+
+def test_every_backend_has_a_statement_for_each_section():
+    statements = {*SECTIONS, "known_projects"}
+    assert OF_SQLITE.keys() == OF_POSTGRES.keys() == statements
+    assert ROWS.keys() == _recorded._WRITES.keys() == SECTIONS
+
+
+def test_a_column_that_is_not_moved_is_found(tmp_path):
+    """Each column of each table that is moved differs from its default in what is moved here."""
+    store = SQLITE.make(tmp_path / "store.db")
+    store.commit(everything())
+    for table in dump(tmp_path / "store.db"):
+        columns = store.database.rows(f"PRAGMA table_info({table})")
+        for _, name, _, _, default, _ in columns:
+            query = f"SELECT count(*) FROM {table} WHERE {name} IS NOT ?"
+            ((written,),) = store.database.rows(query, (default,))
+            assert written, f"{table}.{name} has nothing in it: let everything() write it"
+    store.close()
+
+
+def test_memory_pages_as_the_others_do():
+    store = MEMORY.make(None)
+    store.commit(everything())
+    assert recorded_in(store, PROJECT, limit=1) == recorded_in(store, PROJECT, limit=1)
+    assert len(recorded_in(store, PROJECT, limit=1)) == len(recorded_in(store, PROJECT))
+    store.close()

@@ -1,0 +1,240 @@
+"""Sharing: many pipelines in one PostgreSQL, carried out by workers that are killed.
+
+A person each leaves a run to the workers, answers what is asked and says go on; an oracle each
+judges what came of it, by what the agents and the world saw. Nobody carries a step out but workers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Self
+
+import anyio
+import psycopg
+from tests.support.laboratory.command import Command, Invocation, Json
+from tests.support.laboratory.oracle_process import Oracle
+from tests.support.laboratory.passage import ANSWERS, PACE_MS, RELEASE, STEPS, WORKSTREAM
+from tests.support.laboratory.plan import NO_LOAD
+from tests.support.world import World
+
+import upthread
+from upthread.core.pipeline import RunView
+from upthread.errors import LeaseHeldError
+
+LOOKS_EVERY_S: Final = 0.5
+"""How often a person looks how things stand. Twenty who look more often are half of the load."""
+
+LEASE_LOOKS_EVERY_S: Final = 0.05
+TRIES_AGAIN_S: Final = 0.1
+ENDS_WITHIN_S: Final = 20.0
+
+HOLDERS: Final = """
+SELECT convert_from(name, 'UTF8'), pid, token FROM upthread.lease
+WHERE host IS NOT NULL AND convert_from(name, 'UTF8') LIKE 'workstream %'
+"""
+
+UNDER_WAY: Final = """
+SELECT
+    'workstream ' || convert_from(r.project_id, 'UTF8') || ' '
+    || convert_from(r.workstream, 'UTF8')
+FROM upthread.run AS r JOIN upthread.transition AS t ON t.run_id = r.run_id WHERE NOT t.is_settled
+"""
+
+
+class Passage:
+    """One pipeline, in a project of its own, with an oracle of its own."""
+
+    def __init__(self, directory: Path, address: str, *, agent: str = "") -> None:
+        directory.mkdir(parents=True)
+        self.agent = agent
+        self.oracle = Oracle(directory / "journal.jsonl")
+        self.world = World(directory, content=str(directory))
+        self.world.environment["UPTHREAD_DB"] = address
+        self.world.take_example()
+        specification = self.world.project / "spec.md"
+        specification.write_text(specification.read_text() + RELEASE)
+        self.specification = specification.read_text()
+        deploy = Path(__file__).with_name("deploy.py")
+        shutil.copy(deploy, self.world.project)
+        (self.world.project / "oracle-port").write_text(str(self.oracle.port))
+        # What the agent is told stands with the project: workers serve many of them.
+        settings = {
+            "UPTHREAD_REHEARSAL_LOG": self.oracle.journal,
+            "UPTHREAD_REHEARSAL_HOME": self.world.sessions,
+            "UPTHREAD_REHEARSAL_PACE_MS": PACE_MS,
+            "UPTHREAD_REHEARSAL_CAPABILITIES": agent,
+        }
+        lines = "".join(f'{name} = "{value}"\n' for name, value in settings.items())
+        with (self.world.project / "upthread.toml").open("a") as file:
+            file.write(f"[agents.rehearsal.environment]\n{lines}")
+
+    async def play(self, *, until_s: float) -> None:
+        """Be the person until the run is approved. AssertionError when it is not in time."""
+        async with upthread.open_project(
+            self.world.project, environment=self.world.environment
+        ) as project:
+            view = await leave(project, self.specification)
+            while view.ended is None:
+                assert time.monotonic() < until_s, f"{self.world.directory}: {view.status} {view}"
+                await anyio.sleep(LOOKS_EVERY_S)
+                view = (await project.show(WORKSTREAM)).run
+                for question in view.open_questions:
+                    text = ANSWERS[question.question_id]
+                    await project.answer(WORKSTREAM, text, question_id=question.question_id)
+                    given = {"question_id": question.question_id, "text": text}
+                    self.oracle.acknowledge("answer", given)
+                if view.parked is not None:
+                    await leave(project, None)
+            assert view.status == "approved"
+
+    def judged(self, *, has_moved: bool = False) -> Json:
+        """Return the faults and the figures; `has_moved` when a host was lost with its sessions."""
+        (audit,) = self._upthread("audit")
+        (shown,) = self._upthread("show")
+        is_repeated = self.agent == NO_LOAD
+        steps = () if has_moved else STEPS
+        return self.oracle.judge(audit=audit, show=shown, steps=steps, may_repeat=is_repeated)
+
+    def _upthread(self, verb: str) -> list[Json]:
+        invocation = Invocation(
+            words=(verb, WORKSTREAM, "--json"),
+            directory=str(self.world.project),
+            environment=self.world.environment,
+            output=str(self.world.directory / verb),
+        )
+        return Command(invocation).lines_at_end
+
+    def close(self) -> None:
+        self.oracle.__exit__()
+        self.world.close()
+
+
+async def leave(project: upthread.Project, specification: str | None) -> RunView:
+    """Leave a run to the workers; again while one of them still holds it."""
+    options = upthread.RunOptions(agent="rehearsal" if specification else None, steps_max=0)
+    while True:
+        try:
+            return await project.run(WORKSTREAM, specification, options)
+        except LeaseHeldError:
+            await anyio.sleep(TRIES_AGAIN_S)
+
+
+class Workers:
+    """Worker processes over the projects of some passages, or of any directories."""
+
+    def __init__(
+        self, directory: Path, environment: dict[str, str], projects: Sequence[Path]
+    ) -> None:
+        self._directory = directory
+        # What else a rehearsal is told, it is told by its project's own configuration.
+        self._environment = {
+            name: value
+            for name, value in environment.items()
+            if not name.startswith("UPTHREAD_REHEARSAL") or name == "UPTHREAD_REHEARSAL_HOME"
+        }
+        self._projects = projects
+        self._numbers = count(1)
+        self.running: list[Command] = []
+        self.ended: list[Command] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for command in (*self.running, *self.ended):
+            command.close()
+
+    def start(self, *words: str, is_cold: bool = False, **environment: str) -> Command:
+        invocation = Invocation(
+            words=("worker", *map(str, self._projects), "--agent", "rehearsal", "--json", *words),
+            directory=str(self._projects[0]),
+            environment={**self._environment, **environment},
+            output=str(self._directory / f"worker-{next(self._numbers)}"),
+        )
+        command = Command(invocation, is_cold=is_cold)
+        self.running.append(command)
+        return command
+
+    def kill(self, command: Command) -> None:
+        """Kill one, and only it: its agents may live on."""
+        os.kill(command.pid, signal.SIGKILL)
+        assert command.was_killed
+        self.running.remove(command)
+        self.ended.append(command)
+
+    def told(self, what: str) -> list[Json]:
+        """What all workers have told of one kind, of each in order."""
+        return [
+            line
+            for command in (*self.running, *self.ended)
+            for line in command.lines
+            if line.get("type") == what
+        ]
+
+    def check_no_traceback(self) -> None:
+        for command in (*self.running, *self.ended):
+            assert "Traceback" not in command.stderr, command.stderr
+
+
+class Observer:
+    """Sees who holds which run, from outside."""
+
+    def __init__(self, address: str) -> None:
+        self._connection = psycopg.connect(address, autocommit=True)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def holders(self) -> dict[str, tuple[int, int]]:
+        """Return the pid and token that hold each run now, by the lease's name."""
+        return {name: (pid, token) for name, pid, token in self._connection.execute(HOLDERS)}
+
+    def held_by(self, pid: int) -> dict[str, int]:
+        return {name: token for name, (held, token) in self.holders().items() if held == pid}
+
+    def under_way(self) -> set[str]:
+        """Return the leases of runs that have something to do now."""
+        return {name for (name,) in self._connection.execute(UNDER_WAY)}
+
+    def execute(self, statement: str) -> None:
+        self._connection.execute(statement.encode())
+
+    def row(self, statement: str) -> tuple[Any, ...]:
+        found = self._connection.execute(statement.encode()).fetchone()
+        assert found is not None
+        return found
+
+    def one(self, statement: str) -> Any:
+        return self.row(statement)[0]
+
+
+async def until(look: Callable[[], object], *, within_s: float = 30.0) -> None:
+    """Return when what is looked at is true. AssertionError when it is not in time."""
+    until_s = time.monotonic() + within_s
+    while not look():
+        assert time.monotonic() < until_s, "it did not come to pass"
+        await anyio.sleep(0.02)
+
+
+async def taken_over_after_s(
+    observer: Observer, lost: dict[str, int], since_s: float
+) -> list[float]:
+    """Return how long after a moment another held each run that was lost and is under way."""
+    missing, took_s = dict(lost), list[float]()
+    while missing:
+        seen, due = observer.holders(), observer.under_way()
+        for name, token in list(missing.items()):
+            if name not in due:
+                del missing[name]
+            elif seen.get(name, (0, token))[1] != token:
+                del missing[name]
+                took_s.append(time.monotonic() - since_s)
+        assert time.monotonic() - since_s < ENDS_WITHIN_S, f"nobody takes over: {missing}"
+        await anyio.sleep(LEASE_LOOKS_EVERY_S)
+    return took_s

@@ -1,0 +1,80 @@
+"""Another version than the tested one is said once: both versions, and how to try it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from tests.agents.conftest import SCRIPTED
+
+import upthread
+
+LINE = (
+    f"gemini {upthread.__version__} is older than 0.61.0, which this upthread was tested with; "
+    "try what it does: upthread doctor --probe gemini"
+)
+REPORT = '```upthread\\n{\\"status\\": \\"done\\"}\\n```'
+TWO_STEPS = "".join(
+    f'[[pipeline.steps]]\nrole = "{role}"\ntask = "[[rehearse: say {REPORT}]]"\n'
+    for role in ("planner", "clarifier")
+)
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory, make_upthread):
+    """A project whose only agent goes by a known name, in a version of its own."""
+    made = make_upthread(tmp_path_factory.mktemp("versions"))
+    agent = made.home / "bin" / "gemini"
+    agent.write_text(f"#!/bin/sh\nexec {sys.executable} -I -m upthread.agents.rehearsal\n")
+    agent.chmod(0o755)
+    return made
+
+
+def test_tell_says_it_once_and_not_in_the_next_turn(up):
+    assert up("tell", "a/planner", "hello", "--agent", "gemini").err.count(LINE) == 1
+    assert "tested with" not in up("tell", "a/planner", "again").err
+
+
+def test_in_json_it_is_a_notice(up):
+    stream = up("tell", "b/planner", "hello", "--agent", "gemini", "--json").stream
+    (notice,) = [line for line in stream if line["type"] == "notice"]
+    assert notice["text"] == LINE
+    assert notice["kind"] == "agent_version"
+    assert notice["about"] == {
+        "agent": "gemini",
+        "version": upthread.__version__,
+        "tested_with": "0.61.0",
+    }
+
+
+def test_run_says_it_once_for_all_its_steps(up):
+    (up.directory / "upthread.toml").write_text(TWO_STEPS)
+    done = up("run", "c", "--spec", "spec.md", "--agent", "gemini")
+    assert (done.out + done.err).count(LINE) == 1
+    assert done.out.count("STARTED") == 2
+
+
+@pytest.mark.parametrize(
+    ("calls_itself", "tested_with"),
+    [("OpenCode", "1.18.33"), ("@agentclientprotocol/codex-acp", "2.6.0")],
+)
+def test_an_agent_that_is_named_by_its_command_is_judged_by_what_it_calls_itself(
+    up, calls_itself, tested_with
+):
+    command = json.dumps([sys.executable, "-I", str(SCRIPTED)])
+    (up.directory / "upthread.toml").write_text(
+        f"[agents.mine]\ncommand = {command}\n"
+        f"environment = {{ SCRIPTED_NAME = {json.dumps(calls_itself)} }}\n"
+    )
+    done = up("tell", f"e{tested_with[0]}/planner", "hello", "--agent", "mine")
+    line = (
+        f"mine 1.2.3 is older than {tested_with}, which this upthread was tested with; "
+        "try what it does: upthread doctor --probe mine"
+    )
+    assert line in done.err
+
+
+def test_an_agent_that_calls_itself_nothing_known_is_not_judged(up):
+    done = up("tell", "d/planner", "hello", "--agent", "opencode")
+    assert "tested with" not in done.err

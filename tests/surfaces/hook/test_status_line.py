@@ -1,0 +1,50 @@
+"""The status line: what an agent, or a shell, shows of the workstream all the time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def line(place):
+    (words,) = [place.upthread("status", "--snippet")["snippet"]["statusLine"]["command"]]
+
+    def shown(**asked: object) -> str:
+        done = subprocess.run(
+            ["sh", "-c", words],
+            input=json.dumps({"cwd": str(place.project), **asked}),
+            cwd=place.project,
+            env=place.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+        return done.stdout.strip()
+
+    return shown
+
+
+def test_it_says_which_workstream_and_what_runs(place, line):
+    assert line() == "spec-42"
+    place.hook(place.request("before", "c1", prompt="Plan it."))
+    place.hook(place.request("before", "c2", prompt="Plan it."))
+    assert set(line().split(" · ")) == {"spec-42", "planner running", "planner~2 running"}
+    place.hook(place.request("before", "c3", prompt="Look.", role="explore"))
+    assert line().count("running") == 2, "what is only recorded is not of the workstream"
+
+
+def test_it_says_where_there_is_none_and_nothing_where_nobody_set_up(place, line, tmp_path):
+    place.upthread("use", "--clear")
+    assert line() == "no workstream"
+    (tmp_path / "elsewhere").mkdir()
+    assert line(workspace={"current_dir": str(tmp_path / "elsewhere")}) == ""
+
+
+def test_what_it_cannot_read_stands_in_the_line(place, line):
+    (path,) = place.home.glob("hooks/places/*.json")
+    path.write_text("{")
+    assert line() == "upthread: UnreadableError"

@@ -1,0 +1,117 @@
+"""A turn of upthread's own and a plug-in's call, on one session at the same moment: never both."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.surfaces.hook.conftest import TIMEOUT_S, HookPlace
+
+SLOW = "[[rehearse: slow 40 100]]"
+
+
+@pytest.fixture
+def ours(place: HookPlace) -> HookPlace:
+    """A place where `upthread tell` works, with the agent that needs no model."""
+    (place.project / "upthread.toml").write_text('agent = "rehearsal"\n')
+    place.environment["UPTHREAD_REHEARSAL_HOME"] = str(place.home.parent / "sessions")
+    return place
+
+
+def tell(place: HookPlace, prompt: str, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "upthread", "tell", "spec-42/planner", prompt, "--json", *more],
+        cwd=place.project,
+        env=place.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for_claim(place: HookPlace) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not any(json.loads(p.read_text()).get("claim") for p in place.files("bindings/*.json")):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def result_of(told: subprocess.Popen[str]) -> list[dict]:
+    out, err = told.communicate(timeout=TIMEOUT_S)
+    assert told.returncode == 0, (out, err)
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_call_finds_a_turn_under_way_and_works_beside_it(ours):
+    told = tell(ours, SLOW)
+    wait_for_claim(ours)
+    line = ours.hook(ours.request("before", "c1", prompt="Plan it.")).answer["line"]
+    assert line.startswith("upthread: spec-42/planner~2: STARTED")
+    assert f"spec-42/planner is in use by `upthread tell spec-42/planner` (pid {told.pid})" in line
+    assert result_of(told)[-1]["status"] == "done"
+    ours.hook(ours.request("started", "c1", child="ses_1"))
+    ours.hook(ours.request("ended", "c1", child="ses_1", outcome="ok", prompt="Plan it."))
+    ours.wait_for_words()
+    again = ours.hook(ours.request("before", "c2", prompt="Go on.")).answer["line"]
+    assert again.startswith("upthread: spec-42/planner"), "the turn is over: nothing is in use"
+    assert "in use" not in again
+
+
+def test_a_turn_is_refused_while_a_call_uses_the_session_and_says_who(ours):
+    ours.hook(ours.request("before", "c1", prompt="Plan it."))
+    refused = ours.run("tell", "spec-42/planner", "Me too.")
+    assert refused.returncode == 6
+    assert f"pid {os.getpid()}" in refused.stderr
+    assert "a sub-agent of opencode" in refused.stderr
+    assert ours.hook(ours.request("ended", "c1", child="ses_1", outcome="ok")).code == 0
+    ours.upthread("drain")
+    ours.hook(ours.request("before", "c2", prompt="Go on."))
+    assert ours.run("reset", "spec-42/planner", "--yes").returncode == 6
+
+
+def test_a_turn_that_waits_goes_on_in_the_session_the_call_has_left(ours):
+    """Its words are taken in first, else the turn would know nothing of the call."""
+    ours.hook(ours.request("before", "c1", prompt="Plan it."))
+    ours.hook(ours.request("started", "c1", child="ses_1"))
+    told = tell(ours, "[[rehearse: say hi]]", "--wait")
+    time.sleep(2)
+    assert told.poll() is None, "it waits"
+    end = {"child": "ses_1", "outcome": "ok", "reply": "Planned.", "prompt": "Plan it."}
+    ours.hook(ours.request("ended", "c1", **end))
+    (started,) = [line for line in result_of(told) if line["type"] == "turn_started"]
+    assert started["reasons"][0] == "other_agent", "it knew whose session it was"
+    view = ours.upthread("show", "spec-42/planner")
+    assert view["chain"][0]["upstream_session_id"] == "ses_1"
+    assert view["turns"] == 2
+
+
+def test_a_turn_opens_a_sibling_where_that_is_asked(ours):
+    ours.hook(ours.request("before", "c1", prompt="Plan it."))
+    (started,) = [
+        line
+        for line in result_of(tell(ours, "[[rehearse: say hi]]", "--sibling"))
+        if line["type"] == "turn_started"
+    ]
+    assert started["decision"] == "first"
+    assert ours.upthread("show", "spec-42")["roles"][0]["slot"] == 2
+
+
+def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours):
+    told = tell(ours, SLOW)
+    wait_for_claim(ours)
+    time.sleep(1)
+    os.killpg(told.pid, signal.SIGKILL)
+    told.communicate()
+    line = ours.hook(ours.request("before", "c1", prompt="Go on.")).answer["line"]
+    assert line.startswith("upthread: UNDECIDED")
+    assert "cut off" in line
+    ours.upthread("drain")
+    line = ours.hook(ours.request("before", "c2", prompt="Go on.")).answer["line"]
+    assert "UNDECIDED before this: 1" in line
+    assert "STARTED:" not in line, "it is not as if there had been nothing"

@@ -1,0 +1,36 @@
+"""A database for each test, and an anyio that runs on asyncio, as the queue does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from multiprocessing import forkserver
+from pathlib import Path
+
+import pytest
+from tests.support.laboratory.sharing import Observer
+
+from upthread.testing.postgres_server import drop_database_at, migrated_database_at
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server() -> None:
+    """Start it before any test marks its processes: it belongs to none of them."""
+    forkserver.ensure_running()
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    yield migrated_database_at(tmp_path)
+    drop_database_at(tmp_path)
+
+
+@pytest.fixture
+def observer(address: str) -> Iterator[Observer]:
+    observer = Observer(address)
+    yield observer
+    observer.close()

@@ -1,0 +1,217 @@
+"""Workers that fall silent or are told to stop: another goes on, and who wakes up is fenced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import psycopg
+import pytest
+from tests.support.laboratory.command import Command
+from tests.support.laboratory.proxy import Proxy
+from tests.support.laboratory.sharing import (
+    Observer,
+    Passage,
+    Workers,
+    taken_over_after_s,
+    until,
+)
+from tests.support.laboratory.summary import take_overs_as_property
+
+from upthread.store.postgres import migrate
+from upthread.testing.postgres_server import PostgresServer, with_database
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+PLAY_S = 100.0
+KILLED_S = 5.0
+SILENT_S = 20.0
+STALE_S = 4.0
+
+
+@pytest.fixture
+def passage(tmp_path: Path, address: str) -> Iterator[Passage]:
+    made = Passage(tmp_path / "passage", address)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workers(tmp_path: Path, passage: Passage) -> Iterator[Workers]:
+    with Workers(tmp_path, passage.world.environment, [passage.world.project]) as started:
+        yield started
+
+
+def prompts(passage: Passage) -> int:
+    return sum(each["event"] == "prompt" for each in passage.oracle.entries())
+
+
+async def in_a_turn(passage: Passage, observer: Observer, worker: Command) -> dict[str, int]:
+    """Wait until a worker's agent has a prompt, and return the leases of its runs."""
+    seen = prompts(passage)
+    await until(lambda: prompts(passage) > seen and observer.held_by(worker.pid))
+    return observer.held_by(worker.pid)
+
+
+def check(passage: Passage, workers: Workers, *, has_moved: bool = False) -> None:
+    workers.check_no_traceback()
+    judged = passage.judged(has_moved=has_moved)
+    assert judged["faults"] == [], judged
+
+
+async def test_a_worker_that_is_stopped_is_taken_over_and_fenced_when_it_wakes_up(
+    passage: Passage,
+    workers: Workers,
+    observer: Observer,
+    record_property: pytest.RecordProperty,
+) -> None:
+    stopped = workers.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+        lost = await in_a_turn(passage, observer, stopped)
+        os.kill(stopped.pid, signal.SIGSTOP)
+        since_s = time.monotonic()
+        workers.start()
+        took_s = await taken_over_after_s(observer, lost, since_s)
+        record_property(*take_overs_as_property("a silent loss", took_s))
+        assert max(took_s) <= SILENT_S
+        os.kill(stopped.pid, signal.SIGCONT)
+        await until(lambda: [e for e in stopped.lines if e["type"] == "fenced"])
+        assert not stopped.agents(), "its agent goes on"
+    assert stopped.is_running
+    check(passage, workers)
+
+
+async def test_a_worker_whose_connection_is_cut_is_taken_over_and_fenced_when_it_is_back(
+    passage: Passage,
+    workers: Workers,
+    observer: Observer,
+    address: str,
+    record_property: pytest.RecordProperty,
+) -> None:
+    with Proxy(address) as proxy:
+        far = workers.start(UPTHREAD_DB=proxy.address, UPTHREAD_HOST="far-away")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+            lost = await in_a_turn(passage, observer, far)
+            proxy.cut()
+            since_s = time.monotonic()
+            workers.start()
+            took_s = await taken_over_after_s(observer, lost, since_s)
+            record_property(*take_overs_as_property("a silent loss", took_s))
+            assert max(took_s) <= SILENT_S
+            proxy.mend()
+            await until(lambda: [e for e in far.lines if e["type"] == "fenced"])
+            assert not far.agents(), "its agent goes on"
+        assert far.is_running
+    check(passage, workers, has_moved=True)
+
+
+async def test_a_worker_that_is_killed_where_nobody_sees_its_pid_is_taken_over_in_five_seconds(
+    passage: Passage,
+    workers: Workers,
+    observer: Observer,
+    record_property: pytest.RecordProperty,
+) -> None:
+    victim = workers.start(UPTHREAD_HOST="one")
+    await until(lambda: workers.told("worker_started"))
+    other = workers.start(UPTHREAD_HOST="two")
+    await until(lambda: len(workers.told("worker_started")) == 2)
+    os.kill(other.pid, signal.SIGSTOP)  # so that the first one has the run, however short its turn
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+        lost = await in_a_turn(passage, observer, victim)
+        workers.kill(victim)
+        since_s = time.monotonic()
+        os.kill(other.pid, signal.SIGCONT)
+        took_s = await taken_over_after_s(observer, lost, since_s)
+        record_property(*take_overs_as_property("a kill", took_s))
+        assert max(took_s) <= KILLED_S
+    check(passage, workers, has_moved=True)
+
+
+async def test_runs_whose_jobs_are_all_lost_are_found_and_come_to_their_end(
+    passage: Passage, workers: Workers, observer: Observer
+) -> None:
+    workers.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+        for _ in range(5):
+            await until(observer.under_way)
+            observer.execute("DELETE FROM upthread.procrastinate_jobs")
+            await anyio.sleep(0.5)
+    assert workers.told("worker_recovered")
+    check(passage, workers)
+
+
+async def test_a_worker_that_is_told_to_stop_finishes_its_step(
+    passage: Passage, workers: Workers, observer: Observer
+) -> None:
+    first = workers.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+        await in_a_turn(passage, observer, first)
+        os.kill(first.pid, signal.SIGTERM)
+        assert first.exit_code == 0
+        assert [each["type"] for each in first.lines][-2:] == ["step_ended", "worker_stopped"]
+        workers.start()
+    check(passage, workers)
+
+
+async def test_a_worker_that_may_not_wait_hands_its_turn_back_and_another_goes_on(
+    passage: Passage, workers: Workers, observer: Observer
+) -> None:
+    first = workers.start("--grace", "0")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+        await in_a_turn(passage, observer, first)
+        os.kill(first.pid, signal.SIGTERM)
+        assert first.exit_code == 0
+        kinds = [each["type"] for each in first.lines]
+        assert kinds[-2:] == ["handed_back", "worker_stopped"]
+        assert not passage.world.agents(), "its agent goes on"
+        assert not observer.holders(), "it holds the run still"
+        workers.start()
+    check(passage, workers)
+
+
+async def test_a_server_that_crashes_while_a_run_is_taken_over_strands_nothing(
+    tmp_path: Path,
+) -> None:
+    server = PostgresServer()
+    try:
+        with psycopg.connect(server.address, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE work")
+        address = with_database(server.address, "work")
+        migrate(address)
+        await play_with_a_server_that_crashes(tmp_path, server, address)
+    finally:
+        server.remove()
+
+
+async def play_with_a_server_that_crashes(
+    tmp_path: Path, server: PostgresServer, address: str
+) -> None:
+    passage, observer = Passage(tmp_path / "passage", address), Observer(address)
+    projects = [passage.world.project]
+    with Workers(tmp_path, passage.world.environment, projects) as workers:
+        victim = workers.start()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: passage.play(until_s=time.monotonic() + PLAY_S))
+            await in_a_turn(passage, observer, victim)
+            survivors = [workers.start(), workers.start()]
+            await until(lambda: len(workers.told("worker_started")) == 3)
+            workers.kill(victim)
+            await anyio.sleep(0.3)
+            await anyio.to_thread.run_sync(server.crash)
+            await anyio.sleep(0.5)
+            await anyio.to_thread.run_sync(server.start)
+        assert all(each.is_running for each in survivors)
+        judged = passage.judged()
+        assert judged["faults"] == [], judged
+    observer.close()
+    passage.close()

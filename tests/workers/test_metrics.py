@@ -1,0 +1,69 @@
+"""What a worker shows to those who watch over it."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.support.laboratory.sharing import Passage, Workers, until
+
+from upthread.client.workers.metrics import Metrics, served
+from upthread.errors import UsageError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+NOBODY_THERE = "postgres://127.0.0.1:1/nothing"
+
+
+def read(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def numbers(text: str) -> dict[str, float]:
+    found = re.findall(r"^(upthread\S+) (\S+)$", text, re.MULTILINE)
+    return {name: float(value) for name, value in found}
+
+
+async def test_a_worker_counts_what_it_does_and_measures_what_waits(tmp_path: Path, address: str):
+    passage = Passage(tmp_path / "passage", address)
+    with Workers(tmp_path, passage.world.environment, [passage.world.project]) as workers:
+        workers.start("--metrics", "0")
+        await until(lambda: workers.told("worker_started"))
+        (told,) = workers.told("worker_metrics")
+        url = told["detail"]
+        before = numbers(read(url)[1])
+        assert before["upthread_database_up"] == 1
+        assert before['upthread_workers{state="living"}'] == 1
+        assert before["upthread_transitions_waiting"] == 0
+        await passage.play(until_s=float("inf"))
+        after = read(url)[1]
+        assert numbers(after)['upthread_worker_events_total{event="step_ended"}'] >= 5
+        assert str(passage.world.project) not in after
+        assert "constructor" not in after, "no role is a label"
+        assert read(url.replace("/metrics", "/healthz"))[0] == 200
+        assert read(url.replace("/metrics", "/else"))[0] == 404
+        workers.check_no_traceback()
+    passage.close()
+
+
+def test_a_database_that_does_not_answer_is_said_and_is_no_health():
+    with served(Metrics(NOBODY_THERE), 0) as url:
+        assert numbers(read(url)[1])["upthread_database_up"] == 0
+        status, said = read(url.replace("/metrics", "/healthz"))
+    assert status == 503
+    assert "127.0.0.1" in said
+
+
+def test_a_port_that_is_taken_is_an_error_with_its_cure():
+    with served(Metrics(NOBODY_THERE), 0) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        with pytest.raises(UsageError, match=f"port {port}"), served(Metrics(NOBODY_THERE), port):
+            pass

@@ -1,0 +1,107 @@
+"""An upgrade while runs wait and workers work: nobody is interrupted, and all runs end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.support.laboratory.sharing import Observer, Workers, until
+from tests.support.world import ALLOW, REPORT, World
+from tests.workers.test_waiting_runs import waiting_run
+
+from upthread.core.types import RunId
+from upthread.store.postgres import migrate
+from upthread.store.postgres.queries import read_migrations
+from upthread.testing.postgres_server import database_at, drop_database_at
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+NEWEST = read_migrations()[-1].version
+
+ONE_STEP = """
+[[pipeline.steps]]
+role = "planner"
+task = "Plan it."
+"""
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    yield database_at(tmp_path)
+    drop_database_at(tmp_path)
+
+
+@pytest.fixture
+def world(tmp_path: Path, address: str) -> Iterator[World]:
+    made = World(tmp_path / "world", content=str(tmp_path))
+    made.environment["UPTHREAD_DB"] = address
+    made.configure(ALLOW + ONE_STEP)
+    yield made
+    made.close()
+
+
+def go_back(address: str, version: int) -> None:
+    """Leave the database as the version with so many migrations had it, with all it holds."""
+    with psycopg.connect(address) as connection:
+        connection.execute(
+            """
+            DO $$ DECLARE name text; BEGIN
+                FOR name IN SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r'
+                    AND relnamespace = 'upthread'::regnamespace
+                    AND relname LIKE 'procrastinate%' LOOP
+                    EXECUTE 'DROP TABLE ' || name || ' CASCADE';
+                END LOOP;
+                FOR name IN SELECT oid::regprocedure::text FROM pg_proc
+                    WHERE pronamespace = 'upthread'::regnamespace LOOP
+                    EXECUTE 'DROP ROUTINE ' || name || ' CASCADE';
+                END LOOP;
+                FOR name IN SELECT oid::regtype::text FROM pg_type
+                    WHERE typnamespace = 'upthread'::regnamespace
+                    AND typname LIKE 'procrastinate%' LOOP
+                    EXECUTE 'DROP TYPE ' || name || ' CASCADE';
+                END LOOP;
+            END $$;
+            """
+        )
+        connection.execute("DROP TABLE upthread.worker, upthread.job_queue_migration, upthread.act")
+        connection.execute("DROP INDEX upthread.transition_due")
+        connection.execute(
+            "ALTER TABLE upthread.transition DROP COLUMN is_settled, DROP COLUMN queue,"
+            " DROP COLUMN server_due_at_ms"
+        )
+        connection.execute("DELETE FROM upthread.schema_migration WHERE version > %s", (version,))
+
+
+@pytest.mark.parametrize("waiting", [20, pytest.param(100, marks=pytest.mark.soak)])
+async def test_waiting_runs_all_end_after_an_upgrade_with_workers_that_roll(
+    tmp_path: Path, world: World, address: str, waiting: int
+) -> None:
+    migrate(address)
+    async with world.open() as project:
+        for number in range(waiting):
+            said = f"[[rehearse: say {REPORT}]]"
+            project.store.commit(waiting_run(project, number, specification=said))
+    go_back(address, 2)
+    assert migrate(address)[1:] == (2, NEWEST)
+    observer = Observer(address)
+    with Workers(tmp_path, world.environment, [world.project]) as workers:
+        rolling = [workers.start("--concurrency", "2") for _ in range(2)]
+        async with world.open() as project:
+            for number in range(waiting):
+                await project.answer(f"spec-{number}", "This one.")
+                if number % (waiting // 4) == 0:
+                    old = rolling.pop(0)
+                    await until(lambda old=old: old.lines)
+                    os.kill(old.pid, signal.SIGTERM)
+                    rolling.append(workers.start("--concurrency", "2"))
+                    assert old.exit_code == 0
+            ended = "SELECT count(*) FROM upthread.run_event WHERE kind = 'run_ended'"
+            await until(lambda: observer.one(ended) == waiting, within_s=200)
+            last = project.store.run_events(RunId(f"run_{waiting - 1}"))[-1]
+        workers.check_no_traceback()
+    observer.close()
+    assert last.status == "done"

@@ -1,0 +1,133 @@
+"""Runs that wait for a person hold nothing, and go on within a second of the answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from tests.support.laboratory.sharing import Observer, Workers, until
+from tests.support.world import ALLOW, SMALL_PIPELINE, World
+
+import upthread
+from upthread.client.workers.queue import CONNECTIONS_MAX
+from upthread.core.commands import OpenRun, RecordRunEvent, Write
+from upthread.core.events import (
+    Question,
+    QuestionsAsked,
+    RunEvent,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+)
+from upthread.core.reports import Report, ReportedQuestion
+from upthread.core.types import Outcome, RunId
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+WAITING = 1_000
+ANSWERED = 20
+ANSWER_STARTS_S = 1.0
+STARTED_AGAIN = 6
+"""How many events a run has once its role was asked again: four, the answer and the step."""
+
+HELD = """
+SELECT
+    (SELECT count(*) FROM upthread.procrastinate_jobs),
+    (SELECT count(*) FROM upthread.lease WHERE host IS NOT NULL),
+    (SELECT count(*) FROM pg_locks WHERE database = (
+        SELECT oid FROM pg_database WHERE datname = current_database()
+    ) AND pid <> pg_backend_pid()),
+    (SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND state LIKE '%transaction%')
+"""
+ALL_CONNECTIONS_MAX = CONNECTIONS_MAX + 4
+"""A worker's pool, its store's and its table's connection; the test's own two. A pool fills up when
+it is asked for more at once, so that what is there at first says less than what may ever be."""
+
+CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+
+
+@pytest.fixture
+def world(tmp_path: Path, address: str) -> Iterator[World]:
+    made = World(tmp_path / "world", content=str(tmp_path))
+    made.environment["UPTHREAD_DB"] = address
+    made.configure(ALLOW + SMALL_PIPELINE)
+    yield made
+    made.close()
+
+
+def waiting_run(
+    project: upthread.Project, number: int, *, specification: str = "[[rehearse: say here]]"
+) -> list[Write]:
+    """A run as it stands when its first role has asked something."""
+    run_id, workstream = RunId(f"run_{number}"), f"spec-{number}"
+    project._conversations.name_workstream(project.project_id, workstream)
+    steps = project.settings.pipeline
+    asked = Report(status="needs_input", questions=(ReportedQuestion(id="q", text="Which?"),))
+    events: list[RunEvent] = [
+        RunStarted(
+            specification=specification,
+            pipeline=msgspec.to_builtins(steps),
+            agents={step.role: "rehearsal" for step in steps.steps},
+        ),
+        StepStarted(role="planner", turn_id=f"trn_{number}"),
+        StepEnded(
+            role="planner",
+            turn_id=f"trn_{number}",
+            outcome=Outcome.OK,
+            report=msgspec.to_builtins(asked),
+        ),
+        QuestionsAsked(
+            role="planner",
+            questions=(Question(question_id="q", role="planner", text="Which?"),),
+        ),
+    ]
+    opened = OpenRun(
+        run_id=run_id, project_id=project.project_id, workstream=workstream, opened_at_ms=1
+    )
+    return [
+        opened,
+        *(
+            RecordRunEvent(run_id=run_id, seq=seq, event=event, recorded_at_ms=1)
+            for seq, event in enumerate(events, 1)
+        ),
+    ]
+
+
+def threads(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+async def test_a_thousand_waiting_runs_hold_nothing_and_answers_start_within_a_second(
+    tmp_path: Path, world: World, observer: Observer
+) -> None:
+    with Workers(tmp_path, world.environment, [world.project]) as workers:
+        worker = workers.start("--concurrency", "2")
+        await until(lambda: workers.told("worker_started"))
+        async with world.open() as project:
+            await anyio.sleep(1)
+            at_first = threads(worker.pid)
+            for number in range(WAITING):
+                project.store.commit(waiting_run(project, number))
+            await anyio.sleep(2)
+            held = observer.row(HELD)
+            assert held == (0, 0, 0, 0), "jobs, leases, locks, transactions"
+            assert observer.one(CONNECTIONS) <= ALL_CONNECTIONS_MAX
+            assert threads(worker.pid) <= at_first
+            took_s = [await answered(project, number) for number in range(ANSWERED)]
+    assert max(took_s) <= ANSWER_STARTS_S, took_s
+
+
+async def answered(project: upthread.Project, number: int) -> float:
+    """Answer one run's question; returns how long it took until its role was asked again."""
+    run_id = RunId(f"run_{number}")
+    await project.answer(f"spec-{number}", "This one.")
+    since_s = time.monotonic()
+    await until(lambda: len(project.store.run_events(run_id)) >= STARTED_AGAIN)
+    took_s = time.monotonic() - since_s
+    await until(lambda: project._runs.view(project.project_id, f"spec-{number}").started is None)
+    return took_s
