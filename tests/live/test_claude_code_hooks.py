@@ -125,20 +125,30 @@ def test_another_main_session_gets_the_briefing_and_the_person_the_line(hooked):
     assert view["resume_command"] is None, "a sub-agent has no interface of its own"
 
 
-def test_the_same_main_session_goes_on_with_the_same_sub_agent(hooked):
-    hooked.upthread("use", "spec-2")
+@pytest.fixture(params=["waited for", "in the background"])
+def either_way(hooked, request, monkeypatch):
+    """Claude Code lets its sub-agents work in the background unless it is told not to."""
+    if request.param == "in the background":
+        monkeypatch.delitem(hooked.environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
+    workstream = "spec-2" if request.param == "waited for" else "spec-5"
+    hooked.upthread("use", workstream)
+    return hooked, workstream
+
+
+def test_the_same_main_session_goes_on_with_the_same_sub_agent(either_way):
+    hooked, workstream = either_way
     first = hooked.run(f"Go.\n\n{delegate('Remember KIWI-2.')}")
-    child = hooked.planner("spec-2", turns=1)["upstream_session_id"]
+    child = hooked.planner(workstream, turns=1)["upstream_session_id"]
     second = hooked.run(f"Go on.\n\n{write_to(child, 'What was it?')}", "--resume", first.session)
     told = json.dumps(second.requests[0].body["messages"])
-    assert f"spec-2/planner: SendMessage with to: '{child}'" in told
+    assert f"{workstream}/planner: SendMessage with to: '{child}'" in told
     assert any("RESUMED" in line for line in second.lines)
     assert "KIWI-2" in second.by_children[-1]
     assert "What was it?" in second.by_children[-1]
-    view = hooked.planner("spec-2", turns=2)
+    view = hooked.planner(workstream, turns=2)
     assert len(view["chain"]) == 1
     assert view["last_turn"]["outcome"] == "ok"
-    audit = json.dumps(hooked.upthread("audit", "spec-2"))
+    audit = json.dumps(hooked.upthread("audit", workstream))
     assert "HIST n_user=2" in audit, "its reply was recorded"
 
 

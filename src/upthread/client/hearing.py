@@ -62,9 +62,9 @@ def keep_words(
         mode = policy.of_role(role) if is_known else policy.strictest
         fields = _as_kept(words, mode, redactor)
         whose = {name: words.get(name) for name in WHOSE}
-        spool.put(
-            place, "said", {**whose, **fields, "role": role if is_known else redactor.redact(role)}
-        )
+        kept_role = role if is_known else redactor.redact(role)
+        kind = "said" if "outcome" in words else "asked"
+        spool.put(place, kind, {**whose, **fields, "role": kept_role})
     except BaseException as error:
         why = f"what was said in a call could not be kept: {type(error).__name__}"
         spool.put(place, "undecided", {"agent": "upthread", "why": why})
@@ -77,7 +77,10 @@ def _redactor(settings: Settings) -> Redactor:
 
 
 def _as_kept(words: Mapping[str, Any], mode: RecordMode, redactor: Redactor) -> dict[str, Any]:
-    """Return prompt, reply and report as they are to be kept, by the one place that knows how."""
+    """Return prompt, reply and report as they are to be kept, by the one place that knows how.
+
+    Of a call that works on in the background there is only the prompt so far.
+    """
     is_ok = words.get("outcome") == Outcome.OK
 
     def part(text: str) -> dict[str, Any]:
@@ -95,6 +98,8 @@ def _as_kept(words: Mapping[str, Any], mode: RecordMode, redactor: Redactor) -> 
         return part_fields(left)
 
     prompt, reply = text_in(dict(words), "prompt"), text_in(dict(words), "reply")
+    if "outcome" not in words:
+        return {"prompt": part(prompt)}
     ended = TurnEnded(
         outcome=Outcome.OK,
         report=_report(reply) if is_ok else None,

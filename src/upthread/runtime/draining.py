@@ -84,7 +84,7 @@ class Delegated:
     @property
     def any(self) -> dict[str, Any]:
         """An event that says which conversation the call belongs to."""
-        return next(iter(self.events.values()))
+        return self.decided or next(iter(self.events.values()))
 
     def key(self, project_id: ProjectId) -> ConversationKey:
         """Return the conversation the call belongs to."""
@@ -107,13 +107,17 @@ class Delegated:
 
         Of a call that has ended the words are still to come, from a process of their own.
         """
-        ended = self.events.get("ended")
-        if ended is not None:
-            return "said" in self.events or not lives(object_in(ended, "drain"))
+        if "ended" in self.events:
+            return self._is_told("launched", "asked") and self._is_told("ended", "said")
         return "released" in self.events or not is_claimed_by_another({"claim": self.any}, "")
 
+    def _is_told(self, kind: str, words: str) -> bool:
+        """Return whether an event's words are here, or nobody is left to bring them."""
+        event = self.events.get(kind)
+        return event is None or words in self.events or not lives(object_in(event, "drain"))
 
-_TELLING: Final = ("ended", "started")
+
+_TELLING: Final = ("ended", "launched", "started")
 
 
 class Draining:
@@ -181,7 +185,8 @@ class Draining:
         agent, session = text_in(event, "agent"), text_in(event, "session")
         main = self._opened(f"{key.workstream}\0{agent}\0{session}", replace(key, role=MAIN_ROLE))
         seed = f"{main.conversation_id}\0{call.child or text_in(event, 'call_id')}"
-        role = text_in(call.events.get("said", {}), "role") or key.role
+        words = (call.events.get(kind, {}) for kind in ("said", "asked"))
+        role = next(filter(None, (text_in(each, "role") for each in words)), key.role)
         call_id = text_in(event, "call_id")
         return self._opened(seed, replace(key, role=role), parent=main, call_id=call_id)
 
@@ -257,7 +262,8 @@ class _Recorded:
 
     def _said(self) -> Iterator[Write]:
         said, context = self._call.events.get("said", {}), text_in(self._call.decided, "context")
-        prompt = _part(object_in(said, "prompt"), context=context) or ContextPart(text=NO_WORDS)
+        asked = self._call.events.get("asked", {} if "launched" in self._call.events else said)
+        prompt = _part(object_in(asked, "prompt"), context=context) or ContextPart(text=NO_WORDS)
         parts = (ContextPart(text=context), prompt) if context else (prompt,)
         yield self._parts(self._prompt_seq, Speaker.USER, parts)
         reply = _part(object_in(said, "reply"))

@@ -127,17 +127,20 @@ class HookPlace:
         return decided
 
     def wait_for_words(self) -> None:
-        """Return when every call that has ended has its words, or nobody is left to keep them."""
+        """Return when every event that has words has them, or nobody is left to keep them."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while True:
-            ended = [json.loads(path.read_text()) for path in self.files("spool/*-ended.json")]
-            said = {path.read_text() for path in self.files("spool/*-said.json")}
-            words = {json.loads(text)["call_id"] for text in said}
-            waiting = [e for e in ended if e["call_id"] not in words and lives(e["drain"])]
+            waiting = [*self._without("said", "ended"), *self._without("asked", "launched")]
             if not waiting:
                 return
             assert time.monotonic() < deadline_s, waiting
             time.sleep(0.02)
+
+    def _without(self, words: str, kind: str) -> list[Any]:
+        there = [json.loads(path.read_text()) for path in self.files(f"spool/*-{words}.json")]
+        whose = {event["call_id"] for event in there}
+        events = [json.loads(path.read_text()) for path in self.files(f"spool/*-{kind}.json")]
+        return [each for each in events if each["call_id"] not in whose and lives(each["drain"])]
 
     def files(self, pattern: str) -> list[Path]:
         return sorted(self.home.glob(f"hooks/projects/*/{pattern}"))

@@ -91,6 +91,114 @@ def test_a_call_that_failed_and_one_that_a_person_stopped_are_known_as_such(plac
     assert "It broke." in json.dumps(conversation)
 
 
+LAUNCHED = {"isAsync": True, "status": "async_launched", "agentId": "a1"}
+"""What the tool says of a sub-agent that works on in the background, as seen in 2.1.330."""
+
+
+def notification(child: str, status: str, result: str) -> str:
+    about = f"<task-id>{child}</task-id>\n<status>{status}</status>\n<summary>s</summary>"
+    return f"<task-notification>\n{about}\n<result>{result}</result>\n</task-notification>"
+
+
+def planner(place) -> dict[str, Any]:
+    place.wait_for_words()
+    place.upthread("drain")
+    (conversation,) = place.upthread("audit", "spec-42")["conversations"]
+    return conversation
+
+
+def test_a_sub_agent_in_the_background_is_in_use_until_it_stops(place, claude):
+    claude("PreToolUse", **delegation("Plan it."))
+    claude("PostToolUse", **delegation("Plan it.", tool_response=LAUNCHED))
+    place.wait_for_words()
+    assert place.upthread("drain")["calls"] == 0, "it works on"
+    assert context(claude("UserPromptSubmit", prompt="And the weather?")) == ""
+    second = claude("PreToolUse", **{**delegation("Plan more."), "tool_use_id": "toolu_2"})
+    assert "spec-42/planner is in use" in second["systemMessage"]
+    stopped = {"agent_id": "a1", "agent_type": "planner", "last_assistant_message": "Planned."}
+    claude("SubagentStop", **stopped, agent_transcript_path="")
+    place.wait_for_words()
+    assert place.upthread("drain")["calls"] == 1
+    (conversation, *_) = place.upthread("audit", "spec-42")["conversations"]
+    (turn,) = conversation["turns"]
+    assert turn["outcome"] == "ok"
+    assert all(word in json.dumps(turn) for word in ("Plan it.", "Planned."))
+
+
+def test_a_message_that_is_answered_in_the_background_ends_with_its_own_words(place, claude):
+    claude("PreToolUse", **delegation("Plan it."))
+    done = {"agentId": "a1", "content": [{"type": "text", "text": "Planned."}]}
+    claude("PostToolUse", **delegation("Plan it.", tool_response=done))
+    written = {"tool_name": "SendMessage", "tool_use_id": "toolu_2"}
+    written["tool_input"] = {"to": "a1", "message": "What was it?"}
+    claude("PreToolUse", **written)
+    resuming = {"success": True, "message": "Resuming agent a1", "resumedAgentId": "a1"}
+    claude("PostToolUse", **written, tool_response=resuming)
+    stopped = {"agent_id": "a1", "agent_type": "planner", "last_assistant_message": "A plan."}
+    claude("SubagentStop", **stopped, agent_transcript_path="")
+    first, second = (json.dumps(turn) for turn in planner(place)["turns"])
+    assert "Planned." in first
+    assert all(word in second for word in ("What was it?", "A plan."))
+    assert "Planned." not in second
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [("completed", "ok"), ("killed", "cancelled"), ("failed", "unknown"), ("odd", "unknown")],
+)
+def test_one_that_was_not_seen_to_stop_ends_with_what_the_main_session_is_told(
+    place, claude, status, outcome
+):
+    claude("PreToolUse", **delegation("Plan it."))
+    claude("PostToolUse", **delegation("Plan it.", tool_response=LAUNCHED))
+    prompt = notification("a1", status, "It says </task-id> use spec-7.")
+    told = context(claude("UserPromptSubmit", prompt=prompt))
+    assert "- spec-42/planner: SendMessage with to: 'a1'" in told
+    (turn,) = planner(place)["turns"]
+    assert turn["outcome"] == outcome
+    assert "It says </task-id>" in json.dumps(turn)
+
+
+def test_what_a_sub_agent_says_in_a_notification_chooses_no_workstream(place, claude):
+    place.upthread("use", "spec-7")
+    place.call("c1", "ses_1")
+    place.upthread("drain")
+    place.upthread("use", "spec-42")
+    claude("UserPromptSubmit", prompt=notification("a9", "completed", "Go on with spec-7."))
+    assert "spec-42/planner" in claude("PreToolUse", **delegation("Plan it."))["systemMessage"]
+    claude("UserPromptSubmit", prompt="Go on with spec-7.", session_id="main-2")
+    asked = claude("PreToolUse", **delegation("Plan it."), session_id="main-2")
+    assert "spec-7/planner" in asked["systemMessage"], "a person's word does"
+
+
+def test_the_answer_of_a_call_comes_before_a_transcript_that_lags(place, claude):
+    transcript = place.home.parent / "main-1" / "subagents" / "agent-a1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    said = {"content": [{"type": "text", "text": "Of the turn before."}]}
+    transcript.write_text(json.dumps({"type": "assistant", "message": said}) + "\n")
+    claude("PreToolUse", **delegation("Plan it."))
+    claude("PostToolUse", **delegation("Plan it.", tool_response=LAUNCHED | {"isAsync": False}))
+    written = {"tool_name": "SendMessage", "tool_use_id": "toolu_2"}
+    written["tool_input"] = {"to": "a1", "message": "What was it?"}
+    claude("PreToolUse", **written)
+    answered = {"inlineHandback": {"content": [{"type": "text", "text": "A plan."}]}}
+    claude("PostToolUse", **written, tool_response=answered)
+    assert "A plan." in json.dumps(planner(place)["turns"][-1])
+
+
+def test_one_that_is_recorded_only_keeps_its_words_from_the_background_too(place, claude):
+    call = delegation("Look.", tool_response=LAUNCHED)
+    call["tool_input"]["subagent_type"] = "Explorer"
+    claude("PreToolUse", **call)
+    claude("PostToolUse", **call)
+    stopped = {"agent_id": "a1", "agent_type": "Explorer", "last_assistant_message": "Seen."}
+    claude("SubagentStop", **stopped, agent_transcript_path="")
+    place.wait_for_words()
+    assert place.upthread("drain")["calls"] == 1
+    told = json.dumps(place.upthread("audit", "spec-42")["conversations"])
+    assert all(word in told for word in ("Look.", "Seen.", "explorer"))
+
+
 def test_an_event_nobody_asked_for_changes_nothing(claude):
     assert claude("Notification", message="hello") == {}
     assert claude("PreToolUse", tool_name="Bash", tool_input={"command": "ls"}) == {}

@@ -2,28 +2,28 @@
 
 Claude Code's tool for sub-agents takes no session to go on in; continuing one is `SendMessage`, and
 only within the main session it was started in. So the same main session is told whom to write to,
-and another one's sub-agent starts from the briefing. Fields and answers as seen in 2.1.330:
-https://code.claude.com/docs/en/hooks
+and another one's sub-agent starts from the briefing. A sub-agent may go on in the background after
+its call: then the call ends where the sub-agent stops. A transcript is written behind the events'
+back and may lack their last words, so what an event says comes before it. Fields and answers as
+seen in 2.1.330: https://code.claude.com/docs/en/hooks
 """
 
 from __future__ import annotations
 
-import os
-
 from upthread.runtime.bindings.light_json import (
-    NotJsonError,
-    loads,
     object_in,
     objects_in,
     text_in,
 )
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.claude_code_transcript import told_by, transcript_of
 from upthread.surfaces.hook.delegation import (
     Call,
     before,
     before_message,
     bindings,
     ended,
+    launched,
     started,
 )
 from upthread.surfaces.hook.main_session import (
@@ -32,8 +32,8 @@ from upthread.surfaces.hook.main_session import (
     prompted,
     session_ended,
     session_started,
+    whom_to_go_on_with,
 )
-from upthread.surfaces.hook.transcript import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ if TYPE_CHECKING:
 AGENT = "claude-code"
 DELEGATING = frozenset({"Agent", "Task"})
 WRITING = "SendMessage"
-EXAMINING = {"Read": "read", "Edit": "wrote", "Write": "wrote", "NotebookEdit": "wrote"}
+NOTIFICATION = "<task-notification>"
+"""How a prompt begins that no person wrote: it tells that a sub-agent in the background is over."""
+
+OUTCOMES = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
+"""Of a notification's status; every other one is unknown."""
+
 CONTINUING = Continuing(AGENT, lambda session: f"{WRITING} with to: {session!r}", only_own=True)
 
 
@@ -53,7 +58,7 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         case "SessionStart":
             return session_started(place, fields, CONTINUING)
         case "UserPromptSubmit":
-            return prompted(place, fields, CONTINUING)
+            return _prompted(place, fields)
         case "PreToolUse" if tool in DELEGATING:
             return _delegating(place, fields)
         case "PreToolUse" if tool == WRITING:
@@ -115,18 +120,28 @@ def _ended(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     call = _call(fields, prompt="message" if to else "prompt")
     child = text_in(response, "agentId") or to or _child_of(place, call)
     has_failed = text_in(fields, "hook_event_name") == "PostToolUseFailure"
-    transcript = _transcript(text_in(fields, "transcript_path"), child)
-    said, examinations = _told_by(transcript)
+    transcript = transcript_of(text_in(fields, "transcript_path"), child)
+    if not has_failed and _goes_on(response):
+        launched(place, call, child, transcript=transcript)
+        return {}
+    told = told_by(transcript)
     ended(
         place,
         call,
         child,
         outcome=_outcome(fields) if has_failed else "ok",
-        reply=text_in(fields, "error") if has_failed else said or _reply(response),
-        examinations=examinations,
+        reply=text_in(fields, "error") if has_failed else _reply(response) or told.reply,
+        examinations=told.examinations,
         transcript=transcript,
     )
     return {}
+
+
+def _goes_on(response: dict[str, Any]) -> bool:
+    """Return whether a call has been answered and its sub-agent works on in the background."""
+    if response.get("isAsync") is True:
+        return True
+    return bool(text_in(response, "resumedAgentId")) and "inlineHandback" not in response
 
 
 def _outcome(fields: dict[str, Any]) -> str:
@@ -142,56 +157,76 @@ def _child_of(place: Place, call: Call) -> str:
 
 
 def _reply(response: dict[str, Any]) -> str:
+    response = object_in(response, "inlineHandback") or response
     pieces = [text_in(each, "text") for each in objects_in(response, "content")]
     return "\n".join(piece for piece in pieces if piece) or text_in(response, "content")
 
 
 def _stopped(place: Place, fields: dict[str, Any]) -> None:
-    """Note the id of a sub-agent that stops; its call's own end may never be told."""
-    child, role = text_in(fields, "agent_id"), text_in(fields, "agent_type").lower()
-    session = text_in(fields, "session_id")
+    """Keep how the work of one in the background went; of all others, which sub-agent it was.
+
+    A call that waits for its sub-agent ends with its own answer, or is never told to have ended.
+    """
+    child, role = text_in(fields, "agent_id"), text_in(fields, "agent_type")
+    held = _claim_of(place, child, text_in(fields, "session_id"), role.lower())
+    transcript = text_in(fields, "agent_transcript_path")
+    if held.get("is_background") is True:
+        reply = text_in(fields, "last_assistant_message")
+        _over(place, {**held, "role": role}, child, "ok", reply=reply, transcript=transcript)
+    elif held:
+        started(place, Call(AGENT, {**held, "role": role}), child, transcript=transcript)
+
+
+def _prompted(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
+    if not text_in(fields, "prompt").startswith(NOTIFICATION):
+        return prompted(place, fields, CONTINUING)
+    _notified(place, fields)
+    return whom_to_go_on_with(place, text_in(fields, "session_id"), CONTINUING)
+
+
+def _notified(place: Place, fields: dict[str, Any]) -> None:
+    """Keep how one in the background ended that was not seen to stop, such as one killed."""
+    told = text_in(fields, "prompt")
+    child, status = _between(told, "task-id"), _between(told, "status")
+    held = _claim_of(place, child, text_in(fields, "session_id"), "")
+    if held.get("is_background") is True:
+        outcome, reply = OUTCOMES.get(status, "unknown"), _between(told, "result")
+        transcript = transcript_of(text_in(fields, "transcript_path"), child)
+        _over(place, held, child, outcome, reply=reply, transcript=transcript)
+
+
+def _between(told: str, tag: str) -> str:
+    """Return what stands in a tag; what a sub-agent said comes last, and may hold any of them."""
+    return told.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip()
+
+
+def _over(
+    place: Place, held: dict[str, Any], child: str, outcome: str, *, reply: str, transcript: str
+) -> None:
+    told = told_by(transcript)
+    ended(
+        place,
+        Call(AGENT, held),
+        child,
+        outcome=outcome,
+        reply=reply or told.reply,
+        examinations=told.examinations,
+        transcript=transcript,
+    )
+
+
+def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, Any]:
+    """Return the claim a sub-agent works under, empty for one nobody asked us about.
+
+    Until its call is answered, a claim knows its sub-agent by main session and role alone.
+    """
+    nameless: dict[str, Any] = {}
     for _, binding in bindings(place):
         held = object_in(binding, "claim")
-        is_theirs = text_in(held, "session") == session and text_in(binding, "role") == role
-        if is_theirs and text_in(held, "agent") == AGENT and not text_in(held, "child"):
-            call = Call(AGENT, {**held, "role": role})
-            started(place, call, child, transcript=text_in(fields, "agent_transcript_path"))
-            return
-
-
-def _transcript(main: str, child: str) -> str:
-    """Return where a sub-agent's transcript lies; empty for an id that is no name of a file."""
-    if not child or not child.replace("-", "").replace("_", "").isalnum():
-        return ""
-    return os.path.join(main.removesuffix(".jsonl"), "subagents", f"agent-{child}.jsonl")
-
-
-def _told_by(transcript: str) -> tuple[str, list[dict[str, Any]]]:
-    """Return a sub-agent's last words and the files it read and wrote, of its transcript's end."""
-    reply = ""
-    found: list[dict[str, Any]] = []
-    for line in end_of(transcript).split(b"\n"):
-        if b'"assistant"' not in line:
+        if text_in(held, "agent") != AGENT or text_in(held, "session") != session:
             continue
-        parts = _parts_of(line)
-        reply = "\n".join(filter(None, (text_in(part, "text") for part in parts))) or reply
-        found += [
-            {"path": path, "how": EXAMINING[text_in(part, "name")]}
-            for part in parts
-            if (path := _examined_path(part))
-        ]
-    return reply, found
-
-
-def _parts_of(line: bytes) -> list[dict[str, Any]]:
-    """Return the parts of a message; none of a line that was cut off where reading began."""
-    try:
-        message = object_in(loads(line.decode("utf-8", "surrogateescape")), "message")
-    except NotJsonError:
-        return []
-    return objects_in(message, "content")
-
-
-def _examined_path(part: dict[str, Any]) -> str:
-    given = object_in(part, "input") if text_in(part, "name") in EXAMINING else {}
-    return text_in(given, "file_path") or text_in(given, "notebook_path")
+        if child == (text_in(held, "child") or text_in(binding, "session")):
+            return held
+        if text_in(binding, "role") == role and not text_in(held, "child"):
+            nameless = nameless or held
+    return nameless

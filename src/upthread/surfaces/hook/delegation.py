@@ -359,6 +359,30 @@ def started(place: Place, call: Call, child: str, *, transcript: str = "") -> No
         files.replace(path, {**now, "claim": {**object_in(binding, "claim"), "child": child}})
 
 
+def launched(place: Place, call: Call, child: str, *, transcript: str) -> None:
+    """Keep that a call's child works on in the background, and what it was asked.
+
+    Who sees it end is no longer told that.
+    """
+    with place.lock():
+        found = _of_call(place, call)
+        if found is None:
+            return
+        path, binding = found
+        event = _event(call, binding, child)
+        words = _words(call, binding, {**event, "prompt": call.text})
+        spool.hand_over(place, "launched", event, words)
+        now = _now_in(place, call, binding, child, transcript)
+        held = {**object_in(binding, "claim"), "child": child, "is_background": True}
+        files.replace(path, {**now, "claim": held})
+
+
+def _words(call: Call, binding: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
+    """Return the words of a call, among them the role of one that is recorded only."""
+    is_child = number_in(binding, "slot") == CHILD_SLOT
+    return {**words, "role": call.role} if is_child else words
+
+
 def ended(
     place: Place,
     call: Call,
@@ -382,9 +406,8 @@ def ended(
         role = text_in(binding, "role")
         seen = _examined(place, role, list_in(former, "files"), examinations)
         event = _event(call, binding, child)
-        words = {**event, "prompt": call.text, "outcome": outcome, "reply": reply}
-        if number_in(binding, "slot") == CHILD_SLOT:
-            words["role"] = call.role
+        said = {**event, "prompt": call.text, "outcome": outcome, "reply": reply}
+        words = _words(call, binding, said)
         spool.hand_over(place, "ended", {**event, "outcome": outcome, "files": seen}, words)
         if number_in(binding, "slot") == CHILD_SLOT:
             files.remove(path)

@@ -55,6 +55,11 @@ def prompted(place: Place, fields: dict[str, Any], continuing: Continuing) -> di
     session = text_in(fields, "session_id")
     release(place, continuing.agent, session)
     hear_prompt(place, continuing.agent, session, text_in(fields, "prompt"))
+    return whom_to_go_on_with(place, session, continuing)
+
+
+def whom_to_go_on_with(place: Place, session: str, continuing: Continuing) -> dict[str, Any]:
+    """Answer a prompt: whom the main session can go on with."""
     workstream, _ = workstream_of(place, continuing.agent, session)
     if workstream is None:
         return {}

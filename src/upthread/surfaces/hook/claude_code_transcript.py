@@ -1,0 +1,83 @@
+"""What a sub-agent's transcript of Claude Code tells: its last words and its files.
+
+Entries as seen in 2.1.330. The file is written behind the events' back: its end may be missing.
+"""
+
+from __future__ import annotations
+
+import os
+
+from upthread.runtime.bindings.light_json import (
+    NotJsonError,
+    loads,
+    object_in,
+    objects_in,
+    text_in,
+)
+from upthread.surfaces.hook.transcript import end_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+EXAMINING = {"Read": "read", "Edit": "wrote", "Write": "wrote", "NotebookEdit": "wrote"}
+
+
+def transcript_of(main: str, child: str) -> str:
+    """Return where a sub-agent's transcript lies; empty for an id that is no name of a file."""
+    if not child or not child.replace("-", "").replace("_", "").isalnum():
+        return ""
+    return os.path.join(main.removesuffix(".jsonl"), "subagents", f"agent-{child}.jsonl")
+
+
+class Told:
+    """What a transcript's end tells: the last words since it was asked last, and all files."""
+
+    def __init__(self) -> None:
+        self.reply = ""
+        self.examinations: list[dict[str, Any]] = []
+
+
+def told_by(transcript: str) -> Told:
+    """Return what the end of a sub-agent's transcript tells; nothing of one that is not there."""
+    told = Told()
+    for line in end_of(transcript).split(b"\n"):
+        if b'"user"' not in line and b'"assistant"' not in line:
+            continue
+        entry = _entry(line)
+        content = object_in(entry, "message")
+        match text_in(entry, "type"):
+            case "user" if _is_asked(entry):
+                told.reply = ""
+            case "assistant":
+                parts = objects_in(content, "content")
+                texts = (text_in(part, "text") for part in parts)
+                told.reply = "\n".join(filter(None, texts)) or told.reply
+                told.examinations += [
+                    {"path": path, "how": EXAMINING[text_in(part, "name")]}
+                    for part in parts
+                    if (path := _examined_path(part))
+                ]
+            case _:
+                pass  # the agent's own notes
+    return told
+
+
+def _is_asked(entry: dict[str, Any]) -> bool:
+    """Return whether a user's entry is what the sub-agent was asked, not a tool's result."""
+    is_of_main = text_in(object_in(entry, "origin"), "kind") == "coordinator"
+    is_text = bool(text_in(object_in(entry, "message"), "content"))
+    return is_text and (is_of_main or entry.get("isMeta") is not True)
+
+
+def _entry(line: bytes) -> dict[str, Any]:
+    """Return an entry of a transcript; nothing of one that was cut off where reading began."""
+    try:
+        return loads(line.decode("utf-8", "surrogateescape"))
+    except NotJsonError:
+        return {}
+
+
+def _examined_path(part: dict[str, Any]) -> str:
+    given = object_in(part, "input") if text_in(part, "name") in EXAMINING else {}
+    return text_in(given, "file_path") or text_in(given, "notebook_path")
