@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.examined import ExaminedFile
+from upthread.core.making import quickly_made
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -77,6 +78,7 @@ class EndLink:
     durability: Durability = Durability.PROCESS
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTurn:
     """Mint a turn. `run_id` is None for a `tell`."""
@@ -88,6 +90,7 @@ class OpenTurn:
     durability: Durability = Durability.PROCESS
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordParts:
     """Append parts to message `seq` of a conversation, from position `first_ordinal` (0-based).
@@ -106,6 +109,7 @@ class RecordParts:
     durability: Durability = Durability.PROCESS
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTurnEvent:
     """Append to a turn's life. `seq` counts from 1."""
@@ -267,6 +271,7 @@ ActKind: TypeAlias = Literal[
 """What a person can do to the record."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAct:
     """Keep who did something, to a conversation or to a run. Once: the same again changes nothing.

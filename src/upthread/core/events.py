@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from upthread.core.making import quickly_made
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 # --- agent events ------------------------------------------------------------------------------
@@ -31,6 +32,7 @@ class UserTextReplayed(AgentEvent):
     message_id: str | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextReceived(AgentEvent):
     """A piece of the reply; pieces follow each other without separators."""
@@ -46,6 +48,7 @@ class ReasoningReceived(AgentEvent):
     text: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallAnnounced(AgentEvent):
     """The agent means to use a tool. `tool_kind` as in ACP; `locations` are paths, as given."""
@@ -57,6 +60,7 @@ class ToolCallAnnounced(AgentEvent):
     locations: tuple[str, ...] = ()
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallUpdated(AgentEvent):
     """More about a call; None means unchanged.
@@ -139,6 +143,7 @@ class UnknownReceived(AgentEvent):
 # --- turn events -------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnIntended:
     """The turn was decided and its prompt recorded, before anything was sent.
@@ -154,6 +159,7 @@ class TurnIntended:
     condition: str | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionAttached:
     """An upstream session is ours to prompt. `how` is new, resumed or loaded.
@@ -179,6 +185,7 @@ class AttachFailed:
     detail: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSent:
     """The prompt is about to leave; message `prompt_seq` holds it as it is sent.
@@ -210,6 +217,7 @@ class PromptRecognised:
     recognition: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Literal, NewType, TypeAlias
 
+from upthread.core.making import quickly_made
+
 ProjectId = NewType("ProjectId", str)
 ConversationId = NewType("ConversationId", str)
 TurnId = NewType("TurnId", str)
@@ -122,6 +124,7 @@ class Link:
     ended_at_ms: int | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPart:
     """Something said."""
@@ -143,6 +146,7 @@ class ReasoningPart:
     text: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallPart:
     """An action asked for. `tool_kind` is ACP's: read, edit, delete, execute and so on."""
@@ -154,6 +158,7 @@ class ToolCallPart:
     locations: tuple[str, ...] = ()
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResultPart:
     """How an action ended. `status` is completed, failed or unknown."""

@@ -104,16 +104,16 @@ class PartHeader(NamedTuple):
 
 def header_of(write: RecordParts, ordinal: int, stored: StoredPart) -> PartHeader:
     """Return the header of one part of a message."""
-    return PartHeader(
-        conversation_id=write.conversation_id,
-        seq=write.seq,
-        ordinal=ordinal,
-        speaker=write.speaker.value,
-        turn_id=write.turn_id,
-        upstream_session_id=write.upstream_session_id,
-        recorded_at_ms=write.recorded_at_ms,
-        kind=stored.kind,
-        call_id=stored.call_id,
+    return PartHeader(  # by position: there is one for each part, and names take twice as long
+        write.conversation_id,
+        write.seq,
+        ordinal,
+        str(write.speaker),
+        write.turn_id,
+        write.upstream_session_id,
+        write.recorded_at_ms,
+        stored.kind,
+        stored.call_id,
     )
 
 

@@ -31,22 +31,24 @@ def counted(store, monkeypatch):
     """Statements sent and answers waited for, since the list was last cleared."""
     seen = []
     connection = store.server.run("read", lambda found: found)
-    execute, sync, send = connection.execute, Transaction._sync, Prepared._execute
+    execute, sync, send = connection.execute, Transaction._sync, Prepared._executed
 
     def counting_execute(statement, given=None, **options):
         seen.append(bytes(statement).split(b" ", 1)[0].decode())
         return execute(statement, given, **options)
 
-    def counting_send(self, statement, oids, name, values):
-        seen.append(statement.split(b" ", 1)[0].decode())
-        return send(self, statement, oids, name, values)
+    def counting_send(self, statement, values):
+        sent = send(self, statement, values)
+        if sent is not None:  # else it goes through the connection
+            seen.append(statement.split(b" ", 1)[0].decode())
+        return sent
 
     def counting_sync(self):
         seen.append("wait")
         sync(self)
 
     monkeypatch.setattr(connection, "execute", counting_execute)
-    monkeypatch.setattr(Prepared, "_execute", counting_send)
+    monkeypatch.setattr(Prepared, "_executed", counting_send)
     monkeypatch.setattr(Transaction, "_sync", counting_sync)
     return seen
 

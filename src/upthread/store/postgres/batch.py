@@ -47,7 +47,7 @@ class Opened(NamedTuple):
 NO_PART: Final = Tail(0, -1, (), FIRST_CHAIN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each commit, and that is slow
 class Known:
     """What is known of what a batch names. `tails` are of the conversations that exist."""
 

@@ -9,7 +9,7 @@ from upthread.core.commands import RecordParts
 from upthread.errors import ConflictError
 from upthread.store._rules import PartHeader, chained, digest_of, header_of, is_next, must_equal
 from upthread.store.postgres.batch import Batch, Step, Tail
-from upthread.store.postgres.columns import Column, to_columns
+from upthread.store.postgres.columns import Column, Row
 
 
 class _Piece(NamedTuple):
@@ -23,11 +23,17 @@ class _Piece(NamedTuple):
 
 def record_parts(write: RecordParts) -> Step:
     """Return what is left to do of writing parts of one message."""
+    conversation, turn = encode_text(write.conversation_id), encode_text(write.turn_id)
+    upstream = write.upstream_session_id
+    author = (
+        encode_text(write.speaker),
+        turn,
+        None if upstream is None else encode_text(upstream),
+    )
     pieces = [
-        _piece(write, ordinal, encode_part(part))
+        _piece(write, ordinal, encode_part(part), (conversation, author))
         for ordinal, part in enumerate(write.parts, write.first_ordinal)
     ]
-    conversation, turn = encode_text(write.conversation_id), encode_text(write.turn_id)
 
     def apply(batch: Batch) -> None:
         tail = batch.tail_of(conversation)
@@ -36,13 +42,25 @@ def record_parts(write: RecordParts) -> Step:
             tail = _place(batch, piece, tail)
         batch.tails[conversation] = tail
 
-    return Step(apply=apply, conversation=conversation, turn=turn)
+    return Step(apply, conversation, turn)
 
 
-def _piece(write: RecordParts, ordinal: int, stored: StoredPart) -> _Piece:
-    header = header_of(write, ordinal, stored)
+def _piece(
+    write: RecordParts, ordinal: int, stored: StoredPart, encoded: tuple[bytes, Row]
+) -> _Piece:
+    conversation, author = encoded
+    call_id = stored.call_id
+    columns = (
+        conversation,
+        write.seq,
+        ordinal,
+        *author,
+        write.recorded_at_ms,
+        encode_text(stored.kind),
+        None if call_id is None else encode_text(call_id),
+    )
     digest = stored.digest or digest_of(stored.content)
-    return _Piece(header, digest, stored, to_columns(*header))
+    return _Piece(header_of(write, ordinal, stored), digest, stored, columns)
 
 
 def _place(batch: Batch, piece: _Piece, tail: Tail) -> Tail:

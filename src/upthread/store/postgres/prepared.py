@@ -8,8 +8,9 @@ goes through `psycopg.pq`, and what comes back is read by psycopg's own loaders.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from struct import Struct
 from types import MappingProxyType, NoneType
-from typing import Final, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
@@ -22,10 +23,24 @@ PREPARED_MAX: Final = 500
 
 _OIDS: Final[Mapping[type, int]] = MappingProxyType({bytes: 17, int: 20, NoneType: 0})
 """BYTEA, BIGINT, and whatever the server finds a NULL to be."""
-_NUMBER_BYTES: Final = 8
+_NUMBER: Final = Struct(">q").pack
+"""A BIGINT on the wire."""
+
 _BINARY: Final = 1
 _ENDS: Final = ("FATAL", "PANIC")
 _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+
+
+Types: TypeAlias = tuple[type, ...]
+
+
+class _Statement(NamedTuple):
+    """A statement the server knows, for values of certain types."""
+
+    name: bytes
+    numbers: tuple[int, ...]
+    """Which of the values are numbers, and are still to be put as the wire has them."""
+    formats: list[int]
 
 
 class Prepared:
@@ -34,7 +49,7 @@ class Prepared:
     def __init__(self, connection: Connection, *, is_allowed: bool) -> None:
         self.connection = connection
         self._most = PREPARED_MAX if is_allowed else 0
-        self._names: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        self._known: dict[tuple[bytes, Types], _Statement] = {}
 
     def send(self, statement: bytes, values: Sequence[Column]) -> None:
         """Execute a statement, whatever it returns. Raises psycopg's errors."""
@@ -55,37 +70,36 @@ class Prepared:
 
         psycopg deallocates all there is after a ROLLBACK.
         """
-        oids = tuple([_OIDS.get(type(value), -1) for value in values])
-        name = self._names.get((statement, oids))
-        if name is None and (-1 in oids or len(self._names) >= self._most):
-            return None
+        types = tuple(map(type, values))
+        known = self._known.get((statement, types))
+        if known is None:
+            if len(self._known) >= self._most or not _OIDS.keys() >= set(types):
+                return None
+            known = self._prepare(statement, types)
         try:
-            return self._execute(statement, oids, name, values)
+            return self._execute(known, values)
         except errors.InvalidSqlStatementName:
-            self._names.clear()
-            return self._execute(statement, oids, None, values)
+            self._known.clear()
+            return self._execute(self._prepare(statement, types), values)
 
-    def _execute(
-        self,
-        statement: bytes,
-        oids: tuple[int, ...],
-        name: bytes | None,
-        values: Sequence[object],
-    ) -> pq.abc.PGresult:
-        connection = self.connection.pgconn
-        if name is None:
-            name = b"upthread_%d" % len(self._names)
-            self._checked(connection.prepare(name, statement, oids))
-            self._names[statement, oids] = name
-        given = [
-            value.to_bytes(_NUMBER_BYTES, signed=True) if isinstance(value, int) else value
-            for value in values
-        ]
+    def _prepare(self, statement: bytes, types: Types) -> _Statement:
+        name = b"upthread_%d" % len(self._known)
+        oids = [_OIDS[each] for each in types]
+        self._checked(self.connection.pgconn.prepare(name, statement, oids))
+        numbers = tuple([place for place, each in enumerate(types) if each is int])
+        known = _Statement(name, numbers, [_BINARY] * len(types))
+        self._known[statement, types] = known
+        return known
+
+    def _execute(self, known: _Statement, values: Sequence[object]) -> pq.abc.PGresult:
+        name, numbers, formats = known
+        given = list(values)
+        for place in numbers:
+            given[place] = _NUMBER(given[place])
         # psycopg's types do not tell that None is NULL.
-        sent = connection.exec_prepared(
-            name, cast("list[bytes]", given), [_BINARY] * len(given), _BINARY
+        return self._checked(
+            self.connection.pgconn.exec_prepared(name, cast("list[bytes]", given), formats, _BINARY)
         )
-        return self._checked(sent)
 
     def _checked(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
         if result.status in _DONE:

@@ -10,6 +10,7 @@ commit takes out what it builds on, so that after a failure the same one is sure
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -78,8 +79,8 @@ def commit_as_remembered(
     if is_nothing_known or len(steps) > STEPS_MAX:
         return False
     before = dict(known.tails)
-    sent: dict[str, list[Sequence[Column]]] = {}
-    batch = Batch(known, send=lambda query, row: sent.setdefault(query, []).append(row), ask=_asked)
+    sent: dict[str, list[Sequence[Column]]] = defaultdict(list)
+    batch = Batch(known, send=lambda query, row: sent[query].append(row), ask=_asked)
     try:
         for step in steps:
             step.apply(batch)

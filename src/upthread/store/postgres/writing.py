@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from upthread.core.codec import encode_event, encode_json, encode_text
+from upthread.core.codec import decode_text, encode_event, encode_json, encode_text
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
@@ -207,14 +207,14 @@ def _open_run(write: OpenRun) -> Step:
 
 def _record_turn_event(write: RecordTurnEvent) -> Step:
     event = (*encode_event(write.event), write.recorded_at_ms)
-    turn = encode_text(write.turn_id)
+    turn, seq = encode_text(write.turn_id), write.seq
 
     def apply(batch: Batch) -> None:
         opened = batch.turn_of(turn)
-        if _is_recorded(batch, "turn", (turn, write.seq), opened, event):
-            batch.turns[turn] = opened._replace(last_event=write.seq)
+        if _is_recorded(batch, "turn", (turn, seq), opened, event):
+            batch.turns[turn] = Opened(opened.columns, seq, opened.next_file)
 
-    return Step(apply=apply, turn=turn)
+    return Step(apply, None, turn)
 
 
 def _record_run_event(write: RecordRunEvent) -> Step:
@@ -241,10 +241,11 @@ def _is_recorded(
     """Append an event and return True; False when the same one was there already."""
     kind, payload, at_ms = event
     owner, seq = place
-    name = from_columns((owner,))[0]
-    if is_next(seq, last=opened.last_event, what=f"{table} event", owner=name):
+    if seq == opened.last_event + 1:
         batch.execute(f"record_{table}_event", (owner, seq, encode_text(kind), payload, at_ms))
         return True
+    name = decode_text(owner)
+    is_next(seq, last=opened.last_event, what=f"{table} event", owner=name)
     stored = batch.content_row(f"{table}_event", place)
     given = (encode_text(kind), payload, at_ms)
     must_equal(stored, given, what=f"event {seq} of {table} {name}")
