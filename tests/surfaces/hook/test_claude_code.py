@@ -159,6 +159,19 @@ def test_one_that_was_not_seen_to_stop_ends_with_what_the_main_session_is_told(
     assert "It says </task-id>" in json.dumps(turn)
 
 
+def test_one_that_stops_before_its_call_is_answered_keeps_all_words(place, claude):
+    call = delegation("Plan it.")
+    call["tool_input"]["run_in_background"] = True
+    claude("PreToolUse", **call)
+    stopped = {"agent_id": "a1", "agent_type": "planner", "last_assistant_message": "Planned."}
+    claude("SubagentStop", **stopped, agent_transcript_path="")
+    claude("PostToolUse", **call, tool_response=LAUNCHED)
+    claude("UserPromptSubmit", prompt=notification("a1", "completed", "Planned."))
+    (turn,) = planner(place)["turns"]
+    assert turn["outcome"] == "ok"
+    assert all(word in json.dumps(turn) for word in ("Plan it.", "Planned."))
+
+
 def test_what_a_sub_agent_says_in_a_notification_chooses_no_workstream(place, claude):
     place.upthread("use", "spec-7")
     place.call("c1", "ses_1")

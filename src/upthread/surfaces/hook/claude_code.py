@@ -165,12 +165,13 @@ def _reply(response: dict[str, Any]) -> str:
 def _stopped(place: Place, fields: dict[str, Any]) -> None:
     """Keep how the work of one in the background went; of all others, which sub-agent it was.
 
-    A call that waits for its sub-agent ends with its own answer, or is never told to have ended.
+    A call that waits for its sub-agent ends with its own answer, or is never told to have ended;
+    one that is not answered yet ends with what the main session is told.
     """
     child, role = text_in(fields, "agent_id"), text_in(fields, "agent_type")
     held = _claim_of(place, child, text_in(fields, "session_id"), role.lower())
     transcript = text_in(fields, "agent_transcript_path")
-    if held.get("is_background") is True:
+    if held.get("is_background") is True and text_in(held, "child") == child:
         reply = text_in(fields, "last_assistant_message")
         _over(place, {**held, "role": role}, child, "ok", reply=reply, transcript=transcript)
     elif held:
