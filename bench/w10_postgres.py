@@ -101,7 +101,7 @@ def _resolving(address: str, size: int) -> Row:
 
 @contextmanager
 def _on_one_processor() -> Iterator[None]:
-    """Keep this process on one processor, and what it starts: also the server's, see below."""
+    """Keep this process on one processor; those of the server are put beside it."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
@@ -114,9 +114,7 @@ def _resolved(address: str, size: int) -> Row:
     store = PostgresStore(address)
     bare = psycopg.connect(address, autocommit=True, prepare_threshold=0)
     with psycopg.connect(address, autocommit=True) as connection:
-        for (pid,) in connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = 'measured'"
-        ):
+        for (pid,) in connection.execute(_BACKENDS):
             os.sched_setaffinity(pid, os.sched_getaffinity(0))
 
     def ours(repetition: int) -> None:

@@ -99,3 +99,19 @@ def test_a_connection_that_was_cut_is_opened_again(address):
         )
     assert store.message_count(CONVERSATION) == 1
     store.close()
+
+
+def test_a_statement_prepared_after_the_server_forgot_all_is_in_nobodys_way(connection):
+    statements = Prepared(connection, is_allowed=True)
+    before = [b"SELECT %d + $1::bigint" % number for number in range(3)]
+    for statement in before:
+        statements.rows(statement, (1,))
+    connection.execute(b"DEALLOCATE ALL")
+    later = b"SELECT 10 + $1::bigint"
+    assert statements.rows(later, (1,)) == [(11,)], "prepared before the loss is noticed"
+    for number, statement in enumerate(before):
+        assert statements.rows(statement, (1,)) == [(number + 1,)]
+    for number in range(3):
+        more = b"SELECT 20 + %d + $1::bigint" % number
+        assert statements.rows(more, (1,)) == [(21 + number,)]
+    assert statements.rows(later, (2,)) == [(12,)]

@@ -8,6 +8,7 @@ goes through `psycopg.pq`, and what comes back is read by psycopg's own loaders.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from struct import Struct
 from types import MappingProxyType, NoneType
 from typing import Final, NamedTuple, TypeAlias, cast
@@ -50,6 +51,7 @@ class Prepared:
         self.connection = connection
         self._most = PREPARED_MAX if is_allowed else 0
         self._known: dict[tuple[bytes, Types], _Statement] = {}
+        self._numbers = count()  # no name a second time: one we forgot may still be there
 
     def send(self, statement: bytes, values: Sequence[Column]) -> None:
         """Execute a statement, whatever it returns. Raises psycopg's errors."""
@@ -83,7 +85,7 @@ class Prepared:
             return self._execute(self._prepare(statement, types), values)
 
     def _prepare(self, statement: bytes, types: Types) -> _Statement:
-        name = b"upthread_%d" % len(self._known)
+        name = b"upthread_%d" % next(self._numbers)
         oids = [_OIDS[each] for each in types]
         self._checked(self.connection.pgconn.prepare(name, statement, oids))
         numbers = tuple([place for place, each in enumerate(types) if each is int])
