@@ -1,8 +1,8 @@
 """W2: a durable turn of six messages, 12.7 kB of text, on a history of 10, 1,000 and 10,000.
 
 Ours: the writes of `upthread.testing.default_turn` through the recorder and `SqliteStore.commit`,
-in six commits under a lease, the last one synced. Raw: each of the six messages in a commit of its
-own, the last one synced: the same number of commits and of syncs. A second raw row has all six in
+in five commits under a lease, the last one synced. Raw: each of the six messages in a commit of its
+own, the last one synced, as a stream is kept. A second raw row has all six in
 one commit, which loses the turn in a crash: it is what streaming costs, and has no verdict.
 
 What is said is made before the clock runs, on both sides; encoding is measured, on both sides.

@@ -1,6 +1,6 @@
 """W6: eight writers on one store, each a process with a conversation of its own; and twenty.
 
-Both sides write the turn of W2 as fast as they can: six commits, one of them synced. They run in
+Both sides write the turn of W2 as fast as they can, one of its commits synced. They run in
 alternating rounds. Every error is counted, and none is forgiven: not one may occur.
 """
 

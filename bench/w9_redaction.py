@@ -2,8 +2,8 @@
 
 Raw: turns told by the runtime to an agent in this process that says the turn of W2 at once. Ours:
 the same through `PrivateStore`, which looks for every family of secrets in each text before it
-commits. Two more rows have no verdict: the commits of W2's turn alone, each a thread hop, with the
-prompt read back, of which the look is the larger part; and a megabyte of text looked through.
+commits. Two more rows have no verdict: the commits of W2's turn alone, each a thread hop, of which
+the look is the larger part; and a megabyte of text looked through.
 
 Both sides write to one conversation, in an order by chance: two files differ by as much as what is
 measured, so do two conversations by which of them stands last in an index, and a disk from one
@@ -41,8 +41,6 @@ from upthread.testing.default_turn import (
 
 TURNS_MAX = 5_000
 LIMIT = 1.05
-PROMPT_SENT = 2
-"""The commit before which the prompt is read back."""
 MEGABYTE = 1_000_000
 
 
@@ -128,10 +126,7 @@ def _now_ms() -> int:
 
 
 async def _record(store: Store, system: System, place: Place, turn: PreparedTurn) -> None:
-    owner, prompt_seq = place.conversation.conversation_id, place.next_seq
-    for number, writes in enumerate(commits_of(place, turn)):
-        if number == PROMPT_SENT:
-            await system.in_thread(lambda: store.message(owner, prompt_seq))
+    for writes in commits_of(place, turn):
         await system.in_thread(lambda batch=writes: store.commit(batch, fences=(place.fence,)))
     place.next_seq += MESSAGES
     place.turns += 1

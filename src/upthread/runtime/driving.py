@@ -123,8 +123,11 @@ class Driver:
         except UpstreamError as error:
             await self._decide_again(live, error)
             return
-        writes = await self._bank(live, connection, attached) if attached.how == "new" else ()
-        await live.commit(live.attached_event(connection, attached), writes=writes)
+        event = live.attached_event(connection, attached)
+        if attached.how == "new":
+            await live.commit(event, writes=await self._bank(live, connection, attached))
+        else:  # its id is banked: until the prompt is to leave, nothing is lost that it would save
+            live.hold(event)
         live.tell_version()
         live.tell_started()
 

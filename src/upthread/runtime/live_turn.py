@@ -78,9 +78,10 @@ class LiveTurn:
         self.conversation = claim.conversation
         self.link: Link | None = claim.link
         self.turn_id = TurnId("")
-        self.prompt_text: str | None = None
+        self.told: Message | None = None
         """The prompt as the person wrote it, None when another process was told it."""
         self.view = turns.TurnView()
+        self._held: tuple[TurnEvent, ...] = ()
         self.inputs: HandshakeInputs | None = None
         self.agent_version = ""
         self.agent_calls_itself = ""
@@ -125,18 +126,24 @@ class LiveTurn:
         assert self.view.intended is not None
         return self.view.intended
 
+    def hold(self, event: TurnEvent) -> None:
+        """Append to the turn's life with the next commit: for what a crash may take with it."""
+        self._held += (event,)
+        self.view = turns.apply(self.view, event)
+
     async def commit(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
         """Append to the turn's life, with what belongs to the same moment, in one commit."""
         now_ms = self._system.now_ms()
+        committed = self.view.events - len(self._held)
         records = tuple(
             RecordTurnEvent(
                 turn_id=self.turn_id,
-                seq=self.view.events + 1 + offset,
+                seq=seq,
                 event=event,
                 recorded_at_ms=now_ms,
                 durability=_durability(event),
             )
-            for offset, event in enumerate(events)
+            for seq, event in enumerate((*self._held, *events), committed + 1)
         )
         # A turn is opened before its first event; all else is older than the event it led to.
         parks = (each for each in events if isinstance(each, TurnParked))
@@ -146,6 +153,7 @@ class LiveTurn:
         def write() -> None:
             self._store.commit(batch, fences=self.fences)
             # Here and not below: a caller that is cancelled meanwhile must know what is written.
+            self._held = ()
             for event in events:
                 self.view = turns.apply(self.view, event)
 
@@ -206,16 +214,14 @@ class LiveTurn:
 
     async def prompt(self) -> Message:
         """Return the turn's prompt, as it was written if this process was told it."""
-        kept = await self.message(self.require_intended().prompt_seq)
-        if self.prompt_text is None:
-            return kept
-        rest = kept.parts[1:]
-        return replace(kept, parts=(TextPart(text=self.prompt_text), *rest))
+        if self.told is not None:
+            return self.told
+        return await self.message(self.require_intended().prompt_seq)
 
     async def has_whole_prompt(self) -> bool:
         """Return whether the prompt can be sent as it was written."""
         text = (await self.prompt()).text
-        return self.prompt_text is not None or bool(text.strip() and not has_placeholder(text))
+        return self.told is not None or bool(text.strip() and not has_placeholder(text))
 
     def as_recorded(self, attached: Attached) -> Attached:
         """Return what was attached, its history as it would have been recorded."""

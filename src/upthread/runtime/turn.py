@@ -20,11 +20,7 @@ from upthread.core.handshake import REFUSE, HandshakeInputs, decide
 from upthread.core.price import Spending
 from upthread.core.prompt import wants_fresh, without_fresh
 from upthread.core.spending import cost_of, spending_in_words
-from upthread.core.types import (
-    Outcome,
-    TextPart,
-    TurnId,
-)
+from upthread.core.types import Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import UsageError
 from upthread.runtime.conversation import Conversations, refused
 from upthread.runtime.delegation import TellRequest, TurnResult
@@ -121,7 +117,7 @@ class Turns:
     async def _intend(self, live: LiveTurn) -> None:
         request = live.request
         live.begin(TurnId(self._system.new_id("trn")))
-        text = live.prompt_text = without_fresh(request.task.text)
+        prompt = TextPart(text=without_fresh(request.task.text))
         inputs = replace(
             live.claim.inputs(request.claim),
             is_fresh_asked=wants_fresh(request.task.text) or request.is_fresh_asked,
@@ -154,10 +150,19 @@ class Turns:
                 opened_at_ms=now_ms,
                 run_id=request.run_id,
             ),
-            live.user_parts(prompt_seq, 0, (TextPart(text=text),), stamp=live.current_session),
+            live.user_parts(prompt_seq, 0, (prompt,), stamp=live.current_session),
             *request.at_intent(live.turn_id),
         )
         await live.commit(intended, writes=writes)
+        live.told = Message(
+            conversation_id=conversation_id,
+            seq=prompt_seq,
+            speaker=Speaker.USER,
+            turn_id=live.turn_id,
+            upstream_session_id=live.current_session,
+            recorded_at_ms=now_ms,
+            parts=(prompt,),
+        )
         live.next_seq = prompt_seq + 1
 
     async def _with_spending(

@@ -2,8 +2,8 @@
 
 Makes the same writes in the same commits as `runtime.turn` and `runtime.recording` do for a resumed
 conversation whose agent takes longer than `FLUSH_EVERY_S` for each tool call: intent, session
-attached, prompt sent, two batches of parts, and the end with what is left, synced. Six commits, one
-of them synced. It drives no agent, takes no lease and reads no prior context, which has a figure of
+attached and prompt sent, two batches of parts, and the end with what is left, synced. Five commits,
+one of them synced. It drives no agent, takes no lease and reads no prior context, which has a figure of
 its own; its words are chosen once and repeat.
 """
 
@@ -172,13 +172,8 @@ def prepare_turn(place: Place, number: int) -> PreparedTurn:
 
 
 def record_turn(store: Store, place: Place, turn: PreparedTurn) -> None:
-    """Write a turn after the place's last one, and move the place past it.
-
-    Reads the prompt back before it is sent, as the runtime does.
-    """
-    for number, writes in enumerate(commits_of(place, turn)):
-        if number == 2:  # what is sent is what was recorded
-            store.message(place.conversation.conversation_id, place.next_seq)
+    """Write a turn after the place's last one, and move the place past it."""
+    for writes in commits_of(place, turn):
         store.commit(writes, fences=(place.fence,))
     place.next_seq += MESSAGES
     place.turns += 1
@@ -194,8 +189,7 @@ def commits_of(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
         prior_digest=hashlib.sha256(turn.prompt.encode()).hexdigest(),
     )
     yield _intent(place, turn)
-    yield (_event(turn, 2, _attached(place.link.upstream_session_id)),)
-    yield (_event(turn, 3, sent),)
+    yield (_event(turn, 2, _attached(place.link.upstream_session_id)), _event(turn, 3, sent))
     yield from _reply(place, turn)
 
 

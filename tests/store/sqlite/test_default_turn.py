@@ -19,7 +19,7 @@ from upthread.testing.default_turn import (
 from upthread.testing.sqlite_faults import faulty_file_system
 
 TURNS = 40
-STATEMENTS_MAX = 40  # 6 commits: 18 with the look at the lease; 2 for `synchronous`; 20 for writes
+STATEMENTS_MAX = 36  # 5 commits: 15 with the look at the lease; 2 for `synchronous`; 19 for writes
 LOG_BYTES_MAX = 116_000  # 27 pages of 4 kB
 TEXT_BYTES = sum(CHARACTERS)
 
@@ -37,13 +37,13 @@ def store(tmp_path, disk):
     store.close()
 
 
-def test_it_is_six_commits_of_which_the_last_is_synced(store):
+def test_it_is_five_commits_of_which_the_last_is_synced(store):
     place = open_place(store, "spec-42")
     commits = [
         max(write.durability for write in writes)
         for writes in commits_of(place, prepare_turn(place, 1))
     ]
-    assert commits == [Durability.PROCESS] * 5 + [Durability.SYNCED]
+    assert commits == [Durability.PROCESS] * 4 + [Durability.SYNCED]
 
 
 def test_it_is_six_messages_of_eight_parts(store):
