@@ -3,8 +3,8 @@
 The server is the tests' own, on a socket, with fsync. Raw is psycopg with prepared statements and
 one table; it writes a message in a commit, six to a turn, where ours makes five, all of them
 synced. The writers have a second measure, a trend: psycopg alone, which sends the statements that
-ours sends for the same turns, all made beforehand. Raw to sent is what leases, chains and the life of a turn cost the
-server, whoever asks for it; sent to ours is what making them costs us.
+ours sends for the same turns, all made beforehand. Raw to sent is what leases, chains and the life
+of a turn cost the server, whoever asks for it; sent to ours is what making them costs us.
 
 Resolving is measured on one processor, both sides. With two, each exchange wakes an idle one, which
 on a virtual machine takes longer than either side's work, and which of the sides is spared that is
@@ -30,7 +30,7 @@ from upthread.core.codec import encode_text
 from upthread.core.types import ConversationKey
 from upthread.store.postgres import PostgresStore, migrate
 from upthread.store.postgres.batch import NO_PART, Known
-from upthread.store.postgres.remembered import Memory, commit_as_remembered
+from upthread.store.postgres.remembered import Memory
 from upthread.store.postgres.writing import prepared
 from upthread.testing.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
 from upthread.testing.postgres_server import PostgresServer, with_database
@@ -230,9 +230,7 @@ def _statements(place: Place) -> Iterator[list[tuple[bytes, Sequence[Any]]]]:
         noted: Any = _Noted()
         for writes in commits_of(place, prepare_turn(place, number)):
             steps = [prepared(write) for write in writes]
-            known = memory.take(steps)
-            assert commit_as_remembered(noted, known, steps, fences)
-            memory.put(known)
+            assert memory.commit(noted, steps, fences)
         place.next_seq += MESSAGES
         place.turns += 1
         yield noted.sent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import get_args
 
@@ -25,6 +26,7 @@ from upthread.core.types import (
     ConversationId,
     ErasedPart,
     FilePart,
+    JsonValue,
     Outcome,
     Part,
     ReasoningPart,
@@ -161,6 +163,30 @@ def test_not_a_number_comes_back_as_such():
     report = codec.decode_turn_event(kind, payload).report
     assert math.isnan(report["score"][0])
     assert report["score"][1] == math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    plain: str | None = None
+    names: tuple[ConversationId, ...] = ()
+    count: int = 0
+    ratio: float | None = None
+    points: tuple[float, ...] = ()
+    anything: JsonValue = None
+    inner: Measured | None = None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(Measured(ratio=math.nan), id="a number that may be missing"),
+        pytest.param(Measured(points=(0.5, math.nan)), id="one of several"),
+        pytest.param(Measured(anything={"a": [math.nan]}), id="within JSON"),
+        pytest.param(Measured(inner=Measured(ratio=math.nan)), id="within another value"),
+    ],
+)
+def test_not_a_number_is_found_wherever_a_type_has_place_for_it(value):
+    assert b"NaN" in codec.encode_json(value)
 
 
 def test_frozen_values_are_stored_as_what_they_hold():

@@ -40,12 +40,32 @@ async def test_a_turn_killed_at_any_commit_is_gone_on_with_and_ends_well(
     world: World, number: int, when: str
 ) -> None:
     world.configure(ALLOW)
+    was_killed = await killed_and_gone_on_with(world, AtCommit(number=number, when=when))
+    check(world, was_finished=not was_killed)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, 8))
+async def test_a_resumed_turn_killed_at_any_commit_is_gone_on_with_in_its_session(
+    world: World, number: int, when: str
+) -> None:
+    """It is attached and sent in one commit: before that one, nothing of either is known."""
+    world.configure(ALLOW)
+    async with world.open() as project:
+        await project.tell("spec-42/planner", "[[rehearse: say first]]", REHEARSAL)
     at = AtCommit(number=number, when=when)
+    was_killed = await killed_and_gone_on_with(world, at, earlier=1)
+    check(world, was_finished=not was_killed, earlier=1)
+    assert was_killed or number > 3
+
+
+async def killed_and_gone_on_with(world: World, at: AtCommit, *, earlier: int = 0) -> bool:
+    """Tell `PROMPT`, die at a commit, and go on; return whether it came to that commit."""
     victim = world.start("tell", "spec-42/planner", PROMPT, at_commit=at)
     was_killed = victim.exit_code == -signal.SIGKILL
-    prompted_by_victim = len(world.prompts())
+    prompted_by_victim = len(world.prompts()) - earlier
     async with world.open() as project:
-        if was_killed and not await has_ended(project):
+        if was_killed and not await has_ended(project, turns=earlier + 1):
             try:
                 result = await project.go_on("spec-42/planner", REHEARSAL)
             except UsageError:
@@ -56,19 +76,20 @@ async def test_a_turn_killed_at_any_commit_is_gone_on_with_and_ends_well(
             assert result.report is not None
         again = await project.tell("spec-42/planner", "[[rehearse: say and now]]", REHEARSAL)
         assert again.decision == "resume"
-    check(world, was_finished=not was_killed)
+    return was_killed
 
 
-async def has_ended(project: upthread.Project) -> bool:
+async def has_ended(project: upthread.Project, *, turns: int) -> bool:
     try:
-        last = (await project.role("spec-42/planner")).last_turn
+        role = await project.role("spec-42/planner")
     except UsageError:
         return False
-    return last is not None and last.ended is not None
+    return role.turns == turns and role.last_turn is not None and role.last_turn.ended is not None
 
 
-def check(world: World, *, was_finished: bool) -> None:
-    prompts = world.prompts()[:-1]
+def check(world: World, *, was_finished: bool, earlier: int = 0) -> None:
+    """What holds of `PROMPT`, told after so many earlier prompts and before one more."""
+    prompts = world.prompts()[earlier:-1]
     originals = [prompt for prompt in prompts if not is_continuation(prompt)]
     assert len(prompts) <= 2
     assert len(originals) == 1
@@ -76,7 +97,7 @@ def check(world: World, *, was_finished: bool) -> None:
     assert effects(world) == 1 or len(prompts) == 2
     assert len(world.session_files()) == 1 or not prompts[:-1]
     assert len({each["session_id"] for each in world.log("prompt")}) == 1
-    assert world.messages("spec-42/planner")[0].text == PROMPT
+    assert [m.text for m in world.messages("spec-42/planner")].count(PROMPT) == 1
     world.check_histories()
     if was_finished:
         assert len(prompts) == 1

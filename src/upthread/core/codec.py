@@ -62,6 +62,10 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+encode_word: Final = functools.lru_cache(maxsize=1_000)(encode_text)
+"""`encode_text` for short texts that come again and again: kinds, speakers, ids of ours."""
+
+
 def decode_text(content: bytes) -> str:
     """Return the text behind the bytes. StoreError when they are none."""
     try:
@@ -197,7 +201,7 @@ def _has_non_finite(value: object) -> bool:
     if isinstance(value, (list, tuple, Sequence)):
         return _has_any_non_finite(cast("Sequence[object]", value))
     cls: Any = type(value)
-    return _has_any_non_finite(getattr(value, name) for name in _field_names(cls))
+    return _has_any_non_finite([getattr(value, name) for name in _fields_for_floats(cls)])
 
 
 def _has_any_non_finite(values: Iterable[object]) -> bool:
@@ -209,8 +213,19 @@ _FINITE: Final = frozenset({str, int, bool, NoneType})
 
 
 @functools.cache
-def _field_names(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(cls)) if is_dataclass(cls) else ()
+def _fields_for_floats(cls: type[Any]) -> tuple[str, ...]:
+    """Return the fields of a dataclass in which there may be a float."""
+    hints = get_type_hints(cls, localns={"JsonValue": Any}) if is_dataclass(cls) else {}
+    return tuple(name for name, hint in hints.items() if _has_place_for_float(hint))
+
+
+def _has_place_for_float(hint: Any) -> bool:
+    """Return False where a type says that none can be there, True for all it does not know."""
+    plain = getattr(hint, "__supertype__", hint)
+    if isinstance(plain, type):
+        return not issubclass(plain, (str, int, NoneType))
+    inner = [each for each in get_args(plain) if each is not Ellipsis]
+    return not inner or any(map(_has_place_for_float, inner))
 
 
 def _encode_leniently(value: object) -> bytes:

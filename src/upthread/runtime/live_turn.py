@@ -44,7 +44,6 @@ from upthread.core.types import (
     Outcome,
     Part,
     Speaker,
-    TextPart,
     TurnId,
     UpstreamSessionId,
 )

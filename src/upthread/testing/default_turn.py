@@ -3,8 +3,8 @@
 Makes the same writes in the same commits as `runtime.turn` and `runtime.recording` do for a resumed
 conversation whose agent takes longer than `FLUSH_EVERY_S` for each tool call: intent, session
 attached and prompt sent, two batches of parts, and the end with what is left, synced. Five commits,
-one of them synced. It drives no agent, takes no lease and reads no prior context, which has a figure of
-its own; its words are chosen once and repeat.
+one of them synced. It drives no agent, takes no lease and reads no prior context, which has a
+figure of its own; its words are chosen once and repeat.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from upthread.core.examined import ExaminedFile
 from upthread.core.types import TextPart, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError
 from upthread.store.postgres import PostgresStore, remembered
-from upthread.store.postgres import store as store_module
 from upthread.testing.default_turn import open_place, prepare_turn, record_turn
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, OTHER_HOLDER, TURN
@@ -38,7 +37,7 @@ def ways(monkeypatch):
             raise
         return seen[-1] == "one"
 
-    monkeypatch.setattr(store_module, "commit_as_remembered", noted)
+    monkeypatch.setattr(remembered, "commit_as_remembered", noted)
     return seen
 
 

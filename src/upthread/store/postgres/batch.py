@@ -67,6 +67,8 @@ class Batch:
         ask: Callable[[str, Sequence[Column]], list[Row]],
     ) -> None:
         self.tails, self.turns, self.runs = known.tails, known.turns, known.runs
+        self.grown: dict[bytes, bytes] = {}
+        """Conversations that got parts, and the chain each ended with before."""
         self.execute: Callable[[str, Sequence[Column]], None] = send
         self.content_rows: Callable[[str, Sequence[Column]], list[Row]] = ask
         """Return rows that hold content, which stays bytes."""
@@ -89,15 +91,17 @@ class Batch:
     def tail_of(self, conversation: bytes) -> Tail:
         """Return a conversation's last part. NotFoundError when it was never opened."""
         found = self.tails.get(conversation)
-        return must_exist(found, what="conversation", name=decode_text(conversation))
+        return found or must_exist(found, what="conversation", name=decode_text(conversation))
 
     def turn_of(self, turn: bytes) -> Opened:
         """Return a turn. NotFoundError when it was never opened."""
-        return must_exist(self.turns.get(turn), what="turn", name=decode_text(turn))
+        found = self.turns.get(turn)
+        return found or must_exist(found, what="turn", name=decode_text(turn))
 
     def run_of(self, run: bytes) -> Opened:
         """Return a run. NotFoundError when it was never opened."""
-        return must_exist(self.runs.get(run), what="run", name=decode_text(run))
+        found = self.runs.get(run)
+        return found or must_exist(found, what="run", name=decode_text(run))
 
 
 class Step(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from upthread.core.codec import StoredPart, encode_part, encode_text
+from upthread.core.codec import StoredPart, encode_part, encode_text, encode_word
 from upthread.core.commands import RecordParts
 from upthread.errors import ConflictError
 from upthread.store._rules import PartHeader, chained, digest_of, header_of, is_next, must_equal
@@ -23,10 +23,10 @@ class _Piece(NamedTuple):
 
 def record_parts(write: RecordParts) -> Step:
     """Return what is left to do of writing parts of one message."""
-    conversation, turn = encode_text(write.conversation_id), encode_text(write.turn_id)
+    conversation, turn = encode_word(write.conversation_id), encode_word(write.turn_id)
     upstream = write.upstream_session_id
     author = (
-        encode_text(write.speaker),
+        encode_word(write.speaker),
         turn,
         None if upstream is None else encode_text(upstream),
     )
@@ -36,11 +36,13 @@ def record_parts(write: RecordParts) -> Step:
     ]
 
     def apply(batch: Batch) -> None:
-        tail = batch.tail_of(conversation)
+        before = tail = batch.tail_of(conversation)
         batch.turn_of(turn)
         for piece in pieces:
             tail = _place(batch, piece, tail)
-        batch.tails[conversation] = tail
+        if tail is not before:
+            batch.tails[conversation] = tail
+            batch.grown.setdefault(conversation, before.chain)
 
     return Step(apply, conversation, turn)
 
@@ -56,7 +58,7 @@ def _piece(
         ordinal,
         *author,
         write.recorded_at_ms,
-        encode_text(stored.kind),
+        encode_word(stored.kind),
         None if call_id is None else encode_text(call_id),
     )
     digest = stored.digest or digest_of(stored.content)
@@ -66,7 +68,8 @@ def _piece(
 def _place(batch: Batch, piece: _Piece, tail: Tail) -> Tail:
     """Append a part after the tail, or see that the same one is already there."""
     header, digest, stored, columns = piece
-    if not _follows(piece, tail):
+    is_next_message = header.seq == tail.seq + 1 and header.ordinal == 0
+    if not is_next_message and not _follows(piece, tail):
         _must_be_there(batch, piece)
         return tail
     chain = chained(tail.chain, digest, header)

@@ -51,7 +51,7 @@ from upthread.store.postgres.batch import Batch, Step, Transaction
 from upthread.store.postgres.columns import Row, from_columns, to_columns
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.queries import QUERIES, RECORDED
-from upthread.store.postgres.remembered import Memory, commit_as_remembered
+from upthread.store.postgres.remembered import Memory
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, transaction
 from upthread.store.postgres.writing import prepared
@@ -284,14 +284,14 @@ class PostgresStore:
         self, connection: Connection, steps: Sequence[Step], fences: Sequence[Fence]
     ) -> None:
         statements = self._prepared_on(connection)
-        known = self._memory.take(steps)
-        if not commit_as_remembered(statements, known, steps, fences):
-            with transaction(connection) as pipeline:
-                opened = Transaction(connection, pipeline)
-                known = opened.look_up(steps, fences)
-                batch = Batch(known, send=opened.send, ask=opened.rows)
-                for step in steps:
-                    step.apply(batch)
+        if self._memory.commit(statements, steps, fences):
+            return
+        with transaction(connection) as pipeline:
+            opened = Transaction(connection, pipeline)
+            known = opened.look_up(steps, fences)
+            batch = Batch(known, send=opened.send, ask=opened.rows)
+            for step in steps:
+                step.apply(batch)
         self._memory.put(known)
 
     def _read(self, query: str, *values: str | int | Collection[str] | None) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from upthread.core.codec import decode_text, encode_event, encode_json, encode_text
+from upthread.core.codec import decode_text, encode_event, encode_json, encode_text, encode_word
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
@@ -207,7 +207,7 @@ def _open_run(write: OpenRun) -> Step:
 
 def _record_turn_event(write: RecordTurnEvent) -> Step:
     event = (*encode_event(write.event), write.recorded_at_ms)
-    turn, seq = encode_text(write.turn_id), write.seq
+    turn, seq = encode_word(write.turn_id), write.seq
 
     def apply(batch: Batch) -> None:
         opened = batch.turn_of(turn)
@@ -242,7 +242,7 @@ def _is_recorded(
     kind, payload, at_ms = event
     owner, seq = place
     if seq == opened.last_event + 1:
-        batch.execute(f"record_{table}_event", (owner, seq, encode_text(kind), payload, at_ms))
+        batch.execute(f"record_{table}_event", (owner, seq, encode_word(kind), payload, at_ms))
         return True
     name = decode_text(owner)
     is_next(seq, last=opened.last_event, what=f"{table} event", owner=name)
