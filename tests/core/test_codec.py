@@ -189,6 +189,12 @@ def test_not_a_number_is_found_wherever_a_type_has_place_for_it(value):
     assert b"NaN" in codec.encode_json(value)
 
 
+def test_words_with_a_type_of_their_own_are_words_beside_a_null_too():
+    assert codec.encode_json({"outcome": Outcome.OK, "detail": None}) == (
+        b'{"outcome":"ok","detail":null}'
+    )
+
+
 def test_frozen_values_are_stored_as_what_they_hold():
     frozen = MappingProxyType({"a": (1, MappingProxyType({"b": range(2)}))})
     assert codec.decode_json(codec.encode_json(frozen)) == {"a": [1, {"b": [0, 1]}]}
