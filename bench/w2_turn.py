@@ -2,8 +2,8 @@
 
 Ours: the writes of `upthread.testing.default_turn` through the recorder and `SqliteStore.commit`,
 in five commits under a lease, the last one synced. Raw: each of the six messages in a commit of its
-own, the last one synced, as a stream is kept. A second raw row has all six in
-one commit, which loses the turn in a crash: it is what streaming costs, and has no verdict.
+own, the last one synced, as a stream is kept. A second raw row has all six in one commit, which
+loses the turn in a crash: it is what streaming costs, and has no verdict.
 
 What is said is made before the clock runs, on both sides; encoding is measured, on both sides.
 """

@@ -126,7 +126,7 @@ class Driver:
         event = live.attached_event(connection, attached)
         if attached.how == "new":
             await live.commit(event, writes=await self._bank(live, connection, attached))
-        else:  # its id is banked: until the prompt is to leave, nothing is lost that it would save
+        else:  # its id is on record: a crash before the prompt is sent attaches it again
             live.hold(event)
         live.tell_version()
         live.tell_started()
