@@ -7,7 +7,7 @@ import pytest
 from upthread.core.commands import RecordExamined
 from upthread.core.examined import ExaminedFile
 from upthread.core.types import UpstreamSessionId
-from upthread.store.postgres.batch import Transaction
+from upthread.store.postgres import batch
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.remembered import Memory
 from upthread.testing.default_turn import commits_of, open_place, prepare_turn, record_turn
@@ -31,26 +31,32 @@ def counted(store, monkeypatch):
     """Statements sent and answers waited for, since the list was last cleared."""
     seen = []
     connection = store.server.run("read", lambda found: found)
-    execute, sync, send = connection.execute, Transaction._sync, Prepared._executed
+    execute, send, exchange = connection.execute, Prepared._executed, batch.at_once
 
     def counting_execute(statement, given=None, **options):
-        seen.append(bytes(statement).split(b" ", 1)[0].decode())
+        seen.append(first_word(bytes(statement)))
         return execute(statement, given, **options)
 
     def counting_send(self, statement, values):
         sent = send(self, statement, values)
         if sent is not None:  # else it goes through the connection
-            seen.append(statement.split(b" ", 1)[0].decode())
+            seen.append(first_word(statement))
         return sent
 
-    def counting_sync(self):
-        seen.append("wait")
-        sync(self)
+    def counting_exchange(connection, statements):
+        seen.extend(first_word(statement) for statement, _ in statements)
+        if seen[-1] != "COMMIT":
+            seen.append("wait")
+        return exchange(connection, statements)
 
     monkeypatch.setattr(connection, "execute", counting_execute)
     monkeypatch.setattr(Prepared, "_executed", counting_send)
-    monkeypatch.setattr(Transaction, "_sync", counting_sync)
+    monkeypatch.setattr(batch, "at_once", counting_exchange)
     return seen
+
+
+def first_word(statement):
+    return statement.split(b" ", 1)[0].decode()
 
 
 @pytest.fixture

@@ -40,24 +40,25 @@ from upthread.store.postgres.batch import Transaction
 from upthread.store.postgres import PostgresStore
 from upthread.testing.store_conformance import samples
 
-look_up = Transaction.look_up
-def look_up_and_stop(*given):
-    known = look_up(*given)
-    Transaction.look_up = look_up
-    print("holds its locks", flush=True)
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return known
-Transaction.look_up = look_up_and_stop
+method, stops = sys.argv[2], iter([True])
+done = getattr(Transaction, method)
+def done_and_stopped(*given):
+    found = done(*given)
+    if next(stops, False):
+        print("holds its locks", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return found
+setattr(Transaction, method, done_and_stopped)
 try:
-    PostgresStore(sys.argv[1]).commit([samples.said(1)])
+    PostgresStore(sys.argv[1]).commit([samples.said(1), samples.said(2)])
 except Exception as error:
     print(type(error).__name__, error, flush=True)
 """
 
 
-def child(program, address):
+def child(program, *arguments: str):
     return subprocess.Popen(
-        [sys.executable, "-c", program, address],
+        [sys.executable, "-c", program, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -148,10 +149,11 @@ def test_a_server_that_stays_away_is_an_error_and_the_store_works_when_it_is_bac
     store.close()
 
 
-def test_a_writer_stopped_within_a_transaction_holds_up_the_others_for_seconds_only(address):
+@pytest.mark.parametrize("after", ["look_up", "write"])
+def test_a_writer_stopped_within_a_transaction_holds_up_the_others_for_seconds_only(address, after):
     store = PostgresStore(address)
     store.commit(samples.home())
-    stopped = child(STOPPED_WITHIN_A_TRANSACTION, address)
+    stopped = child(STOPPED_WITHIN_A_TRANSACTION, address, after)
     assert stopped.stdout.readline() == "holds its locks\n"
     began_s = time.monotonic()
     store.commit([samples.said(1, TextPart(text="the one that lives"))])
@@ -167,7 +169,7 @@ def test_a_writer_stopped_within_a_transaction_holds_up_the_others_for_seconds_o
 def test_a_killed_writer_does_not_hold_up_the_next(address):
     store = PostgresStore(address)
     store.commit(samples.home())
-    stopped = child(STOPPED_WITHIN_A_TRANSACTION, address)
+    stopped = child(STOPPED_WITHIN_A_TRANSACTION, address, "look_up")
     assert stopped.stdout.readline() == "holds its locks\n"
     os.kill(stopped.pid, signal.SIGKILL)
     stopped.communicate()

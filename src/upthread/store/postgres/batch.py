@@ -12,15 +12,14 @@ an earlier one: see remembered.py. A `Batch` is the same to the writes in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
-
-from psycopg import Pipeline
 
 from upthread.core.codec import decode_text, encode_text
 from upthread.core.types import Fence
 from upthread.store._rules import FIRST_CHAIN, lost_lease, must_exist
+from upthread.store.postgres.at_once import Statement, at_once
 from upthread.store.postgres.columns import Column, Row, from_columns
 from upthread.store.postgres.queries import QUERIES
 from upthread.store.postgres.server import Connection
@@ -114,61 +113,72 @@ class Step(NamedTuple):
 
 
 class Transaction:
-    """An open transaction on a connection in a pipeline."""
+    """A transaction: what it looks up, then what it writes, each sent at once.
 
-    def __init__(self, connection: Connection, pipeline: Pipeline) -> None:
+    Between the two the connection is idle, and whoever is stopped there is cut off in time.
+    """
+
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._pipeline = pipeline
+        self._written: list[Statement] = []
 
     def look_up(self, steps: Sequence[Step], fences: Sequence[Fence]) -> Known:
         """Check the leases and read what the steps name. FencedError for a lease that is lost."""
-        held = [
-            (fence, self._ask("keep_held", (encode_text(fence.name), fence.token)))
-            for fence in in_order(fences)
+        ordered = in_order(fences)
+        leases = [
+            (QUERIES["keep_held"], (encode_text(fence.name), fence.token)) for fence in ordered
         ]
-        conversations = {step.conversation for step in steps}
-        locked = self._ask_all("lock_conversations", conversations)
-        tails = self._ask_all("tails", conversations)
-        turns = self._ask_all("turns_to_write", {step.turn for step in steps})
-        runs = self._ask_all("runs_to_write", {step.run for step in steps})
-        self._sync()
-        for fence, answer in held:
-            if not answer():
+        conversations = _named([step.conversation for step in steps])
+        names = {
+            "lock_conversations": conversations,
+            "tails": conversations,
+            "turns_to_write": _named([step.turn for step in steps]),
+            "runs_to_write": _named([step.run for step in steps]),
+        }
+        questions = {query: (QUERIES[query], (named,)) for query, named in names.items() if named}
+        _, *answers = at_once(self._connection, [_BEGIN, *leases, *questions.values()])
+        for fence, held in zip(ordered, answers, strict=False):
+            if not held:
                 raise lost_lease(fence.name, fence.token)
+        found = dict(zip(questions, answers[len(leases) :], strict=True))
         known = Known(
-            tails={row[0]: NO_PART for row in locked()},
-            turns={row[0]: Opened(from_columns(row[1:4]), *row[4:]) for row in turns()},
-            runs={row[0]: Opened(from_columns(row[1:4]), row[4]) for row in runs()},
+            tails={row[0]: NO_PART for row in found.get("lock_conversations", ())},
+            turns={
+                row[0]: Opened(from_columns(row[1:4]), *row[4:])
+                for row in found.get("turns_to_write", ())
+            },
+            runs={
+                row[0]: Opened(from_columns(row[1:4]), row[4])
+                for row in found.get("runs_to_write", ())
+            },
         )
-        for name, seq, ordinal, *author, chain in tails():
+        for name, seq, ordinal, *author, chain in found.get("tails", ()):
             known.tails[name] = Tail(seq, ordinal, tuple(author), chain)
         return known
 
-    def send(self, query: str, values: Sequence[Column]) -> None:
-        """Send a statement that returns nothing."""
-        self._connection.execute(QUERIES[query], values)
+    def write(self, query: str, values: Sequence[Column]) -> None:
+        """Add a statement whose answer nobody needs."""
+        self._written.append((QUERIES[query], values))
 
     def rows(self, query: str, values: Sequence[Column]) -> list[Row]:
-        """Return rows as they are stored. Waits for the server."""
-        answer = self._ask(query, values)
-        self._sync()
-        return answer()
+        """Return rows as they are stored, after what was written so far. Waits for the server."""
+        return self._sent((QUERIES[query], values))
 
-    def _sync(self) -> None:
-        """Wait for all answers.
+    def commit(self) -> None:
+        """Send what was written, and end."""
+        self._sent(_COMMIT)
 
-        Synced, not only flushed: a server takes whoever is stopped in the middle of a pipeline for
-        busy, and lets it keep its locks; after a sync it is idle, and cut off in time.
-        """
-        self._pipeline.sync()
+    def _sent(self, last: Statement) -> list[Row]:
+        written, self._written = self._written, []
+        return at_once(self._connection, [*written, last])[-1]
 
-    def _ask_all(self, query: str, names: Collection[bytes | None]) -> Callable[[], list[Row]]:
-        named = [name for name in names if name is not None]
-        return self._ask(query, (named,)) if named else list
 
-    def _ask(self, query: str, values: Sequence[object]) -> Callable[[], list[Row]]:
-        """Send a question; what is returned gives its answer, after `_sync`."""
-        return self._connection.execute(QUERIES[query], values, binary=True).fetchall
+_BEGIN: Final[Statement] = (b"BEGIN ISOLATION LEVEL READ COMMITTED", ())
+_COMMIT: Final[Statement] = (b"COMMIT", ())
+
+
+def _named(names: Iterable[bytes | None]) -> list[bytes]:
+    return list({name for name in names if name is not None})
 
 
 def in_order(fences: Sequence[Fence]) -> list[Fence]:

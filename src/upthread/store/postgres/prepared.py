@@ -17,7 +17,7 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
 from upthread.store.postgres.columns import Column, Row
-from upthread.store.postgres.server import Connection
+from upthread.store.postgres.server import Connection, error_of
 
 PREPARED_MAX: Final = 500
 """Statements on one connection; further ones are psycopg's, which throws the oldest away."""
@@ -28,7 +28,6 @@ _NUMBER: Final = Struct(">q").pack
 """A BIGINT on the wire."""
 
 _BINARY: Final = 1
-_ENDS: Final = ("FATAL", "PANIC")
 _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
@@ -106,9 +105,4 @@ class Prepared:
     def _checked(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
         if result.status in _DONE:
             return result
-        error = errors.error_from_result(result, self.connection.info.encoding)
-        # Without a code it is libpq that speaks: it may take until the next call to see what it
-        # says itself, that there is no connection any more.
-        if error.sqlstate is None or error.diag.severity_nonlocalized in _ENDS:
-            self.connection.close()
-        raise error
+        raise error_of(self.connection, result)

@@ -1,8 +1,8 @@
 """One connection: how it is opened, kept, opened again when it is lost, and how errors are worded.
 
 Theory of operation. One connection a store, one call at a time: most of a call is waiting for the
-server's disk, and connections are what a PostgreSQL has fewest of. A transaction is sent as a
-pipeline, so that it waits for the network where it needs an answer and not at each statement. What
+server's disk, and connections are what a PostgreSQL has fewest of. A transaction is two exchanges,
+what it looks up and what it writes, so that it waits for the network no more often. What
 lost a race (the same key, a deadlock) is done again from its start, and then sees what the other
 one wrote. What lost its connection is done again, too, where doing it twice is doing it once.
 
@@ -217,18 +217,27 @@ class Server:
             ) from error
 
 
-@contextlib.contextmanager
-def transaction(connection: Connection) -> Generator[psycopg.Pipeline]:
-    """Run the block in one transaction and one pipeline; committed at its end.
+def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:
+    """Return the error a result is, and close the connection if it says that this has ended."""
+    error = errors.error_from_result(result, connection.info.encoding)
+    # Without a code it is libpq that speaks: it may take until the next call to see what it says
+    # itself, that there is no connection any more.
+    if error.sqlstate is None or error.diag.severity_nonlocalized in _ENDS:
+        connection.close()
+    return error
 
-    A statement's error may show only at the end. Whatever is raised, nothing was written, unless
-    the connection was lost: then nobody knows.
+
+_ENDS: Final = ("FATAL", "PANIC")
+
+
+@contextlib.contextmanager
+def rolled_back(connection: Connection) -> Generator[None]:
+    """Roll back what the block leaves open when it raises.
+
+    Then nothing was written, unless the connection was lost: then nobody knows.
     """
     try:
-        with connection.pipeline() as pipeline:
-            connection.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED")
-            yield pipeline
-            connection.execute(b"COMMIT")
+        yield
     except BaseException:
         if connection.info.transaction_status not in _OUTSIDE:
             connection.execute(b"ROLLBACK")

@@ -53,7 +53,7 @@ from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.queries import QUERIES, RECORDED
 from upthread.store.postgres.remembered import Memory
 from upthread.store.postgres.schema import check_schema
-from upthread.store.postgres.server import Connection, Server, transaction
+from upthread.store.postgres.server import Connection, Server, rolled_back
 from upthread.store.postgres.writing import prepared
 
 PAGE_PARTS: Final = 1_000
@@ -286,12 +286,13 @@ class PostgresStore:
         statements = self._prepared_on(connection)
         if self._memory.commit(statements, steps, fences):
             return
-        with transaction(connection) as pipeline:
-            opened = Transaction(connection, pipeline)
+        with rolled_back(connection):
+            opened = Transaction(connection)
             known = opened.look_up(steps, fences)
-            batch = Batch(known, send=opened.send, ask=opened.rows)
+            batch = Batch(known, send=opened.write, ask=opened.rows)
             for step in steps:
                 step.apply(batch)
+            opened.commit()
         self._memory.put(known)
 
     def _read(self, query: str, *values: str | int | Collection[str] | None) -> list[Row]:

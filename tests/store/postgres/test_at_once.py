@@ -1,0 +1,73 @@
+"""Statements in one exchange: all answered, up to the first that fails."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from upthread.store.postgres.at_once import at_once
+
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture
+def connection(address):
+    with psycopg.connect(address, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
+        connection.execute(b"CREATE TEMPORARY TABLE noted (number BIGINT PRIMARY KEY, what BYTEA)")
+        yield connection
+
+
+def noted(connection):
+    return connection.execute(b"SELECT number FROM noted ORDER BY number").fetchall()
+
+
+def note(number, what=b""):
+    return (b"INSERT INTO noted VALUES ($1, $2)", (number, what))
+
+
+def test_the_rows_of_each_come_back_in_order(connection):
+    asked = (b"SELECT number, what FROM noted WHERE what = ANY($1::bytea[])", ([b"a", b"\0"],))
+    rows = at_once(
+        connection, [note(1, b"a"), note(2, b"\0"), note(3, None), asked, (b"SELECT 7", ())]
+    )
+    assert rows == [[], [], [], [(1, b"a"), (2, b"\0")], [(7,)]]
+
+
+def test_without_a_transaction_of_their_own_they_are_one(connection):
+    with pytest.raises(errors.UniqueViolation):
+        at_once(connection, [note(1), note(1)])
+    assert noted(connection) == []
+
+
+def test_the_first_error_is_raised_and_nothing_after_it_was_done(connection):
+    connection.execute(b"BEGIN")
+    with pytest.raises(errors.DivisionByZero):
+        at_once(connection, [note(1), (b"SELECT 1 / $1", (0,)), note(2), (b"COMMIT", ())])
+    connection.execute(b"ROLLBACK")
+    assert noted(connection) == []
+    assert at_once(connection, [note(3)]) == [[]]
+    assert noted(connection) == [(3,)]
+
+
+def test_a_connection_that_ends_meanwhile_is_closed(connection):
+    end = (b"SELECT pg_terminate_backend(pg_backend_pid())", ())
+    with pytest.raises(psycopg.OperationalError):
+        at_once(connection, [note(1), end, note(2)])
+    assert connection.closed
+
+
+def test_an_exchange_that_is_interrupted_closes_the_connection(connection, monkeypatch):
+    def interrupted(_pgconn):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("psycopg.generators.fetch_many", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        at_once(connection, [note(1)])
+    assert connection.closed
+
+
+def test_much_may_go_both_ways_at_one_time(connection):
+    back = (b"SELECT $1::bytea", (bytes(MEGABYTE),))
+    rows = at_once(connection, [back] * 40)
+    assert [len(content) for ((content,),) in rows] == [MEGABYTE] * 40
