@@ -15,7 +15,7 @@ import pytest
 from upthread.core.types import ConversationId, TextPart
 from upthread.errors import ConflictError, StoreError
 from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.postgres.server import Server
+from upthread.store.postgres.server import Server, unhurried
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
 
@@ -164,6 +164,23 @@ def test_a_writer_stopped_within_a_transaction_holds_up_the_others_for_seconds_o
     assert out.startswith("ConflictError part 0 of message 1")
     assert [message.text for message in store.messages(CONVERSATION)] == ["the one that lives"]
     store.close()
+
+
+def test_what_takes_as_long_as_there_is_data_is_not_cut_off_and_all_else_is(address, monkeypatch):
+    monkeypatch.setattr("upthread.store.postgres.server._TRANSACTION_TIMEOUT", "300ms")
+    server = Server(address)
+
+    def sleep(connection):
+        return connection.execute(b"SELECT pg_sleep(1)").fetchall()
+
+    def sleep_unhurried(connection):
+        with unhurried(connection):
+            return sleep(connection)
+
+    assert server.run_once("scrub", sleep_unhurried) == [("",)]
+    with pytest.raises(StoreError, match="transaction timeout"):
+        server.run_once("read", sleep)
+    server.close()
 
 
 def test_a_killed_writer_does_not_hold_up_the_next(address):

@@ -41,17 +41,24 @@ RACES_MAX: Final = 50
 
 _PAUSE_S: Final = 0.2
 
-_SESSION_MS: Final[Mapping[str, int]] = MappingProxyType(
+_SESSION: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "lock_timeout": 30_000,
+        "lock_timeout": "30s",
         # Else a writer that is stopped, or cut off, within a transaction would hold up the others.
-        "idle_in_transaction_session_timeout": 5_000,
+        "idle_in_transaction_session_timeout": "5s",
+        # Else the server would wait two hours for a host that was switched off, and keep its locks.
+        "tcp_keepalives_idle": "3s",
+        "tcp_keepalives_interval": "2s",
+        "tcp_keepalives_count": "3",
+        "tcp_user_timeout": "10s",
     }
 )
 _ISOLATION: Final = "read committed"
 """What waited for a lock has to see what the other one wrote, whatever the database's default."""
-_TRANSACTION_TIMEOUT_MS: Final = 60_000
-"""For whoever is stopped while it sends; from PostgreSQL 17 on."""
+_TRANSACTION_TIMEOUT: Final = "60s"
+"""For whoever is stopped while it sends more than leaves at once."""
+
+_TRANSACTION_TIMEOUT_SINCE: Final = 170_000
 
 _CONNECTION: Final[Mapping[str, str | int]] = MappingProxyType(
     {
@@ -196,9 +203,9 @@ class Server:
                 f"{self.name} is PostgreSQL {connection.info.server_version // 10_000}",
                 hint=f"at least {SERVER_MIN} is needed",
             )
-        settings = {name: f"{value}ms" for name, value in _SESSION_MS.items()}
-        if connection.info.server_version >= 170_000:
-            settings["transaction_timeout"] = f"{_TRANSACTION_TIMEOUT_MS}ms"
+        settings = dict(_SESSION)
+        if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+            settings["transaction_timeout"] = _TRANSACTION_TIMEOUT
         if _setting(connection, "synchronous_commit") == "off":
             settings["synchronous_commit"] = "on"
         settings["default_transaction_isolation"] = _ISOLATION
@@ -215,6 +222,21 @@ class Server:
                 f"could not {doing} the database {self.name}: {_in_one_line(error)}",
                 hint=_cure_of(error),
             ) from error
+
+
+@contextlib.contextmanager
+def unhurried(connection: Connection) -> Generator[None]:
+    """Let a statement take as long as there is data, and not what a transaction may take."""
+    if connection.info.server_version < _TRANSACTION_TIMEOUT_SINCE:
+        yield
+        return
+    connection.execute(b"SET transaction_timeout = 0")
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            again = ("transaction_timeout", _TRANSACTION_TIMEOUT)
+            connection.execute(b"SELECT set_config($1, $2, false)", again)
 
 
 def error_of(connection: Connection, result: pq.abc.PGresult) -> psycopg.Error:

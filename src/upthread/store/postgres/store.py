@@ -53,7 +53,7 @@ from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.queries import QUERIES, RECORDED
 from upthread.store.postgres.remembered import Memory
 from upthread.store.postgres.schema import check_schema
-from upthread.store.postgres.server import Connection, Server, rolled_back
+from upthread.store.postgres.server import Connection, Server, rolled_back, unhurried
 from upthread.store.postgres.writing import prepared
 
 PAGE_PARTS: Final = 1_000
@@ -244,7 +244,7 @@ class PostgresStore:
 
     def scrub(self) -> None:
         """Write the tables anew; the server's own log and its backups are its keeper's."""
-        self.server.run("scrub", lambda connection: connection.execute(QUERIES["scrub"]))
+        self.server.run("scrub", _scrub)
 
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None
@@ -347,6 +347,11 @@ class PostgresStore:
         )
         if moved == 0:
             raise lost_lease(fence.name, fence.token)
+
+
+def _scrub(connection: Connection) -> None:
+    with unhurried(connection):
+        connection.execute(QUERIES["scrub"])
 
 
 def _binding(value: str | int | Collection[str] | None) -> object:
