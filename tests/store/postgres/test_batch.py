@@ -6,7 +6,7 @@ import pytest
 
 from upthread.core.commands import RecordExamined
 from upthread.core.examined import ExaminedFile
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import TextPart, UpstreamSessionId
 from upthread.store.postgres import batch
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.remembered import Memory
@@ -118,3 +118,19 @@ def test_statements_per_turn_do_not_grow_with_history(store, counted):
         record_turn(store, place, prepare_turn(place, number))
         counts.append(len(counted))
     assert len(set(counts)) == 1
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_much_is_sent_by_the_megabyte(store, counted):
+    store.commit(samples.home())
+    counted.clear()
+    store.commit([samples.said(seq, TextPart(text="x" * 300_000)) for seq in range(1, 11)])
+    assert counted[5:] == [
+        *("INSERT",) * 4,
+        "wait",
+        *("INSERT",) * 4,
+        "wait",
+        *("INSERT",) * 2,
+        "COMMIT",
+    ]
+    assert store.message_count(CONVERSATION) == 10

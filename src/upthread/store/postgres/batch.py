@@ -43,6 +43,8 @@ class Opened(NamedTuple):
     next_file: int = 0
 
 
+AT_ONCE_BYTES_MAX: Final = 1_000_000
+
 NO_PART: Final = Tail(0, -1, (), FIRST_CHAIN)
 
 
@@ -115,12 +117,14 @@ class Step(NamedTuple):
 class Transaction:
     """A transaction: what it looks up, then what it writes, each sent at once.
 
-    Between the two the connection is idle, and whoever is stopped there is cut off in time.
+    Between the two the connection is idle, and whoever is stopped there is cut off in time. Of much
+    that is written, each megabyte is an exchange of its own: it is kept in memory until it is sent.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._written: list[Statement] = []
+        self._written_bytes = 0
 
     def look_up(self, steps: Sequence[Step], fences: Sequence[Fence]) -> Known:
         """Check the leases and read what the steps name. FencedError for a lease that is lost."""
@@ -158,7 +162,12 @@ class Transaction:
 
     def write(self, query: str, values: Sequence[Column]) -> None:
         """Add a statement whose answer nobody needs."""
-        self._written.append((QUERIES[query], values))
+        statement = (QUERIES[query], values)
+        self._written_bytes += sum([len(each) for each in values if isinstance(each, bytes)])
+        if self._written_bytes > AT_ONCE_BYTES_MAX:
+            self._sent(statement)
+        else:
+            self._written.append(statement)
 
     def rows(self, query: str, values: Sequence[Column]) -> list[Row]:
         """Return rows as they are stored, after what was written so far. Waits for the server."""
@@ -169,7 +178,7 @@ class Transaction:
         self._sent(_COMMIT)
 
     def _sent(self, last: Statement) -> list[Row]:
-        written, self._written = self._written, []
+        written, self._written, self._written_bytes = self._written, [], 0
         return at_once(self._connection, [*written, last])[-1]
 
 
