@@ -180,7 +180,7 @@ async def test_pipelines_whose_workers_are_killed_end_with_nothing_lost_and_noth
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 async def test_twenty_pipelines_and_sixty_kills(scene: Scene) -> None:
-    storm = await endured(scene, Storm, passages=20, losses=60, within_s=1500)
+    storm = await endured(scene, Storm, passages=20, spare=30, losses=60, within_s=1500)
     assert storm.p95_s <= KILLED_P95_S, storm.take_overs_s
 
 
