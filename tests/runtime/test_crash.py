@@ -34,33 +34,18 @@ def is_continuation(prompt: str) -> bool:
     return "Your last turn was interrupted" in prompt
 
 
+@pytest.mark.parametrize("earlier", [0, 1], ids=["new", "resumed"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("number", range(1, 9))
 async def test_a_turn_killed_at_any_commit_is_gone_on_with_and_ends_well(
-    world: World, number: int, when: str
+    world: World, number: int, when: str, earlier: int
 ) -> None:
+    """A resumed session is attached and sent to in one commit, a new one in two."""
     world.configure(ALLOW)
-    was_killed = await killed_and_gone_on_with(world, AtCommit(number=number, when=when))
-    check(world, was_finished=not was_killed)
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", range(1, 8))
-async def test_a_resumed_turn_killed_at_any_commit_is_gone_on_with_in_its_session(
-    world: World, number: int, when: str
-) -> None:
-    """It is attached and sent in one commit: before that one, nothing of either is known."""
-    world.configure(ALLOW)
-    async with world.open() as project:
-        await project.tell("spec-42/planner", "[[rehearse: say first]]", REHEARSAL)
+    if earlier:
+        async with world.open() as project:
+            await project.tell("spec-42/planner", "[[rehearse: say first]]", REHEARSAL)
     at = AtCommit(number=number, when=when)
-    was_killed = await killed_and_gone_on_with(world, at, earlier=1)
-    check(world, was_finished=not was_killed, earlier=1)
-    assert was_killed or number > 3
-
-
-async def killed_and_gone_on_with(world: World, at: AtCommit, *, earlier: int = 0) -> bool:
-    """Tell `PROMPT`, die at a commit, and go on; return whether it came to that commit."""
     victim = world.start("tell", "spec-42/planner", PROMPT, at_commit=at)
     was_killed = victim.exit_code == -signal.SIGKILL
     prompted_by_victim = len(world.prompts()) - earlier
@@ -76,7 +61,8 @@ async def killed_and_gone_on_with(world: World, at: AtCommit, *, earlier: int = 
             assert result.report is not None
         again = await project.tell("spec-42/planner", "[[rehearse: say and now]]", REHEARSAL)
         assert again.decision == "resume"
-    return was_killed
+    check(world, was_finished=not was_killed, earlier=earlier)
+    assert was_killed or number > 3
 
 
 async def has_ended(project: upthread.Project, *, turns: int) -> bool:
@@ -87,7 +73,7 @@ async def has_ended(project: upthread.Project, *, turns: int) -> bool:
     return role.turns == turns and role.last_turn is not None and role.last_turn.ended is not None
 
 
-def check(world: World, *, was_finished: bool, earlier: int = 0) -> None:
+def check(world: World, *, was_finished: bool, earlier: int) -> None:
     """What holds of `PROMPT`, told after so many earlier prompts and before one more."""
     prompts = world.prompts()[earlier:-1]
     originals = [prompt for prompt in prompts if not is_continuation(prompt)]
@@ -97,7 +83,9 @@ def check(world: World, *, was_finished: bool, earlier: int = 0) -> None:
     assert effects(world) == 1 or len(prompts) == 2
     assert len(world.session_files()) == 1 or not prompts[:-1]
     assert len({each["session_id"] for each in world.log("prompt")}) == 1
-    assert [m.text for m in world.messages("spec-42/planner")].count(PROMPT) == 1
+    told = [message.text for message in world.messages("spec-42/planner")]
+    assert told.index(PROMPT) == 2 * earlier
+    assert told.count(PROMPT) == 1
     world.check_histories()
     if was_finished:
         assert len(prompts) == 1

@@ -15,7 +15,7 @@ import pytest
 from upthread.core.types import ConversationId, TextPart
 from upthread.errors import ConflictError, StoreError
 from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.postgres.server import Server, unhurried
+from upthread.store.postgres.server import Server
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
 
@@ -166,21 +166,24 @@ def test_a_writer_stopped_within_a_transaction_holds_up_the_others_for_seconds_o
     store.close()
 
 
-def test_what_takes_as_long_as_there_is_data_is_not_cut_off_and_all_else_is(address, monkeypatch):
+def test_scrubbing_is_not_cut_off_however_long_it_takes_and_all_else_is(address, monkeypatch):
     monkeypatch.setattr("upthread.store.postgres.server._TRANSACTION_TIMEOUT", "300ms")
-    server = Server(address)
+    store = PostgresStore(address)
 
-    def sleep(connection):
-        return connection.execute(b"SELECT pg_sleep(1)").fetchall()
+    def backend():
+        return store.server.run("read", lambda connection: connection.info.backend_pid)
 
-    def sleep_unhurried(connection):
-        with unhurried(connection):
-            return sleep(connection)
-
-    assert server.run_once("scrub", sleep_unhurried) == [("",)]
+    scrubbed_by = backend()
+    with psycopg.connect(address) as reader:  # scrubbing waits for whoever reads
+        reader.execute("SELECT FROM upthread.part")
+        threading.Timer(1, reader.rollback).start()
+        began_s = time.monotonic()
+        store.scrub()
+    assert time.monotonic() - began_s > 0.9
+    assert backend() == scrubbed_by  # else it was cut off, and done again
     with pytest.raises(StoreError, match="transaction timeout"):
-        server.run_once("read", sleep)
-    server.close()
+        store.server.run_once("read", lambda found: found.execute(b"SELECT pg_sleep(1)"))
+    store.close()
 
 
 def test_a_killed_writer_does_not_hold_up_the_next(address):
