@@ -33,7 +33,13 @@ from upthread.store.postgres.batch import NO_PART, Known
 from upthread.store.postgres.remembered import Memory
 from upthread.store.postgres.writing import prepared
 from upthread.testing.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
-from upthread.testing.postgres_server import PostgresServer, with_database
+from upthread.testing.postgres_server import (
+    OWNER,
+    PostgresServer,
+    as_owner,
+    make_owner,
+    with_database,
+)
 
 SIZE = 1_000_000
 SIZE_QUICK = 10_000
@@ -67,6 +73,7 @@ _ROWS = (
     FROM generate_series(1, {n}) i""",
     "ANALYZE upthread.conversation, upthread.link, raw.address",
 )
+_ACT_FOR = f"SET upthread.project = 'x{encode_text(PROJECT).hex()}'"
 _RESOLVE = "SELECT upstream FROM raw.address WHERE workstream = %s AND role = %s"
 _BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
 _APPEND = "INSERT INTO raw.message (stream, body) VALUES (%s, %s)"
@@ -77,9 +84,10 @@ def measure(*, is_quick: bool) -> list[Row]:
     server = PostgresServer(is_synced=True, buffers_mib=BUFFERS_MIB)
     try:
         with psycopg.connect(server.address, autocommit=True) as connection:
-            connection.execute("CREATE DATABASE measured")
+            make_owner(connection)
+            connection.execute(f"CREATE DATABASE measured OWNER {OWNER}")
         address = with_database(server.address, "measured")
-        migrate(address)
+        migrate(as_owner(address))
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(_RAW_SCHEMA)
         written = _writers(address, rounds=1 if is_quick else ROUNDS)
@@ -90,7 +98,7 @@ def measure(*, is_quick: bool) -> list[Row]:
 
 def _resolving(address: str, size: int) -> Row:
     with psycopg.connect(address, autocommit=True) as connection:
-        for statement in (_RAW_ROWS, *_ROWS):
+        for statement in (_RAW_ROWS, _ACT_FOR, *_ROWS):
             connection.execute(statement.format(n=size).encode())
     with _on_one_processor():
         return _resolved(address, size)
@@ -108,7 +116,8 @@ def _on_one_processor() -> Iterator[None]:
 
 
 def _resolved(address: str, size: int) -> Row:
-    store = PostgresStore(address)
+    store = PostgresStore(as_owner(address))
+    store.act_for(PROJECT)
     bare = psycopg.connect(address, autocommit=True, prepare_threshold=0)
     with psycopg.connect(address, autocommit=True) as connection:
         for (pid,) in connection.execute(_BACKENDS):
@@ -190,7 +199,7 @@ def _raw(address: Path, writer: int) -> w6_writers.Turn:
 
 
 def _ours(address: Path, writer: int) -> w6_writers.Turn:
-    store = PostgresStore(str(address))
+    store = PostgresStore(as_owner(str(address)))
     place = open_place(store, f"spec-{os.getpid()}-{writer}")  # each round has writers of its own
     return w6_writers.recording(store, place)
 
@@ -206,13 +215,18 @@ class _Noted:
 
 
 def _sent(address: Path, writer: int) -> w6_writers.Turn:
-    store = PostgresStore(str(address))
+    store = PostgresStore(as_owner(str(address)))
     place = open_place(store, f"sent-{os.getpid()}-{writer}")
     store.close()
     turns = list(_statements(place))
     connection = psycopg.connect(
-        str(address), autocommit=True, prepare_threshold=0, cursor_factory=psycopg.RawCursor
+        as_owner(str(address)),
+        autocommit=True,
+        prepare_threshold=0,
+        cursor_factory=psycopg.RawCursor,
     )
+
+    connection.execute(_ACT_FOR.encode())
 
     def write(number: int) -> None:
         for statement, values in turns[number]:

@@ -51,8 +51,10 @@ from upthread.core.pipeline import (
 from upthread.core.price import ANY_CACHE, CACHES, CacheRow
 from upthread.core.reports import Report, ReportedQuestion, Verdict
 from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
+from upthread.core.trust import TABLE as TRUST
 from upthread.core.types import Outcome
 from upthread.testing.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
+from upthread.testing.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 _PART: Final = re.compile(
@@ -97,6 +99,12 @@ def rules_table() -> str:
         for number, rule in enumerate(RULES, start=1)
     ]
     return table(("", "reason", "in words", "decision", "cure"), rows)
+
+
+def trust_table() -> str:
+    """Return what of a repository's configuration has to be agreed to, by key."""
+    rows = [(f"`{'.'.join(row.field).replace('*', 'NAME')}`", row.asks or "never") for row in TRUST]
+    return table(("in a repository's `upthread.toml`", "asks"), rows)
 
 
 # --- a turn ------------------------------------------------------------------------------------
@@ -451,9 +459,24 @@ def _errors_of(quirk: Quirk) -> str:
     )
 
 
+# --- redaction ---------------------------------------------------------------------------------
+
+
+def recall_table() -> str:
+    """Return of how many secrets of each family nothing is kept, over all channels."""
+    found = recall_by_family()
+    rows = [
+        (each.family, str(each.forms), f"{each.texts:,}", f"{each.share:.1%}") for each in found
+    ]
+    head = ("family", "forms", f"texts, over {len(CHANNELS)} channels", "nothing of it kept")
+    plain = f"{recall_of_plain_forms(found):.1%}"
+    return f"{table(head, rows)}\n\nOf all but the last family: **{plain}**."
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
     "rules": rules_table,
+    "trust": trust_table,
     "caches": caches_table,
     "rollover": rollover_table,
     "poison": poison_table,
@@ -468,6 +491,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "tested-ways": tested_ways,
     "acp-quirks": quirk_table,
     "sub-agents": sub_agents_table,
+    "recall": recall_table,
     **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }
 

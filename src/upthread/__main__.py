@@ -2,7 +2,16 @@
 
 import sys
 
-from upthread.surfaces.cli.__main__ import main
+from upthread.boundary.programs import forget_working_directory
+
+
+def main() -> int:
+    """Run one verb and return its exit code; nothing is imported from where it is called."""
+    forget_working_directory(sys.path)
+    from upthread.surfaces.cli.__main__ import main as run  # noqa: PLC0415  # only then
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

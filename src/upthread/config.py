@@ -2,7 +2,8 @@
 
 Three layers, later ones win table by table: what upthread ships, the user's `config.toml`, the
 project's `upthread.toml`. Roles come from the files agents already have; a role file that is broken
-is an error only for whoever uses that role. Nothing here writes.
+is an error only for whoever uses that role. What a repository says counts as far as core/trust.py
+lets it, and boundary/consents.py knows of a person's consent. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -12,24 +13,39 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 import msgspec
 import platformdirs
 
+from upthread.boundary import files as opener
+from upthread.boundary.consents import Consents, as_known
+from upthread.core.config_file import (
+    AgentSettings,
+    ConfigFile,
+    DurabilityPolicy,
+    FreshnessTable,
+    Keep,
+    PermissionWord,
+    Redaction,
+)
 from upthread.core.decisions import USUAL_LIMITS, Limits
 from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.names import shown
 from upthread.core.pipeline import Pipeline, check_pipeline
 from upthread.core.prior_context import Injection
-from upthread.core.roles import (
-    Role,
-    RoleOverlay,
-    overlaid,
-    read_markdown_role,
-    read_toml_role,
+from upthread.core.roles import Role, overlaid, read_markdown_role, read_toml_role
+from upthread.core.toml_text import read_toml
+from upthread.core.trust import (
+    USUAL_RECORD,
+    Item,
+    Pending,
+    judge,
+    may_only_read,
+    own_leaves,
+    role_file_item,
 )
-from upthread.core.types import STRICTNESS, RecordMode
+from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, NotFoundError
 
 Value = TypeVar("Value")
@@ -37,81 +53,8 @@ Value = TypeVar("Value")
 PROJECT_FILE = "upthread.toml"
 ROLE_FOLDERS = (".claude/agents", ".opencode/agent", ".opencode/agents", "agents", ".codex/agents")
 FILE_BYTES_MAX = 1024 * 1024
-
-DurabilityPolicy: TypeAlias = Literal["default", "strict"]
-PermissionWord: TypeAlias = Literal["allow", "deny", "ask"]
-NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
-Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
-Times: TypeAlias = Annotated[float, msgspec.Meta(ge=1)]
-
-
-class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An `[agents.NAME]` table: an ACP agent by its command line, or how a known one is treated.
-
-    Without a `command` it is the agent that upthread knows by this name. `inject` says when its
-    sessions are told what was said before: core/prior_context.py.
-    """
-
-    command: tuple[str, ...] = ()
-    environment: dict[str, str] = {}
-    inject: Injection = "auto"
-
-
-class EffectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The `[effects]` table. `outward` are shell patterns beside the ones that are shipped."""
-
-    outward: tuple[str, ...] = ()
-
-
-class Redaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The `[redaction]` table: rules by the family they find, and values that are no secrets.
-
-    Both are expressions of RE2.
-    """
-
-    rules: dict[str, str] = {}
-    allow: tuple[str, ...] = ()
-
-
-class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The `[keep]` table: for how many days what was said, and agents' stderr; None: for ever."""
-
-    content_days: int | None = None
-    stderr_days: int | None = None
-
-
-class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The `[freshness]` table; None means: not said here. See core/decisions.py, Limits."""
-
-    critical: tuple[str, ...] | None = None
-    files_changed_max: NotNegative | None = None
-    window_share_max: Share | None = None
-    window_tokens: Positive | None = None
-    relays_max: NotNegative | None = None
-    resume_tokens_max: Positive | None = None
-    brief_if_times_cheaper: Times | None = None
-
-
-class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One configuration file. None means: not said here."""
-
-    agent: str | None = None
-    durability: DurabilityPolicy | None = None
-    record: RecordMode | None = None
-    depth_max: int | None = None
-    start_timeout_s: float | None = None
-    prompt_timeout_s: float | None = None
-    handover: bool | None = None
-    encryption_key: str | None = None
-    roles: dict[str, RoleOverlay] = {}
-    agents: dict[str, AgentSettings] = {}
-    permissions: dict[str, PermissionWord] = {}
-    redaction: Redaction = Redaction()
-    keep: Keep = Keep()
-    freshness: FreshnessTable = FreshnessTable()
-    effects: EffectSettings = EffectSettings()
-    pipeline: Pipeline | None = None
+FOLDER_NAMES_MAX = 5_000
+"""Of a folder of roles; one with more is no folder of roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +63,10 @@ class Settings:
 
     `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
     models whose agent does not tell it.
-    `role_faults` are role files that could not be read, by the name they would have.
+    `roles` are what upthread sends; `native_roles` what the agents themselves find in the files,
+    which hooks go by. `role_faults` are why a role cannot be used, by the name it would have: its
+    file could not be read, or nobody agreed to it yet.
+    `pending` is what the repository, known by `repository`, says and does not count.
     `encryption_key` says where the database's key is, None: it is not encrypted. See
     client/encryption.py.
     """
@@ -137,9 +83,13 @@ class Settings:
     limits: Limits = USUAL_LIMITS
     critical: tuple[str, ...] = ()
     handover: bool = False
+    models_answer: bool = False
     encryption_key: str | None = None
     window_tokens: int | None = None
+    repository: str = ""
+    pending: tuple[Pending, ...] = ()
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
+    native_roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
     agents: Mapping[str, AgentSettings] = field(default_factory=dict[str, AgentSettings])
     permissions: Mapping[str, PermissionWord] = field(default_factory=dict[str, PermissionWord])
@@ -168,24 +118,30 @@ class Settings:
 
 
 def load_settings(
-    working_directory: Path, *, environment: Mapping[str, str], database: str | None = None
+    working_directory: Path,
+    *,
+    environment: Mapping[str, str],
+    database: str | None = None,
+    repository: str | None = None,
 ) -> Settings:
-    """Read all layers. Raises ConfigError that names the file and the place in it."""
+    """Read all layers. Raises ConfigError that names the file and the place in it.
+
+    `repository` is the path consents are known by, None for the directory's own: all working trees
+    of a repository have the main one's.
+    """
     home = home_directory(environment)
     own = [_shipped(), *_user_file(environment)]
-    said: list[RecordMode] = [c.record for _, c in own if c.record is not None]
-    files = [*own, *_project_file(working_directory, record_said=said)]
-    roles, faults = _read_roles(working_directory)
-    for _, config in files:
-        for name, overlay in config.roles.items():
-            roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
+    consents = Consents(home, repository or str(working_directory.resolve()))
+    theirs = tuple(_project_file(working_directory, own, consents))
+    files = [*own, *theirs]
+    roles = _roles_of(working_directory, own, theirs, consents)
     pipeline = _last(config.pipeline for _, config in files)
     tables = [config.freshness for _, config in files]
     durability: DurabilityPolicy = "default"
     for _, config in files:
         durability = config.durability or durability
     assert pipeline is not None, "the shipped file has one"
-    _check(pipeline, roles, files[-1][0])
+    _check(pipeline, roles.sent, files[-1][0])
     return Settings(
         working_directory=str(working_directory),
         home=str(home),
@@ -198,14 +154,18 @@ def load_settings(
         pipeline=pipeline,
         limits=_limits(tables),
         critical=_last(table.critical for table in tables) or (),
-        handover=_last(config.handover for _, config in files) or False,
+        handover=bool(_last(config.handover for _, config in files)),
         encryption_key=_last(config.encryption_key for _, config in own),
+        models_answer=_last(config.mcp.answers for _, config in own) or False,
         window_tokens=_last(table.window_tokens for table in tables),
-        roles=roles,
-        role_faults=faults,
-        agents={name: a for _, config in files for name, a in config.agents.items()},
+        repository=consents.repository,
+        pending=consents.pending,
+        roles=roles.sent,
+        native_roles=roles.native,
+        role_faults=roles.faults,
+        agents=_agents(files),
         permissions={kind: w for _, config in files for kind, w in config.permissions.items()},
-        record=_strictest([config.record for _, config in files if config.record is not None]),
+        record=_record_of([config for _, config in files]),
         redaction=Redaction(
             rules={name: r for _, config in files for name, r in config.redaction.rules.items()},
             allow=tuple(value for _, config in files for value in config.redaction.allow),
@@ -230,24 +190,36 @@ def home_directory(environment: Mapping[str, str]) -> Path:
 def read_config(raw: bytes, *, source: str) -> ConfigFile:
     """Return one configuration file's content; raises ConfigError with the place of the fault."""
     try:
-        return msgspec.toml.decode(raw, type=ConfigFile)
+        said = read_toml(raw.decode("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}", hint="mend the file") from error
+    try:
+        return msgspec.convert(said, ConfigFile)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{source}: {error}", hint="see docs/configuration.md") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source} is not valid TOML: {error}", hint="mend the file") from error
 
 
-def read_text_file(path: Path) -> str:
-    """Return a file's text; raises ConfigError for one that is too large or no text."""
+def read_text_file(path: Path, *, tree: Path | None = None) -> str:
+    """Return a file's text; raises ConfigError for one that is too large or no text.
+
+    With a `tree` it is a repository's file: what a link leads to has to be in there.
+    """
     try:
-        size = path.stat().st_size
-        if size > FILE_BYTES_MAX:
-            raise ConfigError(f"{path} has {size} bytes", hint=f"at most {FILE_BYTES_MAX}")
-        return path.read_text(encoding="utf-8")
+        if tree is None:
+            descriptor = opener.through_links(str(path))
+        else:
+            descriptor = opener.within(str(tree), str(path.relative_to(tree)))
+        raw = opener.read_all(descriptor, str(path), bytes_max=FILE_BYTES_MAX)
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error.reason}", hint="convert it") from error
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigError:
+    cure = error.cure if isinstance(error, opener.RefusedError) else ""
+    return ConfigError(f"{path} cannot be read: {error.strerror}", hint=cure)
 
 
 def _shipped() -> tuple[str, ConfigFile]:
@@ -262,59 +234,141 @@ def _user_file(environment: Mapping[str, str]) -> Iterator[tuple[str, ConfigFile
 
 
 def _project_file(
-    working_directory: Path, *, record_said: Sequence[RecordMode]
+    working_directory: Path, own: Sequence[tuple[str, ConfigFile]], consents: Consents
 ) -> Iterator[tuple[str, ConfigFile]]:
-    """A repository may record less of you than you have said, and never more."""
-    for source, config in _file(working_directory / PROJECT_FILE):
+    """The repository's file as far as it counts; what else it says is pending."""
+    for source, config in _file(working_directory / PROJECT_FILE, tree=working_directory):
         if config.encryption_key is not None:
             raise ConfigError(
                 f"{source}: encryption_key is not a repository's to say",
                 hint="write it into your own config.toml",
             )
-        roles = {
-            name: msgspec.structs.replace(each, record=_strictest((*record_said, each.record)))
-            if each.record is not None
-            else each
-            for name, each in config.roles.items()
-        }
-        yield source, msgspec.structs.replace(config, roles=roles)
+        if config.mcp.answers:
+            raise ConfigError(
+                f"{source}: whether models may answer is not a repository's to say",
+                hint="write [mcp] answers into your own config.toml",
+            )
+        judged = judge([each for _, each in own], config)
+        yield source, judged.file([item for item, _ in judged.items if consents.cover(item)])
 
 
-def _file(path: Path) -> Iterator[tuple[str, ConfigFile]]:
-    if path.is_file():
-        yield str(path), read_config(read_text_file(path).encode(), source=str(path))
+def _file(path: Path, *, tree: Path | None = None) -> Iterator[tuple[str, ConfigFile]]:
+    if os.path.lexists(path):
+        yield str(path), read_config(read_text_file(path, tree=tree).encode(), source=str(path))
 
 
-def _read_roles(working_directory: Path) -> tuple[dict[str, Role], dict[str, ConfigError]]:
-    roles: dict[str, Role] = {}
-    faults: dict[str, ConfigError] = {}
-    for shipped in sorted(
-        resources.files("upthread").joinpath("defaults/roles").iterdir(), key=lambda f: f.name
-    ):
-        stem = shipped.name.removesuffix(".md")
-        text = shipped.read_text(encoding="utf-8")
-        roles[stem] = read_markdown_role(text, file_stem=stem, source=f"shipped {shipped.name}")
-    for path in _role_files(working_directory):
-        try:
-            role = _read_role(path)
-        except ConfigError as error:
-            faults[path.stem.lower()] = error
-        else:
-            roles[role.name] = role
-    return roles, faults
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """The roles as upthread sends them, as the agents find them, and those nobody can use."""
+
+    sent: dict[str, Role]
+    native: dict[str, Role]
+    faults: dict[str, ConfigError]
 
 
-def _role_files(working_directory: Path) -> Iterator[Path]:
+def _roles_of(
+    working_directory: Path,
+    own: Sequence[tuple[str, ConfigFile]],
+    theirs: Sequence[tuple[str, ConfigFile]],
+    consents: Consents,
+) -> _Roles:
+    shipped = _shipped_roles()
+    found = _Roles(sent=dict(shipped), native=dict(shipped), faults={})
+    _add_role_files(found, working_directory, [each for _, each in own], consents)
+    for roles in (found.sent, found.native):
+        for _, config in (*own, *theirs):
+            for name, overlay in config.roles.items():
+                roles[name] = overlaid(roles.get(name, Role(name=name)), overlay)
+    consents.tell_instead(lambda item: _stand_in(found, item))
+    return found
+
+
+def _shipped_roles() -> Mapping[str, Role]:
+    files = resources.files("upthread").joinpath("defaults/roles").iterdir()
+    return {
+        stem: read_markdown_role(
+            file.read_text(encoding="utf-8"), file_stem=stem, source=f"shipped {file.name}"
+        )
+        for file in sorted(files, key=lambda each: each.name)
+        if (stem := file.name.removesuffix(".md"))
+    }
+
+
+def _add_role_files(
+    found: _Roles, working_directory: Path, own: Sequence[ConfigFile], consents: Consents
+) -> None:
+    """What is judged is the text that was read, and it is what is sent: no file is read twice."""
+    hidden: dict[str, ConfigError] = {}
+    is_reading = may_only_read(own_leaves(own))
     for folder in ROLE_FOLDERS:
-        found = working_directory / folder
-        if found.is_dir():
-            yield from sorted(p for p in found.iterdir() if p.suffix in {".md", ".toml"})
+        try:
+            paths = _role_files(working_directory, folder)
+        except ConfigError as error:
+            hidden |= dict.fromkeys(found.sent, error)  # it may hold any of them, in place of ours
+            continue
+        for path in paths:
+            try:
+                text = read_text_file(path, tree=working_directory)
+                role = _read_role(path, text)
+            except ConfigError as error:
+                found.faults[path.stem.lower()] = error
+                continue
+            found.native[role.name] = role
+            name = as_known(path.relative_to(working_directory))
+            if is_reading or consents.cover(role_file_item(name, text, role=role.name)):
+                found.sent[role.name] = role
+                hidden.pop(role.name, None)
+    found.faults.update({name: e for name, e in hidden.items() if name not in found.faults})
 
 
-def _read_role(path: Path) -> Role:
-    text = read_text_file(path)
+def _stand_in(found: _Roles, item: Item) -> str:
+    """Return what is used in the place of instructions nobody agreed to; else it is a fault."""
+    if not item.role or not (item.kind == "role" or item.name.endswith(".instructions")):
+        return ""
+    standing = found.sent.setdefault(item.role, Role(name=item.role))
+    if standing.instructions:
+        return f"{standing.source or 'your own'} is used"
+    found.faults[item.role] = ConfigError(
+        f"the role {item.role} is in {shown(item.name)}, and you have not agreed to it",
+        hint="look at it and agree: upthread trust",
+        role=item.role,
+    )
+    return ""
+
+
+def _role_files(working_directory: Path, folder: str) -> list[Path]:
+    """Return the role files of one folder; raises ConfigError where it may not be looked into."""
+    place = working_directory / folder
+    try:
+        names = opener.names_within(str(working_directory), folder, names_max=FOLDER_NAMES_MAX)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _unreadable(place, error) from error
+    return sorted(place / name for name in names if Path(name).suffix in {".md", ".toml"})
+
+
+def _read_role(path: Path, text: str) -> Role:
     read = read_toml_role if path.suffix == ".toml" else read_markdown_role
     return read(text, file_stem=path.stem, source=str(path))
+
+
+def _agents(files: Sequence[tuple[str, ConfigFile]]) -> Mapping[str, AgentSettings]:
+    """Return the agents; a table without a command leaves the one that stands its command."""
+    agents: dict[str, AgentSettings] = {}
+    for _, config in files:
+        for name, said in config.agents.items():
+            stands = agents.get(name)
+            agents[name] = said if stands is None or said.command else _added(stands, said)
+    return agents
+
+
+def _added(stands: AgentSettings, said: AgentSettings) -> AgentSettings:
+    return AgentSettings(
+        command=stands.command,
+        environment=said.environment or stands.environment,
+        inject=stands.inject if said.inject == "auto" else said.inject,
+    )
 
 
 def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
@@ -334,9 +388,9 @@ def _check(pipeline: Pipeline, roles: Mapping[str, Role], source: str) -> None:
             )
 
 
-def _strictest(said: Sequence[RecordMode]) -> RecordMode:
-    """Return what records least of all that was said."""
-    return max(said, key=STRICTNESS.index) if said else "redacted"
+def _record_of(files: Sequence[ConfigFile]) -> RecordMode:
+    said: list[RecordMode | None] = [config.record for config in files]
+    return _last(said) or USUAL_RECORD
 
 
 def _least(values: Iterable[int | None]) -> int | None:

@@ -5,6 +5,7 @@
     │   └── NotFoundError    the address, run or question does not exist
     ├── ConfigError       fix a file: configuration, roles, pipeline
     ├── UpstreamError     the agent's fault; `outcome` says which
+    │   └── QuotaExceededError   it sent more than a limit allows, or a name that is none
     ├── StoreError        the database cannot be read or written
     ├── ConflictError     another writer was there first
     │   ├── LeaseHeldError   it still holds the lease
@@ -16,7 +17,15 @@ Every message says what happened, to which id; `hint` says what to do next. Noth
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+UPSTREAM_CHARACTERS_MAX: Final = 4000
+"""How much an agent's failure may take to tell."""
+
+
+def _cut(text: str) -> str:
+    most = UPSTREAM_CHARACTERS_MAX
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class UpthreadError(Exception):
@@ -66,9 +75,18 @@ class UpstreamError(UpthreadError):
         hint: str = "",
         **ids: str,
     ) -> None:
-        super().__init__(message, hint=hint, **ids)
+        # What an agent said stands in these, and an agent may say much.
+        super().__init__(_cut(message), hint=_cut(hint), **ids)
         self.outcome = outcome
         self.reset_at_ms = reset_at_ms
+
+
+class QuotaExceededError(UpstreamError):
+    """The agent went past a limit of core/quotas.py, `limit`. It is ended; nothing is retried."""
+
+    def __init__(self, message: str, *, limit: str, hint: str = "") -> None:
+        super().__init__(message, outcome="unknown", hint=hint)
+        self.limit = limit
 
 
 class StoreError(UpthreadError):

@@ -12,7 +12,7 @@ import threading
 import time
 
 WORD = sys.argv[1] if len(sys.argv) > 1 else "well"
-SESSION = "ses_scripted"
+SESSION = os.environ.get("SCRIPTED_SESSION", "ses_scripted")
 LISTED = os.environ.get("SCRIPTED_LISTED", SESSION).split(",")
 NAME = os.environ.get("SCRIPTED_NAME", "scripted")
 GATE = threading.Event()

@@ -31,7 +31,6 @@ def running(tmp_path, code):
         (-9, {}, "was ended by signal 9"),
         (None, {}, "closed its output without exiting and was ended"),
         (None, {"closed": "socket"}, "closed its socket without exiting and was ended"),
-        (-9, {"has_overrun": True}, "sent a frame longer than 64 MiB and was ended"),
     ],
 )
 def test_each_way_to_end_has_its_words(exit_code, more, words):

@@ -12,12 +12,12 @@ from upthread.agents import _process
 from upthread.agents._marks import MARK_VARIABLE
 from upthread.agents._process import (
     ChildStart,
-    FrameTooLongError,
     child_environment,
     started_child,
 )
 from upthread.agents._process_group import end_process_group, started_at_ticks
-from upthread.errors import ConfigError
+from upthread.core.quotas import Limit
+from upthread.errors import ConfigError, QuotaExceededError
 
 pytestmark = pytest.mark.anyio
 
@@ -45,11 +45,11 @@ async def test_lines_come_whole_however_they_are_cut(tmp_path):
 
 
 async def test_a_line_beyond_the_maximum_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(_process, "FRAME_BYTES_MAX", 1000)
+    monkeypatch.setattr(_process, "FRAME", Limit("a frame", 1000, "bytes"))
     code = "print('x' * 900); print('y' * 200_000)"
     async with started_child(python(code, tmp_path)) as child:
         assert await child.read_line() == b"x" * 900
-        with pytest.raises(FrameTooLongError):
+        with pytest.raises(QuotaExceededError):
             await child.read_line()
 
 
@@ -143,7 +143,7 @@ async def test_stderr_is_appended_in_private_and_only_ours_is_the_tail(tmp_path)
 
 async def test_a_child_of_a_killed_holder_gets_sigterm(tmp_path):
     """The holder is a process of its own, killed without any chance to clean up."""
-    if not _process._parent_death_wrapper():
+    if not _process._parent_death_wrapper(str(tmp_path)):
         pytest.skip("this system has no setpriv --pdeathsig")
     src = str(Path(_process.__file__).parents[2])
     holder = (

@@ -1,6 +1,5 @@
 """The agents by name, and which are on this machine."""
 
-import sys
 import time
 
 import pytest
@@ -10,6 +9,7 @@ from upthread.agents.acp import AcpAdapter
 from upthread.agents.claude_code import ClaudeCodeAdapter
 from upthread.agents.codex import CodexAdapter
 from upthread.agents.registry import AGENTS, Way, adapter_for, installed_agents, way_here
+from upthread.boundary.programs import own_module
 from upthread.errors import UsageError
 
 
@@ -33,7 +33,7 @@ def test_a_person_resumes_with_the_agents_own_command():
 
 
 def test_the_rehearsal_agent_runs_on_our_own_interpreter():
-    expected = (sys.executable, "-I", "-m", "upthread.agents.rehearsal")
+    expected = own_module("upthread.agents.rehearsal")
     assert adapter_for("rehearsal").command == expected
 
 

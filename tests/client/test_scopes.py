@@ -6,12 +6,15 @@ The ids of both are known to both, the worst there can be: in logs, in bindings,
 from __future__ import annotations
 
 import inspect
+import os
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import islice
 
+import psycopg
 import pytest
 from tests.runtime.test_fencing import NEXT
 from tests.support.world import World
@@ -21,12 +24,14 @@ from upthread.core import commands
 from upthread.core.types import ConversationKey, ProjectIdentity
 from upthread.errors import UpthreadError
 from upthread.runtime.forgetting import Selection
+from upthread.runtime.system import HOST_VARIABLE
 from upthread.store.base import Store
-from upthread.testing.postgres_server import drop_database_at, migrated_database_at
+from upthread.testing.postgres_server import as_owner, drop_database_at, migrated_database_at
 from upthread.testing.store_conformance.moving import recorded_in
 
 CALLS = 10_000
 CALLS_IN_A_ROW = 500
+BARE_CALLS = 10_000 if os.environ.get("UPTHREAD_SOAK") else 2_000
 AGENTS_ASKED = 2
 """How many of a row's calls start an agent, which takes as long as hundreds of others."""
 
@@ -268,6 +273,115 @@ async def test_ten_thousand_calls_show_and_change_nothing_of_another_users(users
     for user, other in (users, users[::-1]):
         assert leaks(recorded_in(whole, user.project.project_id, limit=1_000), other) == []
     whole.close()
+
+
+@pytest.fixture
+async def shared_users(tmp_path, monkeypatch, is_with_git):
+    """Two users on two hosts, with one path, one database, and no superuser's rights."""
+    address = as_owner(migrated_database_at(tmp_path))
+    found = []
+    async with AsyncExitStack() as stack:
+        worlds = {name: World(tmp_path / name, content=f"{name} {tmp_path}") for name in USERS}
+        for name, world in worlds.items():
+            monkeypatch.setenv(HOST_VARIABLE, name)
+            if not is_with_git:
+                shutil.rmtree(world.project / ".git")
+            specification = f"{world.take_example()}\n{said_by(name)}\n"
+            world.configure('agent = "rehearsal"\n')
+            shared = tmp_path / "workspace"
+            world.project.rename(shared)
+            project = await stack.enter_async_context(world.open(shared, database=address))
+            for told in ("w/planner", f"of {name}/planner"):
+                await project.tell(told, f"[[rehearse: say {said_by(name)}]]")
+            await project.run("spec-42", specification)
+            found.append(User(name, project, ids_of(project, name)))
+            shared.rename(world.project)
+        yield found, address
+    for world in worlds.values():
+        world.close()
+    drop_database_at(tmp_path)
+
+
+@pytest.mark.parametrize("is_with_git", [True, False], ids=["git", "path"])
+async def test_with_the_scope_removed_the_database_itself_refuses(shared_users):
+    users, address = shared_users
+    chance = random.Random(42)
+    for user, other in (users, users[::-1]):
+        calls, bare = Calls(chance, users), open_store(address)
+        bare.act_for(user.project.project_id)
+        before = recorded_of(other, address)
+        shown, refused = set(), 0
+        for number in range(BARE_CALLS // 2):
+            if number % 10:
+                name, positional, named = calls.read()
+                told = getattr(bare, name)(*positional, **named)
+                assert leaks(told, other) == [], (name, positional, named)
+                shown |= {name} if leaks(told, user) else set()
+            else:
+                with pytest.raises(UpthreadError):
+                    bare.commit([calls.write(user)])
+                refused += 1
+        assert {"messages", "turns", "links", "conversation", "turn_owner", "run"} <= shown
+        assert refused > BARE_CALLS // 40
+        assert recorded_of(other, address) == before
+        bare.close()
+
+
+@pytest.mark.parametrize("is_with_git", [True, False], ids=["git", "path"])
+async def test_a_session_for_one_project_sees_no_row_of_the_other_by_plain_sql(shared_users):
+    users, address = shared_users
+    for user, other in (users, users[::-1]):
+        with psycopg.connect(address, autocommit=True) as connection:
+            tables = [
+                name
+                for (name,) in connection.execute(
+                    "SELECT tablename FROM pg_tables WHERE schemaname = 'upthread'"
+                )
+            ]
+            with pytest.raises(psycopg.errors.UndefinedObject):
+                connection.execute("SELECT * FROM upthread.part")
+            own = f"x{user.project.project_id.encode().hex()}"
+            connection.execute("SELECT set_config('upthread.project', %s, false)", (own,))
+            rows = {
+                name: repr(connection.execute(f"SELECT * FROM upthread.{name}").fetchall())
+                for name in tables
+            }
+            assert said_by(user.name) in rows["part"]
+            for name, shown in rows.items():
+                assert [mark for mark in other.marks if mark in shown] == [], name
+            theirs = other.ids["conversation_id"][0].encode()
+            for change in ("UPDATE upthread.part SET kind = kind", "DELETE FROM upthread.part"):
+                done = connection.execute(f"{change} WHERE conversation_id = %s", (theirs,))
+                assert done.rowcount == 0
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(
+                    "INSERT INTO upthread.workstream (project_id, workstream, base_name,"
+                    " opened_at_ms) VALUES (%s, 'x', 'y', 1)",
+                    (other.project.project_id.encode(),),
+                )
+
+
+def test_every_table_with_rows_of_projects_has_its_policy(tmp_path):
+    with psycopg.connect(migrated_database_at(tmp_path)) as connection:
+        rows = connection.execute(
+            "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AND EXISTS ("
+            " SELECT 1 FROM pg_policy AS p WHERE p.polrelid = c.oid) FROM pg_class AS c"
+            " WHERE c.relnamespace = 'upthread'::regnamespace AND c.relkind = 'r'"
+        ).fetchall()
+    drop_database_at(tmp_path)
+    without = {name for name, is_guarded in rows if not is_guarded}
+    assert {name for name in without if not name.startswith("procrastinate_")} == {
+        "schema_migration",
+        "job_queue_migration",
+        "worker",
+    }
+
+
+def recorded_of(user, address):
+    whole = open_store(address)
+    found = list(map(repr, recorded_in(whole, user.project.project_id, limit=1_000)))
+    whole.close()
+    return found
 
 
 async def test_without_the_scope_these_calls_would_show_it(users, database):

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upthread.core import codec, events
+from upthread.core.actors import Actor, ActorKind
 from upthread.core.events import (
     PromptSent,
     Question,
@@ -71,6 +72,9 @@ PARTS = st.one_of(
 )
 
 
+ACTORS = st.builds(Actor, kind=st.sampled_from(get_args(ActorKind)), name=TEXT)
+
+
 def _events_of(alphabet):
     """A strategy for every event of an alphabet, from its fields' types."""
     shapes = {
@@ -83,6 +87,8 @@ def _events_of(alphabet):
         "bool": st.booleans(),
         "JsonValue": JSON,
         "Outcome": st.sampled_from(Outcome),
+        "Actor": ACTORS,
+        "Actor | None": st.none() | ACTORS,
         "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
         "Mapping[str, str]": st.dictionaries(TEXT, TEXT, max_size=2),
         "Mapping[str, tuple[str, ...]]": st.dictionaries(

@@ -102,7 +102,7 @@ def test_a_call_is_an_intent_until_its_result_is_known(status, state):
 
 def test_reading_and_thinking_change_nothing():
     kinds = ("read", "search", "think", "fetch")
-    assert effects_of([message(1, *(call(kind, kind) for kind in kinds))]) == ()
+    assert effects_of([message(1, *(call(kind, kind, "cat a.txt") for kind in kinds))]) == ()
 
 
 def test_a_result_without_its_call_is_no_effect():
@@ -129,12 +129,7 @@ def test_an_outward_call_that_was_done_or_may_have_been_is_held_back():
     )
 
     def held(command: str) -> bool:
-        return (
-            must_hold_back(
-                title=command, tool_kind="execute", arguments={"command": command}, known=known
-            )
-            is not None
-        )
+        return must_hold_back({digest_of(command, {"command": command})}, known) is not None
 
     assert held("git push")
     assert not held("git push --tags")
@@ -149,13 +144,40 @@ def test_an_outward_call_that_was_done_or_may_have_been_is_held_back():
 )
 def test_the_order_of_arguments_and_what_is_said_about_a_call_do_not_matter(arguments):
     turned = {"description": "again", **dict(reversed(arguments.items()))}
-    assert digest_of("execute", "t", arguments) == digest_of("execute", "t", turned)
-    assert digest_of("execute", "t", arguments) != digest_of("edit", "t", arguments)
+    assert digest_of("t", arguments) == digest_of("t", turned)
 
 
 def test_a_call_without_arguments_is_known_by_its_title():
-    assert digest_of("other", "Send mail", None) == digest_of("other", "Send mail", {})
-    assert digest_of("other", "Send mail", None) != digest_of("other", "Send more", None)
+    assert digest_of("Send mail", None) == digest_of("Send mail", {})
+    assert digest_of("Send mail", None) != digest_of("Send more", None)
+
+
+def test_a_command_is_the_same_action_whatever_else_is_said_of_it():
+    assert digest_of("look", {"command": "git push", "why": "x"}) == digest_of("git push", None)
+
+
+def intent(call_id, **more):
+    raw = {"call_id": call_id, "title": "git push", "tool_kind": "execute", "arguments": None}
+    return UnknownPart(kind="intent", raw={**raw, **more})
+
+
+def test_an_action_that_was_asked_for_later_is_known_as_what_was_asked():
+    announced = ToolCallPart(call_id="a", title="Read README", tool_kind="read")
+    (effect,) = effects_of([message(1, announced, intent("a"))])
+    assert (effect.title, effect.is_outward, effect.tool_kind) == ("git push", True, "execute")
+
+
+def test_a_push_that_calls_itself_reading_is_an_effect():
+    lying = ToolCallPart(
+        call_id="a", title="Read", tool_kind="read", arguments={"command": "git push"}
+    )
+    (effect,) = effects_of([message(1, lying)])
+    assert effect.is_outward
+
+
+@pytest.mark.parametrize("raw", [{"call_id": "a"}, {"call_id": "a", "title": "t"}, None, 7])
+def test_an_intent_of_an_earlier_version_says_nothing_of_its_own(raw):
+    assert effects_of([message(1, UnknownPart(kind="intent", raw=raw))]) == ()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ from typing import get_args
 import pytest
 
 from upthread.core import commands
+from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
 from upthread.core.events import (
+    AnswerSuggested,
     AttachFailed,
     PromptSent,
     Question,
@@ -17,9 +19,11 @@ from upthread.core.events import (
     RunParked,
     RunResumed,
     RunStarted,
+    SessionAttached,
     StepEnded,
     StepStarted,
     TurnEnded,
+    TurnIntended,
     TurnParked,
 )
 from upthread.core.examined import ExaminedFile
@@ -33,6 +37,7 @@ from upthread.core.types import (
     ConversationKey,
     ErasedPart,
     FilePart,
+    Link,
     Outcome,
     Part,
     ProjectId,
@@ -83,6 +88,7 @@ EVENTS = (
         {"questions": (replace(QUESTION, text=""),)},
     ),
     (QuestionAnswered(question_id="q1", text=SECRET), {"text": ""}),
+    (AnswerSuggested(question_id="q1", text=SECRET, by=Actor(kind="model")), {"text": ""}),
     (RunParked(reason="blocked", detail=SECRET), {"detail": ""}),
     (RunResumed(because=SECRET), {"because": ""}),
     (RunEnded(status="approved", evidence=(SECRET, "seen")), {"evidence": ()}),
@@ -130,6 +136,81 @@ def test_what_holds_no_secret_is_the_same_object():
         happened(PromptSent(prompt_seq=1, prompts_before=0)),
     ):
         assert kept(write, "redacted", REDACTOR) is write
+
+
+GIVEN = (
+    ToolCallPart(call_id=SECRET, title="Run", tool_kind=SECRET),
+    ToolResultPart(call_id=SECRET, status=SECRET, text=""),
+    FilePart(uri="file:///a", mime_type=SECRET),
+    UnknownPart(kind=SECRET, raw=None),
+)
+LINK = Link(
+    conversation_id=OWN,
+    seq=1,
+    upstream_session_id=UpstreamSessionId(SECRET),
+    agent="acme",
+    agent_version=SECRET,
+    working_directory="/w",
+    opened_because="first",
+    opened_at_ms=1,
+)
+CALLED = Conversation(
+    conversation_id=OWN,
+    key=ConversationKey(project_id=ProjectId("p"), workstream="w", role="planner"),
+    generation=1,
+    base_name="w",
+    opened_at_ms=1,
+    parent_conversation_id=ConversationId("parent"),
+    parent_call_id=SECRET,
+)
+
+
+def given_by_an_agent():
+    """Writes with everything short that an agent gives: ids, kinds, versions, codes."""
+    session = UpstreamSessionId(SECRET)
+    attached = SessionAttached(upstream_session_id=session, how="new", agent="acme")
+    failed = AttachFailed(upstream_session_id=session, outcome=Outcome.MISSING, detail="")
+    inputs = {"agent_version": SECRET}
+    intended = TurnIntended(decision="resume", reasons=(), prompt_seq=1, inputs=inputs)
+    return (
+        replace(recorded(*GIVEN), upstream_session_id=session),
+        commands.OpenLink(link=LINK),
+        commands.OpenConversation(conversation=CALLED),
+        commands.EndLink(conversation_id=OWN, seq=1, ended_because=SECRET, ended_at_ms=1),
+        commands.RecordAct(what="adopted", by_user="a", recorded_at_ms=1, detail=SECRET),
+        commands.RecordExamined(
+            conversation_id=OWN,
+            turn_id=TURN,
+            first_ordinal=0,
+            upstream_session_id=session,
+            files=(),
+            recorded_at_ms=1,
+        ),
+        commands.RecordQuarantine(
+            turn_id=TURN, ordinal=0, reason=SECRET, raw=None, recorded_at_ms=1
+        ),
+        *map(happened, (attached, failed, intended)),
+        happened(TurnEnded(outcome=Outcome.OK, surroundings=inputs)),
+    )
+
+
+@pytest.mark.parametrize("mode", ["redacted", "index"])
+def test_nothing_an_agent_gives_is_too_short_to_be_looked_at(mode):
+    for write in given_by_an_agent():
+        stored = kept(write, mode, REDACTOR)
+        assert SECRET not in repr(stored), write
+        assert HIDDEN in repr(stored), write
+
+
+def test_one_look_sees_what_an_agent_gives():
+    for write in given_by_an_agent():
+        assert not stays_as_it_is([write], REDACTOR), write
+
+
+def test_an_id_that_looks_like_a_secret_is_the_same_placeholder_wherever_it_stands():
+    call, result = kept(recorded(*GIVEN[:2]), "redacted", REDACTOR).parts
+    link = kept(commands.OpenLink(link=LINK), "redacted", REDACTOR).link
+    assert call.call_id == result.call_id == link.upstream_session_id == HIDDEN
 
 
 PLAIN = (

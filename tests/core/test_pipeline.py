@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from upthread.core.actors import Actor
 from upthread.core.events import (
+    AnswerSuggested,
     Question,
     QuestionAnswered,
     QuestionsAsked,
@@ -537,3 +539,15 @@ ASKED = QuestionsAsked(
 )
 def test_the_next_role_is_whose_turn_it_is_once_nothing_is_waited_for(events, role):
     assert next_role(fold(events)) == role
+
+
+def test_a_suggested_answer_leaves_the_question_to_a_person():
+    suggested = AnswerSuggested(
+        question_id="word", text="Aloha", by=Actor(kind="model", name="through MCP")
+    )
+    before = fold([started()])
+    view = fold([started(), suggested])
+    assert view.suggested == {"word": suggested}
+    assert view.suggestions == 1
+    assert view.answers == before.answers
+    assert next_command(view) == next_command(before)

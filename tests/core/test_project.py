@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.project import match_project, normalise_remote, project_id_for
+from upthread.core.project import is_anybodys, match_project, normalise_remote, project_id_for
 from upthread.core.types import ProjectId, ProjectIdentity
 from upthread.errors import UsageError
 
@@ -173,3 +173,13 @@ def test_no_credential_survives(scheme: str, password: str, path: str):
     assert remote is not None
     assert "hunter2" not in remote
     assert "user" not in remote
+
+
+def test_a_path_recorded_before_paths_had_owners_may_be_anybodys():
+    mine = ProjectIdentity(path="/work/a", owner="ada(1)@host")
+    before = ProjectIdentity(path="/work/a")
+    elsewhere = ProjectIdentity(path="/work/b")
+    (listed,) = known(before)
+    assert is_anybodys(mine, [listed, *known(elsewhere)]) == (listed[0],)
+    assert is_anybodys(mine, known(replace(mine, owner="eve(2)@host"))) == ()
+    assert is_anybodys(before, [listed]) == ()

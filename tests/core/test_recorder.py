@@ -25,8 +25,8 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.nesting import ALARM
-from upthread.core.recorder import CHILDREN_MAX, Recorder, child_conversation
-from upthread.core.stream import INTERRUPTED
+from upthread.core.recorder import CHILDREN_MAX, Recorder, child_conversation, child_named
+from upthread.core.stream import INTERRUPTED, Sheet, Stream
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -618,3 +618,29 @@ def test_whatever_comes_nothing_is_lost_mixed_up_or_misnumbered(events: list[Age
     own = [e.text for e in events if isinstance(e, TextReceived) and e.upstream_session_id == OWN]
     assert taking.reply.replace("\n\n", "") == "".join(own)
     assert [write.ordinal for write in quarantine(writes)] == list(range(taking.quarantined))
+
+
+def test_what_follows_is_written_after_all_that_was_recorded():
+    sheet = Sheet(turn_id=TurnId("trn_1"))
+    stream = Stream(
+        sheet,
+        conversation_id=ConversationId("con_1"),
+        upstream_session_id=UpstreamSessionId("ses_1"),
+        next_seq=4,
+    )
+    assert stream.next_seq == 4
+    stream.note(UnknownPart(kind="x", raw=None))
+    assert stream.next_seq == 5
+
+
+def test_an_event_names_the_sub_agent_it_is_about_or_none():
+    assert child_named(start(OWN)) == OWN
+    assert child_named(result("call_1")) is None
+    assert child_named(text("hi")) is None
+
+
+def test_what_follows_is_numbered_after_all_that_was_recorded():
+    on = recorder()
+    first = on.next_seq
+    play([text("hi")], on)
+    assert on.next_seq > first

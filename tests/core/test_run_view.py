@@ -32,6 +32,18 @@ AUDITOR = Step(role="auditor", task="Audit.", needs=("planner",), on_rejected="p
             "auditor sends back to auditor, which is no earlier step",
         ),
         (steps(Step(role="planner", task="t", needs=("auditor",)), AUDITOR), ""),
+        (
+            steps(Step(role="planner", task="t", rejections_max=10**24)),
+            "planner has a rejections_max that is not from 0 to 64",
+        ),
+        (
+            steps(Step(role="planner", task="t", rejections_max=-1)),
+            "planner has a rejections_max that is not from 0 to 64",
+        ),
+        (
+            steps(Step(role="planner", task="t", report_lines_max=10**24)),
+            "planner has a report_lines_max over 100000",
+        ),
     ],
 )
 def test_a_pipeline_that_cannot_run_says_why(pipeline: Pipeline, fault: str):

@@ -301,7 +301,7 @@ def test_calls_have_the_durability_that_was_asked_for(durability: Durability):
     ]
 
 
-def test_an_intent_is_recorded_synced_with_what_was_announced_before_its_result():
+def test_an_intent_is_recorded_synced_as_what_will_happen_before_its_result():
     sheet, stream = opened()
     stream.say(text("now"))
     stream.announce(announced(arguments={"n": 1}))
@@ -309,8 +309,7 @@ def test_an_intent_is_recorded_synced_with_what_was_announced_before_its_result(
     stream.update(updated(status="completed", text="done"))
     said, call, result = (write for write in sheet.writes if isinstance(write, RecordParts))
     assert (said.durability, call.durability) == (Durability.PROCESS, Durability.SYNCED)
-    assert isinstance(call.parts[0], ToolCallPart)
-    assert call.parts[0].arguments == {"n": 1}
+    assert call.parts == (CALL,)
     assert result.parts == (ToolResultPart(call_id="c1", status="completed", text="done"),)
 
 
@@ -325,7 +324,15 @@ def test_an_intent_of_a_call_that_is_recorded_is_a_synced_note():
     stream.announce(announced())
     stream.update(updated(status="in_progress"))
     stream.intend(CALL)
-    assert written(sheet)[-1][3] == UnknownPart(kind="intent", raw={"call_id": "c1"})
+    assert written(sheet)[-1][3] == UnknownPart(
+        kind="intent",
+        raw={
+            "call_id": "c1",
+            "title": CALL.title,
+            "tool_kind": CALL.tool_kind,
+            "arguments": CALL.arguments,
+        },
+    )
     assert sheet.writes[-1].durability is Durability.SYNCED
 
 

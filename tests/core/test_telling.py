@@ -2,10 +2,12 @@ from dataclasses import replace
 
 import pytest
 
+from upthread.core.actors import PERSON, PROGRAM
 from upthread.core.events import Question
 from upthread.core.reports import Report, Verdict, instructions
 from upthread.core.run_view import Handed, Pipeline, RunView, Step
 from upthread.core.telling import (
+    answer_told,
     digests_told,
     has_rejected,
     input_digest,
@@ -112,3 +114,8 @@ def test_what_a_step_does_not_need_leaves_its_digest_alone():
     run = view(clarifier=CLEAR, planner=PLAN)
     assert input_digest(run, PLANNER) == input_digest(view(clarifier=CLEAR), PLANNER)
     assert input_digest(run, AUDITOR) == input_digest(replace(run, answers={"q": "x"}), AUDITOR)
+
+
+def test_an_answer_that_no_person_gave_says_so_when_it_is_told():
+    assert answer_told("Hello", None) == answer_told("Hello", PERSON) == "Hello"
+    assert answer_told("Hello", PROGRAM).endswith("not a person's decision] Hello")

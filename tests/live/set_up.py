@@ -21,6 +21,7 @@ class AgentSetUp:
         self.project = project
         self.environment = environment
         self.python = python
+        self.program = [python, "-m", "upthread"]
         project.mkdir(parents=True, exist_ok=True)
         git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
         for words in (("init", "-q", "-b", "main"), ("commit", "-qm", "seed", "--allow-empty")):
@@ -28,7 +29,7 @@ class AgentSetUp:
 
     def upthread(self, *words: str) -> Any:
         done = subprocess.run(
-            [self.python, "-m", "upthread", *words, "--json"],
+            [*self.program, *words, "--json"],
             cwd=self.project,
             env=self.environment,
             capture_output=True,

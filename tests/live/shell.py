@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from tests.support import trusting
+
 
 class Shell:
     """Runs `upthread` in the project as a person would, each call a process of its own."""
@@ -19,6 +21,10 @@ class Shell:
     def __init__(self, project: Path, environment: Mapping[str, str]) -> None:
         self.project = project
         self.environment = environment
+
+    def configure(self, text: str) -> None:
+        """Write the project's configuration; its person agrees to it."""
+        trusting.configure(self.project, Path(self.environment["UPTHREAD_HOME"]), text)
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "upthread", *words]

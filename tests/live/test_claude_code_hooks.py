@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.live.claude_code import call, claude_environment
 from tests.live.set_up import AgentSetUp
+from tests.support import trusting
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -154,10 +155,9 @@ def test_the_same_main_session_goes_on_with_the_same_sub_agent(either_way):
 
 @pytest.fixture
 def handover(hooked) -> Iterator[None]:
-    settings = hooked.project / "upthread.toml"
-    settings.write_text("handover = true\n")
+    trusting.configure(hooked.project, hooked.upthread_home, "handover = true\n")
     yield
-    settings.unlink()
+    (hooked.project / "upthread.toml").unlink()
 
 
 def test_with_handover_another_main_session_goes_on_with_the_whole_history(hooked, handover):

@@ -64,7 +64,7 @@ def change(project: Path, *names: str) -> None:
 def test_resumed_briefed_and_fresh_differ_by_what_is_asked_and_read_again(
     opencode_shell, start_opencode, model, project
 ):
-    (project / "upthread.toml").write_text(CONFIGURATION)
+    opencode_shell.configure(CONFIGURATION)
     for name in FILES:
         (project / name).write_text("as it was\n")
     meter = Meter(model)

@@ -12,6 +12,7 @@ import pytest
 from tests.live.kept import assert_valid, messages_of, ours, words
 from tests.live.opencode import opencode_environment
 from tests.live.shell import Shell, agents_left, kill_tree, only
+from tests.support import trusting
 
 from upthread.vendors.base import VendorHistory
 from upthread.vendors.opencode import read_sessions
@@ -45,7 +46,7 @@ def shell(way, opencode_binary, model, project, tmp_path) -> Iterator[Shell]:
     else:
         command = json.dumps([str(opencode_binary), "acp"])
         configured = f'agent = "oc"\n[agents.oc]\ncommand = {command}\n'
-        (project / "upthread.toml").write_text(configured)
+        trusting.configure(project, tmp_path / "upthread", configured)
     environment = {
         **opencode_environment(tmp_path / "home", model),
         "PATH": f"{binaries}:/usr/bin:/bin",

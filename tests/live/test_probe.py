@@ -9,6 +9,7 @@ from tests.live.claude_code import claude_environment
 from tests.live.codex import codex_environment
 from tests.live.opencode import opencode_environment
 from tests.live.shell import Shell
+from tests.support import trusting
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -37,7 +38,8 @@ def assert_history_arrived(model: RehearsalModel) -> None:
 
 def test_opencode_over_acp_keeps_a_rate_limit_to_itself(opencode_binary, model, project, tmp_path):
     command = json.dumps([str(opencode_binary), "acp"])
-    (project / "upthread.toml").write_text(f"[agents.oc]\ncommand = {command}\n")
+    configured = f"[agents.oc]\ncommand = {command}\n"
+    trusting.configure(project, tmp_path / "upthread", configured)
     environment = {
         **opencode_environment(tmp_path / "home", model),
         "PATH": "/usr/bin:/bin",

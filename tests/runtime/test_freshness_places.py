@@ -10,6 +10,7 @@ from tests.runtime.test_clock import Clock, keep_time_by
 from tests.support.world import World, git, make_repository
 
 import upthread
+from upthread.errors import ConfigError
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
@@ -102,10 +103,16 @@ async def test_a_repository_that_git_cannot_read_does_not_keep_a_session_from_it
     first = await read(world, "mine.txt")
     (world.project / ".git" / "index").write_bytes(b"DIRC, and then noise")
     assert why(await tell(world)) == ("resume", "unchanged")
-    (world.project / ".git" / "refs" / "heads" / "main").write_bytes(b"noise")
-    second = await tell(world)
+    main = world.project / ".git" / "refs" / "heads" / "main"
+    before = main.read_bytes()
+    async with world.open() as project:  # found while it could be read
+        main.write_bytes(b"noise")
+        second = await project.tell("spec-42/planner", SAY, REHEARSAL)
     assert why(second) == ("resume", "git_unknown")
     assert second.upstream_session_id == first.upstream_session_id
+    with pytest.raises(ConfigError, match="names no commit"):
+        await tell(world)
+    main.write_bytes(before)
     async with world.open() as project:
         last = (await project.why("spec-42/planner")).last
     assert last is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
+from upthread.errors import ConfigError, UsageError
 from upthread.runtime.repository import GitFacts, find_repository, git_facts
 
 
@@ -68,26 +69,28 @@ def test_a_corrupt_index_does_not_matter(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["HEAD", "refs/heads/main"])
 def test_a_damaged_head_is_a_fault_and_not_another_branch(root: Path, name: str) -> None:
-    before = find_repository(root).identity
     (root / ".git" / name).write_text("garbage")
     facts = git_facts(root)
     assert (facts.branch, facts.commit) == (None, None)
     assert str(root) in facts.fault
-    assert find_repository(root).identity.path == before.path
+    with pytest.raises(ConfigError) as caught:
+        find_repository(root)
+    assert (caught.value.exit_code, bool(caught.value.hint)) == (1, True)
 
 
-def test_without_git_on_the_path_it_is_a_fault_where_there_is_a_repository(
+def test_without_git_on_the_path_what_is_checked_out_is_told_all_the_same(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = git_facts(root)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "git sees no repository" in git_facts(root).fault
+    assert git_facts(root) == before
 
 
 def test_a_directory_that_is_gone_is_no_error(tmp_path: Path) -> None:
     assert git_facts(tmp_path / "gone") == GitFacts()
 
 
-def test_a_git_that_does_not_answer_is_a_fault(
+def test_a_git_that_does_not_answer_is_an_error_and_not_another_project(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = tmp_path / "bin" / "git"
@@ -95,8 +98,10 @@ def test_a_git_that_does_not_answer_is_a_fault(
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("upthread.runtime.repository.GIT_TIMEOUT_S", 0.2)
-    assert "did not answer" in git_facts(root).fault
+    monkeypatch.setattr("upthread.boundary.git.running.TIMEOUT_S", 0.2)
+    with pytest.raises(UsageError, match="did not answer"):
+        find_repository(root)
+    assert git_facts(root).branch == "main"
 
 
 def test_the_facts_do_not_cost_by_the_size_of_the_repository(root: Path) -> None:

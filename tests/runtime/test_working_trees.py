@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.trusting import agree
 from tests.support.world import (
     REPOSITORY,
     SMALL_SPECIFICATION,
@@ -150,6 +151,7 @@ async def test_writing_roles_in_two_working_trees_go_on_at_once(world: World) ->
     start_writing(world)
     other = make_repository(world.directory / "elsewhere")
     shutil.copy(world.project / "upthread.toml", other)
+    agree(other, world.home)
     async with world.open(other) as project:
         assert (await project.tell("other/writer", "here", REHEARSAL)).outcome == "ok"
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+from tests.support import trusting
 from tests.support.upthread_process import CONTEXT, QUICK, WAIT_S, AtCommit, Json, Order, main
 
 import upthread
@@ -161,7 +162,8 @@ class World:
         self._started: list[UpthreadProcess] = []
 
     def configure(self, text: str) -> None:
-        (self.project / "upthread.toml").write_text(text)
+        """Write the project's configuration; its person agrees to it."""
+        trusting.configure(self.project, self.home, text)
 
     def take_example(self) -> str:
         """Put the greeter in place of the project; return its specification."""

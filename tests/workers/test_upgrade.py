@@ -44,6 +44,45 @@ def world(tmp_path: Path, address: str) -> Iterator[World]:
     made.close()
 
 
+WITHOUT_TENANCY = """
+DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r'
+        AND relnamespace = 'upthread'::regnamespace LOOP
+        EXECUTE 'ALTER TABLE ' || name || ' DISABLE ROW LEVEL SECURITY,'
+            || ' NO FORCE ROW LEVEL SECURITY';
+    END LOOP;
+    FOR name IN SELECT format('%s DROP COLUMN %I CASCADE', attrelid::regclass, attname)
+        FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+        WHERE c.relkind = 'r' AND c.relnamespace = 'upthread'::regnamespace AND NOT attisdropped
+        AND (attgenerated = 's' OR (attname = 'project_id' AND relname IN ('link', 'link_end',
+        'turn', 'part', 'refusal', 'examined', 'briefing_edit', 'turn_event', 'quarantine',
+        'run_event', 'transition', 'act')) OR (relname, attname) = ('project_identity', 'owner'))
+    LOOP
+        EXECUTE 'ALTER TABLE ' || name;
+    END LOOP;
+END $$;
+ALTER TABLE upthread.link ADD PRIMARY KEY (conversation_id, seq);
+ALTER TABLE upthread.link_end ADD PRIMARY KEY (conversation_id, seq);
+ALTER TABLE upthread.run_event ADD PRIMARY KEY (run_id, seq);
+ALTER TABLE upthread.transition ADD UNIQUE (run_id, run_seq);
+ALTER TABLE upthread.turn_event ADD PRIMARY KEY (turn_id, seq);
+ALTER TABLE upthread.part ADD PRIMARY KEY (conversation_id, message_seq, ordinal);
+ALTER TABLE upthread.quarantine ADD PRIMARY KEY (turn_id, ordinal);
+ALTER TABLE upthread.examined ADD PRIMARY KEY (turn_id, ordinal);
+ALTER TABLE upthread.briefing_edit ADD PRIMARY KEY (conversation_id, seq);
+CREATE INDEX project_identity_by_path ON upthread.project_identity (sha256(path));
+CREATE INDEX project_identity_by_root_commit ON upthread.project_identity (sha256(root_commit));
+CREATE INDEX workstream_by_name ON upthread.workstream (sha256(workstream));
+CREATE INDEX workstream_by_base_name ON upthread.workstream (sha256(base_name));
+CREATE INDEX conversation_by_key ON upthread.conversation (sha256(role));
+CREATE INDEX conversation_by_workstream ON upthread.conversation (sha256(workstream));
+CREATE INDEX run_by_workstream ON upthread.run (sha256(workstream));
+CREATE INDEX once_event_by_key ON upthread.once_event (sha256(key));
+CREATE INDEX link_by_upstream_session_id ON upthread.link (sha256(upstream_session_id));
+CREATE INDEX lease_by_name ON upthread.lease (sha256(name));
+"""
+
+
 def go_back(address: str, version: int) -> None:
     """Leave the database as the version with so many migrations had it, with all it holds."""
     with psycopg.connect(address) as connection:
@@ -67,6 +106,7 @@ def go_back(address: str, version: int) -> None:
             END $$;
             """
         )
+        connection.execute(WITHOUT_TENANCY)
         connection.execute("DROP TABLE upthread.worker, upthread.job_queue_migration, upthread.act")
         connection.execute("DROP INDEX upthread.transition_due")
         connection.execute(

@@ -8,7 +8,7 @@ import anyio
 
 from upthread.agents._process import ChildProcess
 from upthread.core.types import Outcome
-from upthread.errors import UpstreamError
+from upthread.errors import QuotaExceededError, UpstreamError
 
 EXIT_CODE_PATIENCE_S: Final = 0.5
 """How long an agent that has closed its side may take to exit by itself."""
@@ -20,16 +20,20 @@ async def died(
     agent: str,
     during: str,
     hint: str,
-    has_overrun: bool = False,
+    violation: QuotaExceededError | None = None,
     closed: str = "output",
 ) -> UpstreamError:
     """End what is left of an agent that says nothing more, and return how it went.
 
-    `closed` is what it closed where it had not exited.
+    `violation` is the limit it went past where we stopped reading; `closed` what it closed where it
+    had not exited.
     """
+    if violation is not None:
+        await child.stop()
+        return violation
     exit_code = await exit_code_of(child)
     await child.stop()
-    ended = how_it_ended(exit_code, has_overrun=has_overrun, closed=closed)
+    ended = how_it_ended(exit_code, closed=closed)
     return UpstreamError(
         f"{agent} {ended} during {during}",
         outcome=Outcome.PROCESS_DIED,
@@ -45,12 +49,8 @@ async def exit_code_of(child: ChildProcess) -> int | None:
     return child.exit_code
 
 
-def how_it_ended(
-    exit_code: int | None, *, has_overrun: bool = False, closed: str = "output"
-) -> str:
+def how_it_ended(exit_code: int | None, *, closed: str = "output") -> str:
     """Return in words how a child ended; `exit_code` None where it had not exited."""
-    if has_overrun:
-        return "sent a frame longer than 64 MiB and was ended"
     if exit_code is None:
         return f"closed its {closed} without exiting and was ended"
     if exit_code < 0:

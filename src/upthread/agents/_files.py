@@ -22,7 +22,7 @@ def open_private_append(path: str) -> IO[bytes]:
     directory = Path(path).parent
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_foreign(directory, directory.lstat(), writable_bits=0o022)
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)
     except OSError as error:
@@ -42,6 +42,8 @@ def open_private_append(path: str) -> IO[bytes]:
 def _refuse_foreign(path: Path, status: os.stat_result, *, writable_bits: int) -> None:
     if stat.S_ISLNK(status.st_mode):
         problem = "is a symlink"
+    elif not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        problem = "is no ordinary file"
     elif status.st_uid != os.geteuid():
         problem = f"belongs to user {status.st_uid}"
     elif status.st_mode & writable_bits:

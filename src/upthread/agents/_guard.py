@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from upthread.agents import _marks
+from upthread.boundary import programs
 
 RELEASE_PATIENCE_S = 5.0
 
@@ -42,11 +43,11 @@ def started_guard(mark: str) -> Guard | None:
     """Start the guard of what carries `mark`; None where processes cannot be found by it."""
     if sys.platform != "linux" or not sys.executable:
         return None
-    words = (sys.executable, "-I", "-S", str(Path(_marks.__file__)), mark)
+    words = programs.own_file(str(Path(_marks.__file__)), mark)
     popen = subprocess.Popen(
         words,
         bufsize=0,
-        cwd="/",  # it must not hold on to a directory that somebody wants to remove
+        cwd=programs.NOWHERE,  # it must not hold on to a directory that somebody wants to remove
         env={},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

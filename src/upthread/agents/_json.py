@@ -1,15 +1,17 @@
 """JSON as agents send it: a line each, and of a shape that nobody promised. Pure.
 
 Lines are decoded with the standard library, because models emit lone surrogates that stricter
-decoders refuse. What cannot be read is kept as it came.
+decoders refuse. What cannot be read is kept as it came; what goes past a limit of core/quotas.py is
+not decoded at all.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from upthread.core.quotas import require_sound_frame, whole_number
 from upthread.core.types import JsonValue
 
 
@@ -21,16 +23,20 @@ class Unreadable:
 
 
 def read_json(line: bytes) -> Any:
-    """Return what a line holds, Unreadable for one that is no JSON."""
+    """Return what a line holds, Unreadable for one that is no JSON. Raises QuotaExceededError."""
+    require_sound_frame(line)
     try:
         text = line.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return Unreadable(raw=line.decode("utf-8", "surrogateescape"))
     try:
-        # strict=False: a raw control character in a string is the agent's slip, not a lost frame.
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
+        return _DECODER.decode(text)
+    except ValueError:
         return Unreadable(raw=text)
+
+
+# strict=False: a raw control character in a string is the agent's slip, not a lost frame.
+_DECODER: Final = json.JSONDecoder(strict=False, parse_int=whole_number)
 
 
 def write_frame(message: object) -> bytes:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -36,12 +35,13 @@ from upthread.agents._guard import Guard, started_guard
 from upthread.agents._marks import MARK_VARIABLE, kill_marked, mark_for
 from upthread.agents._process_group import signal_group, started_at_ticks
 from upthread.agents._stderr import StderrLog
+from upthread.boundary import programs
+from upthread.core.quotas import FRAME, Allowance
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError
 from upthread.tasks import task_group
 
-FRAME_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**16
 OUTBOX_FRAMES_MAX = 1024
 PIPE_READS_MAX = 16
@@ -66,17 +66,14 @@ ENVIRONMENT_INHERITED_PREFIXES = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
 """And the families it inherits."""
 
 
-class FrameTooLongError(Exception):
-    """A line went past FRAME_BYTES_MAX. What follows on that pipe cannot be trusted."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStart:
     """What to start. `environment` wins over inherited.
 
     `stderr_path` None keeps stderr nowhere but its end; what `redactor` takes for a secret is
     nowhere at all, and has no default: whoever starts an agent must say. `ends_at_eof` False is a
-    command that does not read its stdin, and so would not notice its end.
+    command that does not read its stdin, and so would not notice its end. `outside` is where no
+    program is taken from, the working directory's repository unless it says another.
     """
 
     command: Sequence[str]
@@ -85,6 +82,7 @@ class ChildStart:
     redactor: Redactor | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     ends_at_eof: bool = True
+    outside: str | None = None
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -98,8 +96,9 @@ def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def child_environment(given: Mapping[str, str], mark: str) -> dict[str, str]:
     """Return the whole environment of a child: the inherited few, the given, and its mark."""
-    inherited = inherited_environment(os.environ)
-    return {**inherited, **given, MARK_VARIABLE: mark_for(os.environ, mark)}
+    whole = {**inherited_environment(os.environ), **given}
+    cleaned = {"PATH": programs.search_path(whole)}  # it works in a repository
+    return {**whole, **cleaned, MARK_VARIABLE: mark_for(os.environ, mark)}
 
 
 class ChildProcess:
@@ -119,6 +118,7 @@ class ChildProcess:
         self._eof_patience_s = EOF_PATIENCE_S if ends_at_eof else 0.0
         self._mark = mark
         self._stderr = stderr
+        self.allowance = Allowance()
         self._buffer = bytearray()
         self._scanned = 0
         self._outbox, self._frames = anyio.create_memory_object_stream[bytes](OUTBOX_FRAMES_MAX)
@@ -143,15 +143,17 @@ class ChildProcess:
     async def read_line(self) -> bytes | None:
         """Return the next line without its end, None when there will be no more.
 
-        Raises FrameTooLongError beyond FRAME_BYTES_MAX. An unfinished last line is returned.
+        Raises QuotaExceededError past a limit; what follows on that pipe cannot be trusted. An
+        unfinished last line is returned.
         """
         while True:
             end = self._buffer.find(b"\n", self._scanned)
             if end >= 0:
                 return self._take(end, skipped=1)
             self._scanned = len(self._buffer)
-            if self._scanned > FRAME_BYTES_MAX:
-                raise FrameTooLongError
+            if self._scanned > FRAME.most:
+                self._buffer.clear()
+                raise FRAME.passed()
             chunk = await _read_chunk(self._popen.stdout)
             if not chunk:
                 return self._take(self._scanned, skipped=0) if self._buffer else None
@@ -161,6 +163,7 @@ class ChildProcess:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + skipped]
         self._scanned = 0
+        self.allowance.take(len(line))
         return line
 
     async def write_line(self, line: bytes) -> None:
@@ -310,13 +313,15 @@ async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
 def _spawn(start: ChildStart) -> ChildProcess:
     mark = secrets.token_hex(8)
     environment = child_environment(start.environment, mark)
-    command = [*_parent_death_wrapper(), *_resolved(start.command, environment)]
     if not os.path.isdir(start.working_directory):  # noqa: PTH112  # a plain question
         raise UpstreamError(
             f"the working directory {start.working_directory} is gone",
             outcome=Outcome.WORKSPACE_CHANGED,
             hint="create it again, or start the role afresh elsewhere",
         )
+    outside = start.outside or start.working_directory
+    agent = _resolved(start.command, environment, outside)
+    command = [*_parent_death_wrapper(outside), *agent]
     file = open_private_append(start.stderr_path) if start.stderr_path else None
     stderr = StderrLog(file, start.redactor)
     guard = started_guard(mark)
@@ -342,14 +347,14 @@ def _spawn(start: ChildStart) -> ChildProcess:
     return ChildProcess(popen, mark=mark, stderr=stderr, guard=guard, ends_at_eof=start.ends_at_eof)
 
 
-def _resolved(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
-    if program is None:
+def _resolved(command: Sequence[str], environment: Mapping[str, str], outside: str) -> list[str]:
+    found = programs.absolute_command(command, environment, outside=outside)
+    if found is None:
         raise ConfigError(
-            f"the command {command[0]!r} was not found on PATH",
-            hint="install the agent, or name another one with --agent",
+            f"the command {command[0]!r} was not found on PATH outside of the working tree",
+            hint="install the agent, name another one with --agent, or name it by its whole path",
         )
-    return [program, *command[1:]]
+    return found
 
 
 def _cannot_start(command: Sequence[str], error: OSError) -> ConfigError:
@@ -359,12 +364,23 @@ def _cannot_start(command: Sequence[str], error: OSError) -> ConfigError:
     )
 
 
-@lru_cache(maxsize=1)
-def _parent_death_wrapper() -> tuple[str, ...]:
+def _parent_death_wrapper(outside: str) -> tuple[str, ...]:
     """Return the words before a command that ask for a parent-death signal, none without them."""
-    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
-    if setpriv is None:
+    if sys.platform != "linux":
         return ()
-    words = (setpriv, "--pdeathsig", "TERM", "--")
-    works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
-    return words if works else ()
+    setpriv = programs.absolute_program("setpriv", os.environ, outside=outside)
+    words = (setpriv or "", "--pdeathsig", "TERM", "--")
+    return words if setpriv and _works((*words, setpriv, "--version")) else ()
+
+
+@lru_cache(maxsize=8)
+def _works(command: tuple[str, ...]) -> bool:
+    tried = subprocess.run(
+        command,
+        cwd=programs.NOWHERE,
+        env={},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    return tried.returncode == 0

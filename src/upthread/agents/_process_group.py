@@ -18,6 +18,7 @@ from pathlib import Path
 import anyio
 
 from upthread.agents._marks import kill_marked, marks_of
+from upthread.boundary.programs import NOWHERE
 
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
@@ -48,7 +49,9 @@ def _ticks_of_proc(pid: int) -> int | None:
 
 def _checksum_of_ps(pid: int) -> int | None:
     command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-    said = subprocess.run(command, capture_output=True, check=False, env={"LC_ALL": "C"})
+    said = subprocess.run(
+        command, cwd=NOWHERE, env={"LC_ALL": "C"}, capture_output=True, check=False
+    )
     return zlib.crc32(said.stdout) if said.stdout.strip() else None
 
 

@@ -16,14 +16,17 @@ from typing import Final, TypeAlias
 
 import anyio
 
+from upthread.agents._told import ToldOfCalls
 from upthread.agents.base import OnEvent
 from upthread.core.events import (
     AgentEvent,
     ReasoningReceived,
     TextReceived,
     ToolCallAnnounced,
+    ToolCallUpdated,
     UsageReported,
 )
+from upthread.core.foreseen import Told
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.tasks import task_group
 
@@ -80,6 +83,7 @@ class RunningPrompt:
         self._tokens: UsageReported | None = None
         self._last_text = ""
         self._has_system_error = False
+        self._told = ToldOfCalls()
         self._limits = Limits(prompt_timeout_s=0.0, cancel_timeout_s=0.0)
 
     async def run(
@@ -182,7 +186,23 @@ class RunningPrompt:
         """Remember that an update said the turn failed."""
         self._has_system_error = True
 
+    def told_of(self, call_id: str | None) -> tuple[Told, ...]:
+        """Return what was said of a call so far, under any session; none for one never told of."""
+        return self._told.of(call_id)
+
+    def _note_call(self, event: ToolCallAnnounced | ToolCallUpdated) -> None:
+        told = Told(
+            title=event.title,
+            tool_kind=event.tool_kind,
+            arguments=event.arguments,
+            locations=event.locations,
+            implied_kinds=frozenset(event.implied_kinds),
+        )
+        self._told.note(event.call_id, told)
+
     def _note(self, event: AgentEvent) -> None:
+        if isinstance(event, ToolCallAnnounced | ToolCallUpdated):
+            self._note_call(event)
         if event.upstream_session_id not in {self.session, None}:
             return
         if isinstance(event, UsageReported):

@@ -29,10 +29,12 @@ A10  `cancel` makes the running `prompt` return `cancelled`, whatever word the a
      after `cancel_timeout_s`, ends the agent and makes it return `process_died`.
 A11  A deadline that passes makes `prompt` return `timed_out`; the session stays resumable, and the
      agent is ended only when it does not stop within `cancel_timeout_s`.
-A12  Text comes through identical: NUL, lone surrogates, 64 MiB frames. A frame that cannot be read
-     is kept raw as UnknownReceived and never ends the turn; a longer one ends the agent.
-A13  A permission request is answered by `answer_permission`, and that answer is an event before it
-     is sent. When the turn is ended the question is withdrawn, which is an event too.
+A12  Text comes through identical: NUL, lone surrogates, 16 MiB frames. A frame that cannot be read
+     is kept raw as UnknownReceived and never ends the turn. What goes past a limit of
+     core/quotas.py ends the agent, and the prompt with outcome `unknown` and the limit's name.
+A13  A permission request is answered by `answer_permission`, laid together with all that was told
+     of its call (core/foreseen.py), and that answer is an event before it is sent. When the turn is
+     ended the question is withdrawn, which is an event too.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from upthread.core.events import AgentEvent
+from upthread.core.foreseen import Foreseen, Told, foreseen
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
@@ -68,7 +71,11 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
-    """The agent asks before it acts. `options` are (option id, kind) as the agent offered them."""
+    """The agent asks before it acts. `options` are (option id, kind) as the agent offered them.
+
+    `tellings` is all that was said of the call, this request included; the other fields are that
+    laid together (core/foreseen.py). Without any the request is all there is.
+    """
 
     upstream_session_id: UpstreamSessionId
     call_id: str | None
@@ -77,6 +84,24 @@ class PermissionRequest:
     arguments: JsonValue
     locations: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
+    implied_kinds: frozenset[str] = frozenset()
+    tellings: tuple[Told, ...] = ()
+
+    @property
+    def foreseen(self) -> Foreseen:
+        """What will happen if it is allowed."""
+        return foreseen(self.tellings or (self.told,))
+
+    @property
+    def told(self) -> Told:
+        """What the request itself says."""
+        return Told(
+            title=self.title,
+            tool_kind=self.tool_kind,
+            arguments=self.arguments,
+            locations=self.locations,
+            implied_kinds=self.implied_kinds,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

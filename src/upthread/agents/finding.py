@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from upthread.boundary import programs
+
 CLAUDE: Final = "claude"
 _SDK: Final = "claude_agent_sdk"
+
+
+def find_program(name: str, search_path: str | None = None) -> str | None:
+    """Return where a program is on PATH, or on `search_path`; None where only in a working tree."""
+    path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
+    home = os.environ.get("HOME", "")
+    return programs.absolute_program(name, {"PATH": path, "HOME": home}, outside=os.curdir)
 
 
 def find_claude(search_path: str | None = None) -> str | None:
@@ -17,7 +25,7 @@ def find_claude(search_path: str | None = None) -> str | None:
 
     The wheels of `claude-agent-sdk` hold a whole CLI, so that package alone is enough.
     """
-    if shutil.which(CLAUDE, path=search_path):
+    if find_program(CLAUDE, search_path):
         return CLAUDE
     sdk = find_spec(_SDK)
     if sdk is None or sdk.origin is None:

@@ -7,10 +7,8 @@ where somebody asked for it, never implicitly.
 
 from __future__ import annotations
 
+import os
 import shlex
-import shutil
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,8 +18,9 @@ import anyio
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
-from upthread.agents.finding import CLAUDE, find_claude
+from upthread.agents.finding import CLAUDE, find_claude, find_program
 from upthread.agents.tested import ACP, NATIVE, SeenWay, seen_way
+from upthread.boundary import programs
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
@@ -79,7 +78,7 @@ def _acp(*command: str) -> Way:
 _ENTRIES: Final = (
     AgentEntry(
         agent=REHEARSAL,
-        ways=(_acp(sys.executable, "-I", "-m", "upthread.agents.rehearsal"),),
+        ways=(_acp(*programs.own_module("upthread.agents.rehearsal")),),
         how_to_install="it comes with upthread",
     ),
     AgentEntry(
@@ -206,7 +205,7 @@ def _found(agent: str, way: Way, search_path: str | None) -> Way | None:
     if agent == "claude-code" and way.kind == NATIVE:
         found = find_claude(search_path)
         return Way(kind=NATIVE, command=(found,)) if found else None
-    return way if shutil.which(way.command[0], path=search_path) else None
+    return way if find_program(way.command[0], search_path) else None
 
 
 def _words(agent: str) -> tuple[str, ...]:
@@ -238,7 +237,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
     Each is asked for its version at the same time, at most VERSION_TIMEOUT_S seconds in all.
     """
     ways = {entry.agent: way for entry in _ENTRIES if (way := _installed(entry)) is not None}
-    paths = {agent: shutil.which(way.command[0]) or "" for agent, way in ways.items()}
+    paths = {agent: find_program(way.command[0]) or "" for agent, way in ways.items()}
     versions: dict[str, str] = {}
 
     async def ask(agent: str, path: str) -> None:
@@ -256,7 +255,8 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 async def _version_of(path: str) -> str:
     start = ChildStart(
         command=(path, "--version"),
-        working_directory=tempfile.gettempdir(),
+        working_directory=programs.NOWHERE,  # where agents find no settings of a project
+        outside=os.curdir,
         stderr_path=None,
         redactor=None,
     )

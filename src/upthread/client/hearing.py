@@ -52,7 +52,12 @@ def keep_words(
     if not raw:
         return
     repository = find_repository(directory)
-    settings = load_settings(repository.root, environment=environment, database=database)
+    settings = load_settings(
+        repository.root,
+        environment=environment,
+        database=database,
+        repository=repository.identity.path,
+    )
     place = Place(settings.home, str(directory))
     place.read()
     try:

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from upthread.client.at_rest import put_key, read_key, secure_home
 from upthread.client.encryption import key_of
+from upthread.client.knowing import identity_in
 from upthread.client.stores import (
     file_path,
     is_postgres,
@@ -24,8 +25,9 @@ from upthread.client.stores import (
     shown_address,
 )
 from upthread.config import Settings
+from upthread.core.commands import RecordProject
 from upthread.core.project import match_project
-from upthread.core.types import Lease, ProjectId
+from upthread.core.types import Lease, ProjectId, ProjectIdentity
 from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.moving import Move, ToMove, leases_held
@@ -87,6 +89,7 @@ def make_move(
         key = _carry_key(settings, request, is_dry=False)
         for project in plan.projects:
             move.make(project)
+            target.commit(_own_paths(project, request))
         return replace(plan, key=key)
 
 
@@ -156,7 +159,7 @@ def _planned(
 
 def _project_of(source: WholeStore, request: MoveRequest) -> ProjectId:
     assert request.directory is not None
-    identity = find_repository(request.directory).identity
+    identity = identity_in(request.source, find_repository(request.directory).identity)
     known = [(each.project_id, each.identity) for each in source.projects(identity)]
     found = match_project(identity, known)
     if found is None:
@@ -165,6 +168,23 @@ def _project_of(source: WholeStore, request: MoveRequest) -> ProjectId:
             hint="go to a directory of the project (-C DIR), or move every project with --all",
         )
     return found
+
+
+def _own_paths(project: ToMove, request: MoveRequest) -> list[RecordProject]:
+    """Return the paths of a project as the target is asked for them.
+
+    Those of a file are whose file it is. Of a shared database they are left as they are, but for
+    those of who moves them.
+    """
+    theirs, ours = (
+        identity_in(address, ProjectIdentity(path="")).owner
+        for address in (request.source, request.target)
+    )
+    return [
+        RecordProject(project_id=project.project_id, identity=replace(each, owner=ours))
+        for each in project.identities
+        if each.owner == theirs != ours
+    ]
 
 
 def _must_rest(source: WholeStore, address: str, project_id: ProjectId) -> None:

@@ -14,21 +14,21 @@ import anyio.from_thread
 from upthread.agents.registry import end_process_group
 from upthread.client.at_rest import redaction_key, secure_home
 from upthread.client.encryption import key_of
+from upthread.client.knowing import PROJECT_VARIABLE, identity_in, know_project, said_project
 from upthread.client.project import Project
 from upthread.client.stores import key_path, lease_times_for, open_store
 from upthread.config import Settings, load_settings
-from upthread.core.commands import RecordProject
-from upthread.core.project import match_project, project_id_for
+from upthread.core.actors import PROGRAM, Actor
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
-from upthread.core.types import Holder, ProjectId, ProjectIdentity, RecordMode
+from upthread.core.types import Holder, RecordMode
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions import AskPerson
 from upthread.runtime.private_store import PrivateStore, RecordPolicy
 from upthread.runtime.project_store import ProjectStore
 from upthread.runtime.repository import find_repository
 from upthread.runtime.system import System, is_dead, user_name
-from upthread.store.base import Store
+from upthread.store.base import WholeStore
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -39,26 +39,43 @@ async def open_project(
     directory: str | Path = ".",
     *,
     database: str | None = None,
+    project: str | None = None,
     environment: Mapping[str, str] | None = None,
     ask_person: AskPerson | None = None,
     lease_times: LeaseTimes | None = None,
+    actor: Actor = PROGRAM,
     is_dead: Callable[[Holder], bool] = is_dead,
 ) -> AsyncGenerator[Project]:
     """Open the project a directory belongs to; a SQLite store is created on first use.
 
+    `project` says which one it is where its path does not: an id, or `new` (client/knowing.py).
     `environment` stands in for the process's own. Without `ask_person`, a permission request that
-    no rule answers parks the turn. `is_dead` tells of a lease's holder whether it is known to be.
+    no rule answers parks the turn. What the repository says and no person agreed to does not count:
+    it is `settings.pending`, named in `notices`; `agree` is for a person. `is_dead` tells of a
+    lease's holder whether it is known to be.
+    `actor` is who answers and acts, as the record names them; only a surface that sees a person
+    may say that it is one.
     Raises ConfigError, StoreError and UsageError.
     """
     env = dict(os.environ if environment is None else environment)
     system = System(end_process_group=end_process_group, is_dead=is_dead)
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
-    settings = load_settings(repository.root, environment=env, database=database)
+    settings = load_settings(
+        repository.root,
+        environment=env,
+        database=database,
+        repository=repository.identity.path,
+    )
     redactor, notice, opened = await system.in_thread(lambda: _open_store(settings))
     policy = record_policy(settings)
     try:
-        project_id = await system.in_thread(lambda: _know_project(opened, repository.identity))
-        own = ProjectStore(opened, project_id, by_user=user_name(env), now_ms=system.now_ms)
+        said = said_project(project, env.get(PROJECT_VARIABLE))
+        identity = identity_in(settings.database, repository.identity)
+        known = await system.in_thread(lambda: know_project(opened, identity, said))
+        project_id = known.project_id
+        own = ProjectStore(
+            opened, project_id, by_user=actor.for_user(user_name(env)), now_ms=system.now_ms
+        )
         store = PrivateStore(own, policy=policy, redactor=redactor)
         yield Project(
             store=store,
@@ -67,10 +84,11 @@ async def open_project(
             project_id=project_id,
             environment=env,
             ask_person=ask_person,
+            actor=actor,
             lease_times=lease_times or lease_times_for(settings.database),
             redactor=redactor,
             policy=policy,
-            notices=(notice,) if notice else (),
+            notices_at_rest=tuple(filter(None, (notice, known.notice))),
         )
     finally:
         with anyio.CancelScope(shield=True):
@@ -91,7 +109,7 @@ def redactor_for(settings: Settings, key: bytes) -> Redactor:
     return Redactor(key, rules=rules, allowed=settings.redaction.allow)
 
 
-def _open_store(settings: Settings) -> tuple[Redactor, str, Store]:
+def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)
@@ -132,12 +150,3 @@ def open_blocking(
         opening = portal.wrap_async_context_manager(open_project(directory, database=database))
         with opening as project:
             yield project, Wait(portal)
-
-
-def _know_project(store: Store, identity: ProjectIdentity) -> ProjectId:
-    """Return the project of an identity, and remember it under this identity too."""
-    known = [(known.project_id, known.identity) for known in store.projects(identity)]
-    project_id = match_project(identity, known) or project_id_for(identity)
-    if (project_id, identity) not in known:
-        store.commit((RecordProject(project_id=project_id, identity=identity),))
-    return project_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from upthread.client.preparing import Preparing
 from upthread.client.probing import ProbeAgent
 from upthread.client.running import PipelineRuns, RunOptions, RunParts
 from upthread.client.stores import is_postgres
+from upthread.client.trusting import decide
 from upthread.client.why import Whys
 from upthread.client.worktrees import (
     WorktreesOfProject,
@@ -23,12 +25,14 @@ from upthread.client.worktrees import (
     worktrees_of,
 )
 from upthread.config import Settings
+from upthread.core.actors import PROGRAM, Actor, model_of
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
 from upthread.core.pipeline import RunView
 from upthread.core.price import Tokens
 from upthread.core.prompt import Task
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.spending import NOTHING_SPENT
+from upthread.core.trust import Item, ignored_notice
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -80,16 +84,19 @@ class Project:
         project_id: ProjectId,
         environment: Mapping[str, str],
         ask_person: AskPerson | None = None,
+        actor: Actor = PROGRAM,
         lease_times: LeaseTimes | None = None,
         redactor: Redactor,
         policy: RecordPolicy,
-        notices: tuple[str, ...] = (),
+        notices_at_rest: tuple[str, ...] = (),
     ) -> None:
         self.store = store
         self.redactor = redactor
-        self.notices = notices
+        self.notices_at_rest = notices_at_rest
         self.settings = settings
+        self._actor = actor
         self.project_id = project_id
+        self._environment = environment
         self._system = system
         self._worktrees = worktrees_of(settings, project_id)
         self._overview = Overview(store, system.is_dead, tree_now=self._tree_digest)
@@ -143,6 +150,12 @@ class Project:
         self.probe = ProbeAgent(self._preparing)
         self.fork = ForkConversation(parts, preparing=self._preparing, parse=self.parse)
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know: what was put right at rest, and what is ignored here."""
+        ignored = ignored_notice(self.settings.pending)
+        return (*self.notices_at_rest, *filter(None, (ignored,)))
+
     # --- talking -------------------------------------------------------------------------------
 
     async def tell(self, address: str, text: str, options: TellOptions | None = None) -> TurnResult:
@@ -164,7 +177,7 @@ class Project:
             name = view.conversation.key.address
             raise UsageError(
                 f"{name} has no turn to go on with: the last one has ended",
-                hint=f'send a prompt: upthread tell {name} "…"',
+                hint=f'send a prompt: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
         request = await self._request(address, "", options)
@@ -181,13 +194,22 @@ class Project:
         return await self.hooks.published(self.runs.run(workstream, specification, options))
 
     async def answer(
-        self, workstream: str, text: str, *, question_id: str | None = None
+        self,
+        workstream: str,
+        text: str,
+        *,
+        question_id: str | None = None,
+        by: Actor | None = None,
     ) -> RunView:
         """Answer an open question; without an id the only open one.
 
+        `by` is who answers, else whoever the project was opened for. A model's answer is kept as a
+        suggestion, and the question stays open, unless the person's own configuration allows it.
         Raises NotFoundError when there is none, UsageError when it is unclear which is meant.
         """
-        return await self.runs.answer(workstream, text, question_id=question_id)
+        return await self.runs.answer(
+            workstream, text, question_id=question_id, by=by or self._actor
+        )
 
     # --- looking -------------------------------------------------------------------------------
 
@@ -307,6 +329,24 @@ class Project:
             )
             return await self.hooks.published(minting)
 
+    async def agree(self, items: Sequence[Item] | None = None) -> None:
+        """Write down that a person agreed to what is pending, or to some of it.
+
+        It counts from the next time the project is opened. Only for a person, and programs of
+        theirs: UsageError where a model acts.
+        """
+        chosen = [each.item for each in self.settings.pending] if items is None else items
+        now_ms = self.now_ms()
+        await self._system.in_thread(
+            lambda: decide(
+                self.settings,
+                chosen,
+                is_given=True,
+                by=model_of(self._environment) or self._actor,
+                now_ms=now_ms,
+            )
+        )
+
     # --- below: how ----------------------------------------------------------------------------
 
     async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
@@ -342,7 +382,7 @@ class Project:
             name = f"{address.workstream}/{address.role}"
             raise NotFoundError(
                 f"{shown(name)} has no conversation yet",
-                hint=f'start one: upthread tell {name} "…"',
+                hint=f'start one: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
         return resolved.conversation

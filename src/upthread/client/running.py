@@ -9,6 +9,7 @@ from typing import Final
 from upthread.client.preparing import Preparing
 from upthread.client.worktrees import notice_of, require_no_step_done
 from upthread.config import Settings
+from upthread.core.actors import Actor
 from upthread.core.events import RunEvent
 from upthread.core.handshake import Continuity
 from upthread.core.names import Address, parse_workstream, shown
@@ -16,7 +17,7 @@ from upthread.core.pipeline import RunView
 from upthread.core.types import ProjectId
 from upthread.errors import UsageError
 from upthread.runtime.delegation import Listener, Notice, TellRequest, TurnResult
-from upthread.runtime.live_run import RunRequest, StepRequest, Transition
+from upthread.runtime.live_run import Answer, RunRequest, StepRequest, Transition
 from upthread.runtime.overview import Overview
 from upthread.runtime.pipeline import Runs
 from upthread.runtime.system import System
@@ -116,14 +117,16 @@ class PipelineRuns:
         request = await self._request(workstream, RunOptions())
         await self._runs.park(replace(request, wait_s=LEASE_WAIT_S), transition, detail=detail)
 
-    async def answer(self, workstream: str, text: str, *, question_id: str | None) -> RunView:
+    async def answer(
+        self, workstream: str, text: str, *, question_id: str | None, by: Actor
+    ) -> RunView:
         """Answer an open question; see Project.answer."""
         _check_text(text, "the answer")
+        is_suggestion = by.kind == "model" and not self._parts.settings.models_answer
         return await self._runs.answer(
+            Answer(text=text, by=by, question_id=question_id, is_suggestion=is_suggestion),
             project_id=self._project_id,
             workstream=parse_workstream(workstream),
-            question_id=question_id,
-            text=text,
         )
 
     async def _request(self, workstream: str, chosen: RunOptions) -> RunRequest:

@@ -5,6 +5,7 @@ DATABASE_URL is never read: it belongs to the application that is worked on.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,34 @@ if TYPE_CHECKING:
 KEY_SUFFIX: Final = ".key"
 SQLITE_PREFIX: Final = "sqlite:///"
 POSTGRES_PREFIXES: Final = ("postgres://", "postgresql://")
+
+_NO_PATH: Final = re.compile(
+    r"""
+      [A-Za-z][A-Za-z0-9+.-]*:   # a URL of any kind, or USER:PASSWORD@HOST
+    | [^/]*[@=]                  # USER@HOST, or the words of a connection string
+    | //                         # a URL without its scheme
+    | :                          # a name of SQLite's own, such as :memory:
+    | .*(?:://|[\0-\x1f\x7f])    # a URL with something before it, or what no path is typed with
+    | \s*$
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""What is not clearly a file's path. It may be an address with a password in it, badly typed."""
+
+_MISTYPED: Final = re.compile(
+    r"""
+      (?!\.\.?/)[^/]+//          # a URL whose colon is missing, or is another character
+    | (?!\.\.?/)[^/].*:.*@       # or one with a slash missing: a password before a host
+    | /+[^/]*:.*@                # or one without its scheme
+    | .*(?:^|[\s'"?&])(?:host|hostaddr|port|user|password|dbname|service|sslmode)\s*=
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+"""What looks like an address badly typed, even where a path may stand. After `./` it is one."""
+
+_KNOWN_SCHEMES: Final = frozenset(
+    {"file", "http", "https", "mariadb", "mysql", "postgres", "postgresql", "sqlite"}
+)
 
 SHARED_LEASE_TIMES: Final = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
 """On PostgreSQL, where a holder is most often on another machine and shows life in no other way."""
@@ -102,16 +131,27 @@ def database_files(database: str) -> tuple[Path, ...]:
 
 
 def file_path(database: str) -> Path:
-    """Return the file of a SQLite address. UsageError for an address of another kind."""
-    if database.startswith(SQLITE_PREFIX):
-        return Path(database.removeprefix(SQLITE_PREFIX))
-    if "://" in database:
-        scheme = database.partition("://")[0]
+    """Return the file of a SQLite address. UsageError for all that is not clearly one.
+
+    What was given is not repeated: it may hold a password, which would then be a file's name too.
+    """
+    path = database.removeprefix(SQLITE_PREFIX)
+    # What follows the prefix was said to be a path: of that only what is none in all likelihood is
+    # refused.
+    is_said = path != database
+    is_none = not path.strip() or "\0" in path or "://" in path if is_said else _NO_PATH.match(path)
+    if is_none or _MISTYPED.match(path):
+        scheme = re.split("[:+]", database, maxsplit=1)[0].lower()
         raise UsageError(
-            f"{scheme} databases are not supported by this version",
-            hint="give a file path, sqlite:///PATH or postgres://USER@HOST/DATABASE",
+            f"a database cannot be opened by such {_an(scheme)}: it is neither a path nor a URL "
+            "that is known here",
+            hint="give postgres://USER@HOST/DATABASE, or a file as /PATH, ./PATH or sqlite:///PATH",
         )
-    return Path(database)
+    return Path(path)
+
+
+def _an(scheme: str) -> str:
+    return f"a {scheme} address" if scheme in _KNOWN_SCHEMES else "an address"
 
 
 def _postgres() -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,7 @@ def require_no_step_done(workstream: str, run: RunView | None, directory: str) -
     if run is not None and run.ended is None and run.last is not None:
         raise UsageError(
             f"the run on {shown(workstream)} has begun in {directory}",
-            hint=f"go on with it there: upthread run {workstream}; "
+            hint=f"go on with it there: upthread run {shlex.quote(workstream)}; "
             "a tree of its own is for a new run",
             workstream=workstream,
         )
@@ -120,6 +121,10 @@ def notice_of(workstream: str, worktree: Worktree) -> Notice:
         if left
         else ""
     )
+    if worktree.unfiltered:
+        files = f"{worktree.unfiltered} file{'' if worktree.unfiltered == 1 else 's'}"
+        filters = ", ".join(worktree.filters)
+        text += f"; {files} as git stores them: filters are not run ({filters})"
     return Notice(
         kind="worktree", text=text, about={"path": worktree.path, "branch": worktree.branch}
     )

@@ -12,7 +12,7 @@ import fnmatch
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -51,6 +51,9 @@ ARGUMENTS_LEFT_OUT: Final = frozenset({"description", "cwd", "timeout"})
 """Arguments that differ between two calls of the same action."""
 
 TITLE_CHARACTERS_MAX: Final = 200
+
+INTENT: Final = "intent"
+"""The kind of the note that keeps an action which was asked for after its call was recorded."""
 
 
 class EffectState(StrEnum):
@@ -102,31 +105,23 @@ def effects_of(
     for message in messages:
         for part in message.parts:
             answers |= answered_permissions(part)
-            if isinstance(part, ToolCallPart) and part.tool_kind not in KINDS_WITHOUT_EFFECT:
-                calls[part.call_id] = _intent(message.seq, part, outward_patterns)
+            call = part if isinstance(part, ToolCallPart) else intended_call(part)
+            if call is not None and _may_change(call, outward_patterns):
+                calls[call.call_id] = _intent(message.seq, call, outward_patterns)
             elif isinstance(part, ToolResultPart) and part.call_id in calls:
                 calls[part.call_id] = _received(calls[part.call_id], part)
     return tuple(_answered(effect, answers.get(effect.call_id)) for effect in calls.values())
 
 
-def must_hold_back(
-    *,
-    title: str,
-    tool_kind: str,
-    arguments: JsonValue,
-    known: Iterable[Effect],
-    outward_patterns: Sequence[str] = OUTWARD_PATTERNS,
-) -> Effect | None:
-    """Return the known effect a call would repeat, None when it may run.
+def must_hold_back(digests: Set[str], known: Iterable[Effect]) -> Effect | None:
+    """Return the known effect that an outward call would repeat, None when it may run.
 
-    Only outward calls are held back, and only where the same was done or may have been.
+    `digests` are those of all the actions the call may be. Only where one was done, or may have
+    been, is it held back.
     """
-    if not is_outward(title, arguments, outward_patterns):
-        return None
-    digest = digest_of(tool_kind, title, arguments)
     doubtful = {EffectState.DONE, EffectState.UNKNOWN, EffectState.INTENT}
     for effect in known:
-        if effect.digest == digest and effect.state in doubtful:
+        if effect.digest in digests and effect.state in doubtful:
             return effect
     return None
 
@@ -166,15 +161,16 @@ def command_of(arguments: JsonValue) -> str:
     return ""
 
 
-def digest_of(tool_kind: str, title: str, arguments: JsonValue) -> str:
-    """Return the digest of what a call does: its kind, and its arguments in canonical order.
+def digest_of(title: str, arguments: JsonValue) -> str:
+    """Return the digest of what a call does: its command, or its arguments in canonical order.
 
-    A call without arguments is known by its title.
+    A call without arguments is known by its title. The kind is no part of it: that is the agent's
+    word, and the same push is the same under another one.
     """
-    meant: object = title
-    if isinstance(arguments, Mapping) and arguments:
+    meant: object = command_of(arguments) or title
+    if not command_of(arguments) and isinstance(arguments, Mapping) and arguments:
         meant = {name: value for name, value in arguments.items() if name not in ARGUMENTS_LEFT_OUT}
-    canonical = json.dumps([tool_kind, meant], sort_keys=True, separators=(",", ":"), default=list)
+    canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"), default=list)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
@@ -190,13 +186,34 @@ def answered_permissions(part: Part) -> dict[str, str]:
     return {call_id: answer}
 
 
+def intended_call(part: Part) -> ToolCallPart | None:
+    """Return the call that a note of an intent describes, None for any other part."""
+    if (
+        not isinstance(part, UnknownPart)
+        or part.kind != INTENT
+        or not isinstance(part.raw, Mapping)
+    ):
+        return None
+    call_id, title, kind = (part.raw.get(name) for name in ("call_id", "title", "tool_kind"))
+    if not (isinstance(call_id, str) and isinstance(title, str) and isinstance(kind, str)):
+        return None  # by an earlier version, which kept the id alone
+    arguments = part.raw.get("arguments")
+    return ToolCallPart(call_id=call_id, title=title, tool_kind=kind, arguments=arguments)
+
+
+def _may_change(call: ToolCallPart, patterns: Sequence[str]) -> bool:
+    """Whether a call may change something: a kind is the agent's word, a command is not."""
+    is_harmless = call.tool_kind in KINDS_WITHOUT_EFFECT
+    return not is_harmless or is_outward("", call.arguments, patterns)
+
+
 def _intent(seq: int, part: ToolCallPart, patterns: Sequence[str]) -> Effect:
     return Effect(
         seq=seq,
         call_id=part.call_id,
         tool_kind=part.tool_kind,
         title=part.title or part.tool_kind,
-        digest=digest_of(part.tool_kind, part.title, part.arguments),
+        digest=digest_of(part.title, part.arguments),
         state=EffectState.INTENT,
         is_outward=is_outward(part.title, part.arguments, patterns),
     )

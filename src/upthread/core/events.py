@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from upthread.core.actors import Actor
 from upthread.core.making import quickly_made
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
@@ -51,13 +52,17 @@ class ReasoningReceived(AgentEvent):
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallAnnounced(AgentEvent):
-    """The agent means to use a tool. `tool_kind` as in ACP; `locations` are paths, as given."""
+    """The agent means to use a tool. `tool_kind` as in ACP; `locations` are paths, as given.
+
+    `implied_kinds` are what its content shows it to be, for the judgement alone: see core/foreseen.
+    """
 
     call_id: str
     title: str
     tool_kind: str = "other"
     arguments: JsonValue = None
     locations: tuple[str, ...] = ()
+    implied_kinds: tuple[str, ...] = ()
 
 
 @quickly_made
@@ -74,6 +79,7 @@ class ToolCallUpdated(AgentEvent):
     tool_kind: str | None = None
     arguments: JsonValue = None
     locations: tuple[str, ...] | None = None
+    implied_kinds: tuple[str, ...] = ()
     text: str | None = None
     child_upstream_session_id: UpstreamSessionId | None = None
 
@@ -333,10 +339,20 @@ class QuestionsAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAnswered:
-    """A human answered one question."""
+    """One question was answered. `answered_by` is None of what was recorded before it was asked."""
 
     question_id: str
     text: str
+    answered_by: Actor | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSuggested:
+    """A model gave an answer where a person is asked: it stays open until a person answers it."""
+
+    question_id: str
+    text: str
+    by: Actor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,6 +390,7 @@ RunEvent: TypeAlias = (
     | StepEnded
     | QuestionsAsked
     | QuestionAnswered
+    | AnswerSuggested
     | RunParked
     | RunResumed
     | RunEnded

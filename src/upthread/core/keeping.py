@@ -2,8 +2,11 @@
 
 One place for all that is stored: every batch passes here before its commit. In `full` a write is
 kept as it is. In `redacted` its texts lose their secrets. In `index` it keeps what it is, when and
-whose, with size and keyed digest, and no text at all. Names are never changed: workstreams, roles,
-sessions and paths are what things are found by; only a child's role is an agent's word.
+whose, with size and keyed digest, and no text at all. Names that people gave are never changed:
+workstreams, roles and paths are what things are found by. What an agent gave is a text, however
+short: the ids of its sessions and calls, its version, a child's role. An id that looks like a
+secret is the same placeholder wherever it stands, so that what belongs together is still found
+together; a session can then not be attached again, and what follows says so.
 
 What forgetting leaves of an event is the same as what `index` keeps of it.
 """
@@ -18,7 +21,10 @@ from typing import Any, Final, TypeVar, cast, get_args
 
 from upthread.core.codec import encode_part
 from upthread.core.commands import (
+    EndLink,
     OpenConversation,
+    OpenLink,
+    RecordAct,
     RecordBriefingEdit,
     RecordDecision,
     RecordExamined,
@@ -30,6 +36,7 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import (
+    AnswerSuggested,
     AttachFailed,
     Question,
     QuestionAnswered,
@@ -39,9 +46,11 @@ from upthread.core.events import (
     RunParked,
     RunResumed,
     RunStarted,
+    SessionAttached,
     StepEnded,
     TurnEnded,
     TurnEvent,
+    TurnIntended,
     TurnParked,
 )
 from upthread.core.redaction.redactor import Redactor, gather
@@ -67,8 +76,9 @@ NO_EDIT: Final[dict[str, JsonValue]] = {}
 
 Event = TypeVar("Event", bound=TurnEvent | RunEvent)
 Kept = TypeVar("Kept")
+Id = TypeVar("Id", bound=str)
 Member = TypeVar("Member")
-Said = TypeVar("Said", TextPart, ContextPart, ReasoningPart, ToolResultPart)
+Said = TypeVar("Said", TextPart, ContextPart, ReasoningPart)
 
 
 def strictest(*modes: RecordMode) -> RecordMode:
@@ -91,6 +101,7 @@ def stays_as_it_is(writes: Sequence[Write], redactor: Redactor) -> bool:
     # Every batch pays for these loops: no call for what most of it is.
     for write in writes:
         if isinstance(write, RecordParts):
+            texts.append(write.upstream_session_id or "")
             for part in write.parts:
                 if type(part) in _SAYING:
                     texts.append(cast("TextPart", part).text)
@@ -132,7 +143,7 @@ def forgotten(events: Sequence[RunEvent], role: str | None) -> tuple[RunEvent, .
 
 
 def _is_of(event: RunEvent, role: str, asked: set[str]) -> bool:
-    if isinstance(event, QuestionAnswered):
+    if isinstance(event, QuestionAnswered | AnswerSuggested):
         return event.question_id in asked
     return getattr(event, "role", None) == role
 
@@ -141,10 +152,9 @@ def _is_of(event: RunEvent, role: str, asked: set[str]) -> bool:
 
 
 def _keep_parts(write: RecordParts, mode: RecordMode, redactor: Redactor) -> RecordParts:
-    if mode == "index":
-        return replace(write, parts=tuple(_outlined(part, redactor) for part in write.parts))
-    parts = [_redacted(part, redactor) for part in write.parts]
-    return write if _are_the_same(parts, write.parts) else replace(write, parts=tuple(parts))
+    keep = _outlined if mode == "index" else _redacted
+    parts = _same_or_new(write.parts, (keep(part, redactor) for part in write.parts))
+    return _with(write, parts=parts, upstream_session_id=_id(write.upstream_session_id, redactor))
 
 
 def _outlined(part: Part, redactor: Redactor) -> Part:
@@ -153,7 +163,7 @@ def _outlined(part: Part, redactor: Redactor) -> Part:
         return part
     return ErasedPart(
         kind=stored.kind,
-        call_id=stored.call_id,
+        call_id=_id(stored.call_id, redactor),
         digest=redactor.digest(stored.content),
         size_bytes=len(stored.content),
     )
@@ -169,21 +179,33 @@ def _redacted_text(part: Said, redactor: Redactor) -> Said:
     return part if text is part.text else replace(part, text=text)
 
 
+def _redacted_result(part: ToolResultPart, redactor: Redactor) -> ToolResultPart:
+    return _with(
+        part,
+        text=redactor.redact(part.text),
+        call_id=redactor.redact(part.call_id),
+        status=redactor.redact(part.status),
+    )
+
+
 def _redacted_call(part: ToolCallPart, redactor: Redactor) -> ToolCallPart:
     return _with(
         part,
+        call_id=redactor.redact(part.call_id),
         title=redactor.redact(part.title),
+        tool_kind=redactor.redact(part.tool_kind),
         arguments=redactor.redact_json(part.arguments),
         locations=_same_or_new(part.locations, map(redactor.redact, part.locations)),
     )
 
 
 def _redacted_file(part: FilePart, redactor: Redactor) -> FilePart:
-    return _with(part, uri=redactor.redact(part.uri))
+    uri, mime_type = redactor.redact(part.uri), redactor.redact(part.mime_type)
+    return _with(part, uri=uri, mime_type=mime_type)
 
 
 def _redacted_unknown(part: UnknownPart, redactor: Redactor) -> UnknownPart:
-    return _with(part, raw=redactor.redact_json(part.raw))
+    return _with(part, kind=redactor.redact(part.kind), raw=redactor.redact_json(part.raw))
 
 
 _PART_REDACTORS: Final[Mapping[type[Part], Callable[[Any, Redactor], Part]]] = MappingProxyType(
@@ -191,7 +213,7 @@ _PART_REDACTORS: Final[Mapping[type[Part], Callable[[Any, Redactor], Part]]] = M
         TextPart: _redacted_text,
         ContextPart: _redacted_text,
         ReasoningPart: _redacted_text,
-        ToolResultPart: _redacted_text,
+        ToolResultPart: _redacted_result,
         ToolCallPart: _redacted_call,
         FilePart: _redacted_file,
         UnknownPart: _redacted_unknown,
@@ -200,22 +222,30 @@ _PART_REDACTORS: Final[Mapping[type[Part], Callable[[Any, Redactor], Part]]] = M
 """By type: every part of every turn goes this way, and a row of `isinstance` costs more."""
 
 
-_SAYING: Final = frozenset({TextPart, ToolResultPart, ContextPart, ReasoningPart})
+_SAYING: Final = frozenset({TextPart, ContextPart, ReasoningPart})
 
 
 def _gather_part(part: Part, texts: list[str]) -> bool:
     """Add what those above look at, of a part that is not its text alone; False as `gather`."""
     match part:
+        case ToolResultPart():
+            texts += (part.text, part.call_id, part.status)
+            return True
         case ToolCallPart():
-            texts += (part.title, *part.locations)
+            texts += (part.call_id, part.title, part.tool_kind, *part.locations)
             return gather(part.arguments, texts)
         case FilePart():
-            texts.append(part.uri)
+            texts += (part.uri, part.mime_type)
             return True
         case UnknownPart():
+            texts.append(part.kind)
             return gather(part.raw, texts)
         case _:
             return isinstance(part, ErasedPart)
+
+
+def _id(given: Id | None, redactor: Redactor) -> Id | None:
+    return None if given is None else cast("Id", redactor.redact(given))
 
 
 def _with(value: Kept, **fields: object) -> Kept:
@@ -244,8 +274,10 @@ def _keep_event(
 ) -> Write:
     event: Any = write.event
     if mode == "index":
-        return replace(write, event=without_text(event))
-    texts = _NAMES_OF_TEXTS.get(type(write.event))
+        write = replace(write, event=without_text(event))
+        event = write.event
+    names = _NAMES_OF_TEXTS if mode != "index" else _GIVEN
+    texts = names.get(type(write.event))
     if texts is None:
         return write
     fields = {name: _redacted_value(getattr(event, name), redactor) for name in texts}
@@ -295,6 +327,7 @@ _SAID: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
         StepEnded: ("report", "report_error"),
         QuestionsAsked: ("questions",),
         QuestionAnswered: ("text",),
+        AnswerSuggested: ("text",),
         RunParked: ("detail",),
         RunResumed: ("because",),
         RunEnded: ("evidence",),
@@ -306,12 +339,23 @@ _CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {RunStarted: ("pipeline",)}
 )
 """Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
-
-What a decision was taken on, `TurnIntended.inputs`, is measured and counted, never quoted.
 """
 
+_GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {
+        TurnIntended: ("inputs",),
+        SessionAttached: ("upstream_session_id",),
+        AttachFailed: ("upstream_session_id",),
+        TurnEnded: ("surroundings",),
+    }
+)
+"""Where they hold what an agent calls itself and its sessions."""
+
 _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {kind: (*_SAID.get(kind, ()), *_CONFIGURED.get(kind, ())) for kind in (*_SAID, *_CONFIGURED)}
+    {
+        kind: (*_SAID.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
+        for kind in (*_SAID, *_CONFIGURED, *_GIVEN)
+    }
 )
 
 
@@ -321,7 +365,8 @@ _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 def _keep_quarantine(
     write: RecordQuarantine, mode: RecordMode, redactor: Redactor
 ) -> RecordQuarantine:
-    return _with(write, raw=None if mode == "index" else redactor.redact_json(write.raw))
+    raw = None if mode == "index" else redactor.redact_json(write.raw)
+    return _with(write, raw=raw, reason=redactor.redact(write.reason))
 
 
 def _keep_decision(write: RecordDecision, _mode: RecordMode, redactor: Redactor) -> RecordDecision:
@@ -335,6 +380,7 @@ def _keep_once(write: RecordOnce, _mode: RecordMode, redactor: Redactor) -> Reco
 
 def _keep_examined(write: RecordExamined, mode: RecordMode, redactor: Redactor) -> RecordExamined:
     """A path is a tool's argument: `index` does not keep which files were read."""
+    write = _with(write, upstream_session_id=redactor.redact(write.upstream_session_id))
     if mode == "index":
         return replace(write, files=())
     kept_files = (_with(file, path=redactor.redact(file.path)) for file in write.files)
@@ -352,7 +398,25 @@ def _keep_conversation(
 ) -> OpenConversation:
     key = write.conversation.key
     role = key.role if key.slot >= MAIN_SLOT else redactor.redact(key.role)
-    return _with(write, conversation=_with(write.conversation, key=_with(key, role=role)))
+    call_id = _id(write.conversation.parent_call_id, redactor)
+    kept_key = _with(key, role=role)
+    kept_one = _with(write.conversation, key=kept_key, parent_call_id=call_id)
+    return _with(write, conversation=kept_one)
+
+
+def _keep_link(write: OpenLink, _mode: RecordMode, redactor: Redactor) -> OpenLink:
+    session = redactor.redact(write.link.upstream_session_id)
+    version = redactor.redact(write.link.agent_version)
+    return _with(write, link=_with(write.link, upstream_session_id=session, agent_version=version))
+
+
+def _keep_end(write: EndLink, _mode: RecordMode, redactor: Redactor) -> EndLink:
+    return _with(write, ended_because=redactor.redact(write.ended_because))
+
+
+def _keep_act(write: RecordAct, _mode: RecordMode, redactor: Redactor) -> RecordAct:
+    """Its detail may be a session's id."""
+    return _with(write, detail=redactor.redact(write.detail))
 
 
 _KEEPERS: Final[Mapping[type[Any], Callable[[Any, RecordMode, Redactor], Write]]] = (
@@ -367,6 +431,9 @@ _KEEPERS: Final[Mapping[type[Any], Callable[[Any, RecordMode, Redactor], Write]]
             RecordBriefingEdit: _keep_edit,
             RecordOnce: _keep_once,
             OpenConversation: _keep_conversation,
+            OpenLink: _keep_link,
+            EndLink: _keep_end,
+            RecordAct: _keep_act,
         }
     )
 )

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from upthread.core.events import (
+    AnswerSuggested,
     Question,
     QuestionAnswered,
     QuestionsAsked,
@@ -199,7 +200,19 @@ def _asked(view: RunView, event: QuestionsAsked) -> RunView:
 
 
 def _answered(view: RunView, event: QuestionAnswered) -> RunView:
-    return replace(view, answers={**view.answers, event.question_id: event.text})
+    return replace(
+        view,
+        answers={**view.answers, event.question_id: event.text},
+        answered_by={**view.answered_by, event.question_id: event.answered_by},
+    )
+
+
+def _suggested(view: RunView, event: AnswerSuggested) -> RunView:
+    return replace(
+        view,
+        suggested={**view.suggested, event.question_id: event},
+        suggestions=view.suggestions + 1,
+    )
 
 
 def _parked(view: RunView, event: RunParked) -> RunView:
@@ -231,6 +244,7 @@ _APPLY: Final[Mapping[type[RunEvent], Any]] = {
     StepEnded: _step_ended,
     QuestionsAsked: _asked,
     QuestionAnswered: _answered,
+    AnswerSuggested: _suggested,
     RunParked: _parked,
     RunResumed: _resumed,
     RunEnded: _ended,

@@ -1,8 +1,9 @@
 """Which project a directory belongs to.
 
 A project is known by its repository: root commit and remote, so a moved directory and a worktree
-are the same project. A repository that gains a remote, or its first commit, stays the project it
-was. Outside git the real path is all there is. Two candidates are an error, never a guess.
+are the same project, and so are two clones on two hosts. A repository that gains a remote, or its
+first commit, stays the project it was. Outside git the real path is all there is, and whose it is:
+a path of another account or host is another place. Two candidates are an error, never a guess.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def project_id_for(identity: ProjectIdentity) -> ProjectId:
         f"git\n{identity.root_commit}\n{identity.remote or ''}"
         if identity.root_commit
         else f"path\n{identity.path}"
+        if identity.owner is None
+        else f"owned path\n{identity.owner}\n{identity.path}"
     )
     digest = hashlib.sha256(known_by.encode("utf-8", "surrogatepass")).hexdigest()
     return ProjectId(f"prj_{digest[:24]}")
@@ -42,20 +45,43 @@ def match_project(
     candidates = list(known)
     if identity.root_commit is None:
         return _only(
-            {pid for pid, other in candidates if other.path == identity.path}, identity.path
+            {pid for pid, other in candidates if _is_same_place(other, identity)}, identity.path
         )
     same_root = [(pid, o) for pid, o in candidates if o.root_commit == identity.root_commit]
     exact = {pid for pid, other in same_root if other.remote == identity.remote}
-    here = {pid for pid, other in same_root if other.path == identity.path}
+    here = {pid for pid, other in same_root if _is_same_place(other, identity)}
     with_remote = {pid for pid, other in same_root if other.remote is not None}
     # A project that has a remote is not the fork with another one, whatever it was known by before.
     near = {pid for pid, _ in same_root if identity.remote is None or pid not in with_remote}
     without_commit = {
         pid
         for pid, other in candidates
-        if other.root_commit is None and other.path == identity.path
+        if other.root_commit is None and _is_same_place(other, identity)
     }
     return _only(exact or here or near or without_commit, identity.path)
+
+
+def is_anybodys(
+    identity: ProjectIdentity, known: Iterable[tuple[ProjectId, ProjectIdentity]]
+) -> tuple[ProjectId, ...]:
+    """Return the projects recorded under a path before paths had owners: whose, nobody knows.
+
+    To be asked where `match_project` found none.
+    """
+    if identity.owner is None:
+        return ()
+    found = {
+        pid
+        for pid, other in known
+        if other.owner is None
+        and other.path == identity.path
+        and (identity.root_commit is None or other.root_commit in {None, identity.root_commit})
+    }
+    return tuple(sorted(found))
+
+
+def _is_same_place(one: ProjectIdentity, other: ProjectIdentity) -> bool:
+    return (one.owner, one.path) == (other.owner, other.path)
 
 
 def normalise_remote(url: str) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from upthread.core.events import RunEvent, StepStarted
+from upthread.core.events import AnswerSuggested, RunEvent, StepStarted
 from upthread.core.types import ProjectId
 
 ANY_QUEUE: Final = "upthread"
@@ -37,6 +37,7 @@ def _digest(*words: str) -> str:
 def settles(event: RunEvent) -> bool:
     """Return whether an event settles the transitions before it.
 
-    The start of a step does not: whoever takes the run over goes on with that very transition.
+    The start of a step does not: whoever takes the run over goes on with that very transition. Nor
+    does what a model would answer: nothing comes of it.
     """
-    return not isinstance(event, StepStarted)
+    return not isinstance(event, StepStarted | AnswerSuggested)

@@ -39,6 +39,7 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.nesting import ALARM, OPEN_AT_END, DepthCounter
+from upthread.core.quotas import one_line_name
 from upthread.core.stream import OpenCall, Sheet, Stream
 from upthread.core.types import (
     CHILD_SLOT,
@@ -129,6 +130,11 @@ class Recorder:
     def reply(self) -> str:
         """The text of the turn's own session so far, children's left out."""
         return self._own.reply
+
+    @property
+    def next_seq(self) -> int:
+        """The message of the turn's conversation that follows all that was recorded."""
+        return self._own.next_seq
 
     @property
     def quarantined(self) -> int:
@@ -239,7 +245,7 @@ class Recorder:
             case UsageReported(tokens_used=tokens, tokens_window=window):
                 stream.hold(tokens, window=window)
             case TitleChanged(title=title):
-                stream.title = title
+                stream.title = one_line_name(title)
             case ContextCompacted():
                 stream.was_compacted = True
                 stream.note(UnknownPart(kind="compacted", raw=None))
@@ -365,6 +371,13 @@ class Recorder:
             opened_because="child",
             opened_at_ms=self._sheet.now_ms,
         )
+
+
+def child_named(event: AgentEvent) -> UpstreamSessionId | None:
+    """Return the session that an event says is a sub-agent's, None for any other event."""
+    if isinstance(event, ChildStarted | ToolCallUpdated):
+        return event.child_upstream_session_id
+    return None
 
 
 def child_conversation(

@@ -8,7 +8,6 @@ files themselves are never rewritten. Text in, values out: reading files is conf
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -18,6 +17,7 @@ import yaml
 
 from upthread.core.handshake import Continuity
 from upthread.core.names import parse_role
+from upthread.core.toml_text import read_toml
 from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, UsageError
 
@@ -96,8 +96,8 @@ def read_markdown_role(text: str, *, file_stem: str, source: str) -> Role:
 def read_toml_role(text: str, *, file_stem: str, source: str) -> Role:
     """Return the role in a Codex agent file. Raises ConfigError like `read_markdown_role`."""
     try:
-        fields = tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        fields = read_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}", hint="mend the file") from error
     return _role(
         name=fields.get("name", file_stem),

@@ -11,11 +11,24 @@ from typing import Annotated, Final
 
 import msgspec
 
-from upthread.core.events import Question, RunEnded, RunParked, StepEnded, StepStarted
+from upthread.core.actors import Actor
+from upthread.core.events import (
+    AnswerSuggested,
+    Question,
+    RunEnded,
+    RunParked,
+    StepEnded,
+    StepStarted,
+)
 from upthread.core.reports import REPORT_LINES_MAX, Report
 from upthread.core.types import JsonValue
 
 REJECTIONS_MAX: Final = 2
+
+REJECTIONS_BOUND: Final = 64
+"""What a pipeline may ask for at most; a run is parked after as many steps."""
+
+REPORT_LINES_BOUND: Final = 100_000
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -52,14 +65,25 @@ def check_pipeline(pipeline: Pipeline) -> str:
         return "it has no steps"
     if len(set(roles)) != len(roles):
         return "a role has two steps"
-    for index, step in enumerate(pipeline.steps):
-        for needed in step.needs:
-            if needed not in roles:
-                return f"{step.role} needs {needed}, which has no step"
-            if not _can_have_reported(pipeline, needed, before=index):
-                return f"{step.role} needs {needed}, which never comes before it"
-        if step.on_rejected and step.on_rejected not in roles[:index]:
-            return f"{step.role} sends back to {step.on_rejected}, which is no earlier step"
+    faults = (_fault_of(pipeline, index) for index in range(len(pipeline.steps)))
+    return next(filter(None, faults), "")
+
+
+def _fault_of(pipeline: Pipeline, index: int) -> str:
+    step = pipeline.steps[index]
+    roles = [each.role for each in pipeline.steps]
+    # Here and not in the types: what was recorded of a run stays readable.
+    if not 0 <= step.rejections_max <= REJECTIONS_BOUND:
+        return f"{step.role} has a rejections_max that is not from 0 to {REJECTIONS_BOUND}"
+    if step.report_lines_max > REPORT_LINES_BOUND:
+        return f"{step.role} has a report_lines_max over {REPORT_LINES_BOUND}"
+    for needed in step.needs:
+        if needed not in roles:
+            return f"{step.role} needs {needed}, which has no step"
+        if not _can_have_reported(pipeline, needed, before=index):
+            return f"{step.role} needs {needed}, which never comes before it"
+    if step.on_rejected and step.on_rejected not in roles[:index]:
+        return f"{step.role} sends back to {step.on_rejected}, which is no earlier step"
     return ""
 
 
@@ -94,7 +118,8 @@ class RunView:
 
     `is_resumed` until the next step starts or ends: a person said to go on from the stop.
     `asked_next` is who is to be asked whatever came before, empty where that follows from it.
-    `asked_in_vain` counts steps in a row that asked nothing new.
+    `asked_in_vain` counts steps in a row that asked nothing new. `suggested` is the newest answer
+    that a model would give to each question; `suggestions` counts all there were.
     """
 
     events: int = 0
@@ -113,6 +138,9 @@ class RunView:
     agents: Mapping[str, str] = field(default_factory=dict[str, str])
     questions: tuple[Question, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
+    answered_by: Mapping[str, Actor | None] = field(default_factory=dict[str, "Actor | None"])
+    suggested: Mapping[str, AnswerSuggested] = field(default_factory=dict[str, AnswerSuggested])
+    suggestions: int = 0
     rejections: Mapping[str, int] = field(default_factory=dict[str, int])
     parked: RunParked | None = None
     ended: RunEnded | None = None

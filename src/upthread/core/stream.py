@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from upthread.core.commands import RecordParts, Write
+from upthread.core.effects import INTENT
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
 from upthread.core.redaction.running import settled_length
 from upthread.core.types import (
@@ -111,6 +112,11 @@ class Stream:
         self.tokens_used = tokens
 
     @property
+    def next_seq(self) -> int:
+        """The message that follows all that was recorded here, drained or not."""
+        return self._seq if self._speaker is None else self._seq + 1
+
+    @property
     def reply(self) -> str:
         """All text said so far, in paragraphs where something came between."""
         return "".join(self._reply)
@@ -205,13 +211,22 @@ class Stream:
         self._is_reply_broken = True
 
     def intend(self, part: ToolCallPart) -> None:
-        """Record a call before it is allowed, synced; what it was announced with comes first."""
+        """Record a call before it is allowed, synced, as what it will do."""
         call = self._calls.setdefault(part.call_id, OpenCall(part=part))
         self.close_text()
         if call.is_recorded:  # a synced write of its own covers the one that was not
-            note = UnknownPart(kind="intent", raw={"call_id": part.call_id})
+            note = UnknownPart(
+                kind=INTENT,
+                raw={
+                    "call_id": part.call_id,
+                    "title": part.title,
+                    "tool_kind": part.tool_kind,
+                    "arguments": part.arguments,
+                },
+            )
             self._append(Speaker.ASSISTANT, note, durability=Durability.SYNCED)
         else:
+            call.part = part
             self._record_call(call, durability=Durability.SYNCED)
 
     def update(self, event: ToolCallUpdated, *, child: ConversationId | None = None) -> None:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from upthread.core.actors import Actor
 from upthread.core.markdown import item, one_line
 from upthread.core.prompt import Task
 from upthread.core.reports import Report, instructions, render
@@ -83,13 +84,24 @@ def _sections(view: RunView, step: Step) -> list[_Section]:
     ]
     sections += [
         _Section(
-            item(f"{q.question_id}: {one_line(q.text)} → {view.answers[q.question_id]}"),
+            item(f"{q.question_id}: {one_line(q.text)} → {_answer(view, q.question_id)}"),
             heading="# Answers",
         )
         for q in view.questions
         if q.role == step.role and q.question_id in view.answers
     ]
     return sections
+
+
+def _answer(view: RunView, question_id: str) -> str:
+    return answer_told(view.answers[question_id], view.answered_by.get(question_id))
+
+
+def answer_told(text: str, by: Actor | None) -> str:
+    """Return an answer as roles are told it: what no person is known to have said, says so."""
+    if by is None or by.kind == "person":
+        return text
+    return f"[from {by.in_words}, not a person's decision] {text}"
 
 
 def _told(sections: Sequence[_Section]) -> str:

@@ -250,11 +250,16 @@ class ProjectIdentity:
     `root_commit` is the oldest root reachable from HEAD, None before the first commit; `remote` is
     the normalised URL of the remote `origin`, None without one; `path` is the real path of the
     repository's common directory's parent, or of the working directory.
+
+    `owner` is whose path that is, an account and its host: in a store that several share, one path
+    is as many places as there are of them. None in a file of one person's own, and in what was
+    recorded before paths had owners.
     """
 
     path: str
     root_commit: str | None = None
     remote: str | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from upthread.agents.base import AgentConnection
 from upthread.core.events import AgentEvent
+from upthread.core.names import shown
 from upthread.core.prompt import NEW_SESSION_DECISIONS
+from upthread.core.quotas import require_session
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -29,7 +31,8 @@ async def attach(
 ) -> Attached:
     """Attach as decided; `resume` is preferred to `load`, which has to replay it all."""
     if decision in NEW_SESSION_DECISIONS:
-        return Attached(upstream_session_id=await connection.new_session(), how="new")
+        made = require_session(await connection.new_session())
+        return Attached(upstream_session_id=made, how="new")
     assert current is not None
     if connection.capabilities.can_resume:
         await connection.resume_session(current)
@@ -58,3 +61,14 @@ async def _load(connection: AgentConnection, *, current: UpstreamSessionId) -> A
         )
     history = await connection.load_session(current)
     return Attached(upstream_session_id=current, how="loaded", history=history)
+
+
+def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:
+    """Return the error for an agent that names a session which another conversation holds."""
+    return UpstreamError(
+        f"the agent named {shown(session)} as {named_as}, and {holder or 'another conversation'} "
+        "holds that session",
+        outcome=Outcome.UNKNOWN,
+        hint="it was not used: one upstream session has one conversation",
+        upstream_session_id=session,
+    )

@@ -19,6 +19,7 @@ from upthread.core.effects import EffectState, effects_of
 from upthread.core.examined import ExaminedFile
 from upthread.core.pipeline import RunView
 from upthread.core.reports import Report
+from upthread.core.telling import answer_told
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -140,7 +141,9 @@ def _answers(runs: Iterable[RunView], role: str) -> list[tuple[str, str]]:
     for run in runs:
         for asked in run.questions:
             if asked.role == role and asked.question_id in run.answers:
-                answers[f"{asked.question_id}: {asked.text}"] = run.answers[asked.question_id]
+                by = run.answered_by.get(asked.question_id)
+                told = answer_told(run.answers[asked.question_id], by)
+                answers[f"{asked.question_id}: {asked.text}"] = told
     return list(answers.items())
 
 

@@ -24,7 +24,7 @@ from upthread.core.rollover import LOST, PoisonSigns, Recovery, poison, recovery
 from upthread.core.turn import UNDECIDABLE, TurnCommand
 from upthread.core.types import Link, Outcome
 from upthread.errors import FencedError, UpstreamError
-from upthread.runtime.attach import Attached, attach
+from upthread.runtime.attach import Attached, attach, held_elsewhere
 from upthread.runtime.delegation import TurnResult
 from upthread.runtime.live_turn import LiveTurn
 from upthread.runtime.recovering import Recoverer
@@ -120,6 +120,7 @@ class Driver:
             await self._note_version(live, connection)
         try:
             attached = await attach(connection, decision=decision, current=live.current_session)
+            await _require_unheld(live, attached)
         except UpstreamError as error:
             await self._decide_again(live, error)
             return
@@ -263,6 +264,16 @@ class Driver:
             return
         if answer is not None:
             await self._conclude(live, answer)
+
+
+async def _require_unheld(live: LiveTurn, attached: Attached) -> None:
+    """A session that was made now is nobody's; an agent that answers with one of another's lies."""
+    project_id, session = live.conversation.key.project_id, attached.upstream_session_id
+    if attached.how != "new":
+        return
+    owner = await live.read(lambda store: store.link_owner(project_id, session))
+    if owner is not None:
+        raise held_elsewhere(session, "a new session", owner.key.address)
 
 
 def _decided_again(live: LiveTurn) -> TurnIntended:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol
 
+from upthread.boundary.files import OPEN_FLAGS, is_ordinary
 from upthread.core.examined import ExaminedFile, How
 from upthread.runtime.system import now_ns
 
@@ -28,8 +29,6 @@ SETTLED_NS: Final = 2_000_000_000
 
 CLOCK_SLACK_NS: Final = 20_000_000
 """The kernel stamps files with a clock that is up to a tick behind the one it tells."""
-
-_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Hash(Protocol):
@@ -127,9 +126,9 @@ def _digest_of(place: str) -> str | None:
     """
     hashed = hashlib.sha256()
     left = HASHED_BYTES_MAX
-    descriptor = os.open(place, _OPEN_FLAGS)
+    descriptor = os.open(place, OPEN_FLAGS)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not is_ordinary(descriptor):
             raise OSError("it became something that is no file")
         piece = os.read(descriptor, PIECE_BYTES)
         is_text = b"\0" not in piece[:BINARY_LOOK_BYTES]

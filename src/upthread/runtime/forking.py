@@ -8,6 +8,7 @@ in the world is not undone, so it is listed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,7 @@ from upthread.core.history.forking import (
 )
 from upthread.core.history.model import history_of
 from upthread.core.history.repair import Change, repair, told_to_model
+from upthread.core.quotas import require_session
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -125,7 +127,7 @@ class Forks:
         if resolved is None:
             raise NotFoundError(
                 f"{request.source.address} has no conversation yet",
-                hint=f'start one: upthread tell {request.source.address} "…"',
+                hint=f'start one: upthread tell {shlex.quote(request.source.address)} "…"',
                 address=request.source.address,
             )
         if self._store.resolve(request.target) is not None:
@@ -192,7 +194,8 @@ async def _forked_by_agent(
         async with adapter.open(request) as connection:
             if not connection.capabilities.can_fork:
                 return None, f"{link.agent} cannot fork a session"
-            return await connection.fork_session(link.upstream_session_id), ""
+            forked = await connection.fork_session(link.upstream_session_id)
+            return require_session(forked), ""
     except UpstreamError as error:
         return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
 

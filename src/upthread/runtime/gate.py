@@ -7,14 +7,15 @@ was done already, or may have been, is held back: the turn parks for a person, w
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
-from upthread.core.effects import Effect, is_outward, must_hold_back
+from upthread.core.effects import Effect, must_hold_back
 from upthread.core.events import TurnParked
+from upthread.core.foreseen import Foreseen, foreseen
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turn import HELD_BACK
-from upthread.core.types import JsonValue
 from upthread.runtime.permissions import NOBODY, PermissionPolicy
 
 Keep: TypeAlias = Callable[[PermissionRequest], Awaitable[None]]
@@ -52,14 +53,9 @@ class Gate:
 
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the answer and who gave it; None cancels the turn, which then parks."""
-        title, arguments = self._as_recorded(request)
-        effect = must_hold_back(
-            title=title,
-            tool_kind=request.tool_kind,
-            arguments=arguments,
-            known=self._known,
-            outward_patterns=self._patterns,
-        )
+        will_happen = self._as_recorded(request)
+        is_outward = will_happen.is_outward(self._patterns)
+        effect = must_hold_back(will_happen.digests, self._known) if is_outward else None
         if effect is not None:
             self.parked = TurnParked(reason=HELD_BACK, detail=effect.in_words)
             return PermissionAnswer(option_id=None, answered_by=ANSWERED_BY_UPTHREAD)
@@ -67,14 +63,20 @@ class Gate:
         if answer.answered_by == NOBODY:
             detail = f"{request.title} ({request.tool_kind}): nobody was there to allow it"
             self.parked = TurnParked(reason=NEEDS_PERMISSION, detail=detail)
-        elif self._keep and is_outward(request.title, request.arguments, self._patterns):
+        elif self._keep and is_outward:
             await self._keep(request)
         return answer
 
-    def _as_recorded(self, request: PermissionRequest) -> tuple[str, JsonValue]:
+    def _as_recorded(self, request: PermissionRequest) -> Foreseen:
+        will_happen = request.foreseen
         if self._redactor is None:
-            return request.title, request.arguments
-        return (
-            self._redactor.redact(request.title),
-            self._redactor.redact_json(request.arguments),
+            return will_happen
+        redactor = self._redactor
+        return foreseen(
+            replace(
+                told,
+                title=redactor.redact(told.title or ""),
+                arguments=redactor.redact_json(told.arguments),
+            )
+            for told in will_happen.tellings
         )

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from upthread.core.actors import Actor
 from upthread.core.commands import Write
 from upthread.core.events import RunEvent, TurnEnded, TurnParked
 from upthread.core.pipeline import Pipeline, RunView
 from upthread.core.prompt import Task
 from upthread.core.types import Fence, Lease, ProjectId, RunId, TurnId
 from upthread.runtime.delegation import Notice, TellRequest, TurnResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is answered, and by whom. Without a `question_id` the only open question is meant.
+
+    A suggestion leaves the question open.
+    """
+
+    text: str
+    by: Actor
+    question_id: str | None = None
+    is_suggestion: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

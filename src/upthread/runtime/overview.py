@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
-from upthread.core.events import Question
+from upthread.core.events import AnswerSuggested, Question
 from upthread.core.pipeline import RunView
 from upthread.core.reports import Report
 from upthread.core.turn import TurnView
@@ -74,6 +74,7 @@ class WorkstreamView:
     status: str
     run: RunView | None
     open_questions: tuple[Question, ...]
+    suggested: Mapping[str, AnswerSuggested]
     roles: tuple[RoleView, ...]
     children: tuple[Conversation, ...]
 
@@ -128,6 +129,7 @@ class Overview:
             status=_status(run, roles, is_held=holder is not None),
             run=run,
             open_questions=run.open_questions if run else (),
+            suggested=run.suggested if run else {},
             roles=roles,
             children=tuple(c for c in conversations if c.key.slot == CHILD_SLOT),
         )

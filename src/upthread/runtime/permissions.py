@@ -1,22 +1,35 @@
 """Permissions: who or what answers when an agent asks before it acts.
 
 The agent's own settings come first; a request reaches us only when they ask. Then a configured rule
-for the kind of tool answers, else a person does, else nobody: the request is cancelled and the turn
-parks. There is no way to say yes to everything.
+answers, the strictest for what will happen (core/foreseen.py), else a person does, else nobody: the
+request is cancelled and the turn parks. There is no way to say yes to everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.core.foreseen import Rule, judged
 
-PermissionRule: TypeAlias = Literal["allow", "deny", "ask"]
+PermissionRule: TypeAlias = Rule
 AskPerson: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 
 NOBODY = "nobody"
+
+_ALLOWS: Final = ("allow_once",)
+"""A rule is about one call. What holds for ever the agent would not ask about again."""
+_REJECTS: Final = ("reject_once", "reject_always")
+
+_YES: Final = re.compile(r"allow|accept|approve|grant|permit|proceed|\byes\b", re.IGNORECASE)
+_NO: Final = re.compile(
+    r"reject|den(?:y|ied)|decline|cancel|refuse|abort|disallow|\b(?:no|not|dont|don't|never)\b",
+    re.IGNORECASE,
+)
+"""What ids of options are called; see `plain_options`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +41,42 @@ class PermissionPolicy:
 
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the answer and who gave it; `answered_by` is NOBODY when nobody could."""
-        rule = self.rules.get(request.tool_kind, "ask")
-        if rule == "allow":
-            return _choose(request, "allow", f"rule {request.tool_kind}=allow")
-        if rule == "deny":
-            return _choose(request, "reject", f"rule {request.tool_kind}=deny")
+        rule, in_words = judged(request.foreseen.kinds, self.rules)
+        kinds = _REJECTS if rule == "deny" else _ALLOWS
+        option_id = None if rule == "ask" else _option_of(request, kinds)
+        if rule == "deny" or option_id is not None:
+            return PermissionAnswer(option_id=option_id, answered_by=f"rule {in_words}")
         if self.ask_person is None:
             return PermissionAnswer(option_id=None, answered_by=NOBODY)
-        return await self.ask_person(request)
+        return await self.ask_person(plain_options(request))
 
 
-def _choose(request: PermissionRequest, verb: str, answered_by: str) -> PermissionAnswer:
-    """Prefer the option that holds once; None, which cancels, when the agent offers no such one."""
-    kinds = {kind: option_id for option_id, kind in reversed(request.options)}
-    option_id = kinds.get(f"{verb}_once") or kinds.get(f"{verb}_always")
-    return PermissionAnswer(option_id=option_id, answered_by=answered_by)
+def _option_of(request: PermissionRequest, kinds: Sequence[str]) -> str | None:
+    """Return the first option of the first of these kinds that the agent offers, None without."""
+    offered = {kind: option_id for option_id, kind in reversed(plain_options(request).options)}
+    return next((offered[kind] for kind in kinds if offered.get(kind)), None)
+
+
+def plain_options(request: PermissionRequest) -> PermissionRequest:
+    """Return the request without the options that say two things.
+
+    What an option does is the agent's word. One id offered under several kinds, or a kind that the
+    id contradicts, is none that an answer could rely on: a no must never select a yes.
+    """
+    kinds: dict[str, set[str]] = {}
+    for option_id, kind in request.options:
+        kinds.setdefault(option_id, set()).add(kind)
+    plain = tuple(
+        (option_id, kind)
+        for option_id, kind in request.options
+        if len(kinds[option_id]) == 1 and not _contradicts(option_id, kind)
+    )
+    return replace(request, options=plain)
+
+
+def _contradicts(option_id: str, kind: str) -> bool:
+    says_yes = _YES.search(option_id) is not None
+    says_no = _NO.search(option_id) is not None
+    if kind.startswith("reject"):
+        return says_yes and not says_no
+    return kind.startswith("allow") and says_no and not says_yes

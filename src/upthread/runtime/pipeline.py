@@ -6,6 +6,7 @@ that finds one goes on where the last one stopped.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
@@ -51,10 +52,11 @@ from upthread.core.types import (
 )
 from upthread.core.verdicts import final_approval, holds
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
+from upthread.runtime.answering import answered_by
 from upthread.runtime.conversation import Conversations
 from upthread.runtime.delegation import TurnResult
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
-from upthread.runtime.live_run import LiveRun, RunRequest, StepRequest, Transition
+from upthread.runtime.live_run import Answer, LiveRun, RunRequest, StepRequest, Transition
 from upthread.runtime.placing import Placing
 from upthread.runtime.spending import spent_on_run
 from upthread.runtime.steps import digest_of, step_ended, step_of
@@ -136,21 +138,18 @@ class Runs:
             if live is not None and live.view.parked is None:
                 await self._park(live, request, detail)
 
-    async def answer(
-        self, *, project_id: ProjectId, workstream: str, question_id: str | None, text: str
-    ) -> RunView:
-        """Answer one open question of the newest run; without an id, the only open one.
+    async def answer(self, answer: Answer, *, project_id: ProjectId, workstream: str) -> RunView:
+        """Answer one open question of the newest run, or suggest an answer to it.
 
-        Needs no lease: an answer is one append, and the run reads it when it goes on.
+        Needs no lease: either is one append, and the run reads it when it goes on.
         """
 
         def append() -> RunView:
             run_id, view = self._newest(project_id, workstream)
-            question = _open_question(view, workstream, question_id)
-            event = QuestionAnswered(question_id=question, text=text)
+            event = answered_by(view, workstream, answer)
             writes = self._records(run_id, view, (event,), durability=Durability.SYNCED)
             answered = pipelines.apply(view, event)
-            if not answered.open_questions:
+            if isinstance(event, QuestionAnswered) and not answered.open_questions:
                 hosts = self._placing.hosts(project_id, workstream, answered)
                 writes = (*writes, self._enqueue(project_id, run_id, answered, hosts))
             self._store.commit(writes)
@@ -192,7 +191,7 @@ class Runs:
         if not runs:
             raise NotFoundError(
                 f"no run on {shown(workstream)} yet",
-                hint=f"start one: upthread run {workstream} --spec FILE",
+                hint=f"start one: upthread run {shlex.quote(workstream)} --spec FILE",
                 workstream=workstream,
             )
         run_id = runs[-1].run_id
@@ -214,7 +213,7 @@ class Runs:
         if last is not None and last.ended is None:
             raise UsageError(
                 f"a run on {shown(request.workstream)} is {last.status}, on another specification",
-                hint=f"go on with it: upthread run {request.workstream}",
+                hint=f"go on with it: upthread run {shlex.quote(request.workstream)}",
                 workstream=request.workstream,
             )
         return self._start(request, fence, last)
@@ -482,16 +481,3 @@ class Runs:
             delay_ms=delay_ms,
             queue=queue_of(project_id, agent=view.agents.get(role, ""), host=hosts.get(role, "")),
         )
-
-
-def _open_question(view: RunView, workstream: str, question_id: str | None) -> str:
-    open_ids = [question.question_id for question in view.open_questions]
-    if question_id is None and len(open_ids) == 1:
-        return open_ids[0]
-    if question_id in open_ids:
-        return question_id
-    if not open_ids:
-        raise NotFoundError(f"{shown(workstream)} has no open question", workstream=workstream)
-    listed = ", ".join(open_ids)
-    problem = "which question?" if question_id is None else f"no open question {shown(question_id)}"
-    raise UsageError(f"{problem} open: {listed}", hint="upthread answer WS QUESTION TEXT")

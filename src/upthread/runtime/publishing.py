@@ -150,7 +150,7 @@ def _place_fields(
 
 def continued_roles(settings: Settings) -> Iterator[Role]:
     """Yield the roles that hooks go on with: the agents' own only if they are configured."""
-    for role in settings.roles.values():
+    for role in settings.native_roles.values():
         if role.name not in BUILT_IN_ROLES or role.continuity != "fresh":
             yield role
 
@@ -237,7 +237,7 @@ def _binding_fields(
     link = resolved.link if resolved else None
     session = link.upstream_session_id if link else ""
     examined = store.examined(conversation_id, upstream_session_id=session) if link else ()
-    role = source.settings.roles.get(key.role)
+    role = source.settings.native_roles.get(key.role)
     is_outline = source.policy.of_role(key.role) == "index"
     return {
         "workstream": key.workstream,
@@ -269,7 +269,7 @@ def _last_turn(store: Store, conversation: Conversation) -> dict[str, Any]:
 
 
 def _briefing(source: Published, conversation: Conversation) -> str:
-    role = source.settings.roles.get(conversation.key.role)
+    role = source.settings.native_roles.get(conversation.key.role)
     request = BriefingRequest(
         conversation=conversation,
         is_independent=role is not None and role.continuity == "fresh",

@@ -14,8 +14,10 @@ import anyio
 from upthread.agents.base import PermissionRequest
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
-from upthread.core.recorder import Recorder
-from upthread.core.types import Durability, Fence, ToolCallPart
+from upthread.core.quotas import TurnQuota
+from upthread.core.recorder import Recorder, child_named
+from upthread.core.types import Durability, Fence, ToolCallPart, UpstreamSessionId
+from upthread.runtime.attach import held_elsewhere
 from upthread.runtime.examiner import Examiner
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -26,7 +28,11 @@ FLUSH_EVERY_S = 0.5
 
 
 class Recording:
-    """Feeds one turn's events to its recorder and commits what is ready."""
+    """Feeds one turn's events to its recorder and commits what is ready.
+
+    `is_own` says whether a session may be a sub-agent's of this conversation: that of another
+    conversation may not, whatever the agent says. It blocks.
+    """
 
     def __init__(
         self,
@@ -37,6 +43,7 @@ class Recording:
         examiner: Examiner,
         fences: Sequence[Fence],
         on_event: Callable[[AgentEvent], None],
+        is_own: Callable[[UpstreamSessionId], bool],
     ) -> None:
         self._store = store
         self._system = system
@@ -44,19 +51,37 @@ class Recording:
         self._examiner = examiner
         self._fences = tuple(fences)
         self._on_event = on_event
+        self._quota = TurnQuota()
+        self._is_own = is_own
+        self._own: set[UpstreamSessionId] = set()
         self._pending: list[Write] = []
         self._is_dirty = False
         self._lock = anyio.Lock()
 
     async def take(self, event: AgentEvent) -> None:
-        """Record one event; commits when a batch is full or a write is to be synced."""
+        """Record one event; commits when a batch is full or a write is to be synced.
+
+        Raises QuotaExceededError for one that goes past a limit; what came before it is kept.
+        """
+        self._quota.take(event)
+        await self._require_own_child(event)
         self._recorder.record(event, at_ms=self._system.now_ms())
         self._is_dirty = True
         self._on_event(event)
-        self._take_in(self._recorder.drain())
+        writes = self._recorder.drain()
+        self._take_in(writes)
+        self._quota.take_parts(len(writes))  # last: what was drained is kept in any case
         is_urgent = any(write.durability is Durability.SYNCED for write in self._pending)
         if is_urgent or len(self._pending) >= BATCH_WRITES_MAX:
             await self._commit()
+
+    async def _require_own_child(self, event: AgentEvent) -> None:
+        child = child_named(event)
+        if child is None or child in self._own:
+            return
+        if not await self._system.in_thread(lambda: self._is_own(child)):
+            raise held_elsewhere(child, "a sub-agent's")
+        self._own.add(child)
 
     async def keep_flushing(self) -> None:
         """Commit what is there, and the text still running, at every interval. Runs for ever."""

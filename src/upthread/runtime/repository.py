@@ -1,24 +1,28 @@
-"""Which repository a directory is in, asked of git itself.
+"""Which repository a directory is in, and what is checked out there.
 
-Reads only. Git's own refusals (a repository that belongs to another user) are passed on as errors,
-never taken for "no repository".
+Reads only, and runs nothing of the repository: see `upthread.boundary.git`. What must not or cannot
+be read is an error or a fault, never taken for "no repository".
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from upthread.boundary.git.places import Place, find_place
+from upthread.boundary.git.private import objects_of
+from upthread.boundary.git.reading import GitFileError
+from upthread.boundary.git.references import find_reference, read_head, symbolic
+from upthread.boundary.git.running import find_git
+from upthread.boundary.git.settings import person_configuration
 from upthread.core.project import normalise_remote
 from upthread.core.types import ProjectIdentity
-from upthread.errors import UsageError
+from upthread.errors import ConfigError, UsageError
 
-GIT_TIMEOUT_S = 30.0
-
-GIT_WORK_TIMEOUT_S = 600.0
-"""How long git may take to check a whole tree out, with the hooks the user has."""
+_HEADS = "refs/heads/"
+_REMOTE = "refs/remotes/origin/"
+_CURE = "mend or remove it, then try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,33 +34,57 @@ class Repository:
 
 
 def find_repository(directory: Path) -> Repository:
-    """Return where a directory belongs. Raises UsageError when it is none, or git refuses it."""
+    """Return where a directory belongs.
+
+    Raises UsageError when it is none, or in a repository that must not be read, and ConfigError for
+    one that cannot be: by its path alone it would be another project.
+    """
     real = directory.resolve()
     if not real.is_dir():
         raise UsageError(f"{directory} is not a directory", hint="run inside a project")
-    told = _git(real, "rev-parse", "--show-toplevel", "--git-common-dir")
-    if told is None:
+    try:
+        place = find_place(str(real))
+        root_commit = None if place is None else _root_commit(place)
+    except GitFileError as error:
+        raise ConfigError(str(error), hint=_CURE) from error
+    if place is None:
         return Repository(identity=ProjectIdentity(path=str(real)), root=real)
-    top, _, common = told.partition("\n")
-    if not top:
-        return Repository(identity=ProjectIdentity(path=str(real)), root=real)
-    root = Path(top)
-    common_directory = (real / common).resolve()
-    roots = (_git(root, "rev-list", "--max-parents=0", "HEAD") or "").split()
-    remote = _git(root, "config", "--get", "remote.origin.url")
+    remote = place.configuration.last("remote.origin.url")
     identity = ProjectIdentity(
-        path=str(common_directory.parent),
-        root_commit=roots[-1] if roots else None,
+        path=str(Path(place.common_directory).parent),
+        root_commit=root_commit,
         remote=normalise_remote(remote) if remote else None,
     )
-    return Repository(identity=identity, root=root)
+    return Repository(identity=identity, root=Path(place.top))
+
+
+def require_readable(directory: Path) -> Place | None:
+    """Return the working tree a directory is in, None outside of any; raises UsageError."""
+    try:
+        return find_place(str(directory))
+    except GitFileError as error:
+        raise UsageError(str(error), hint=_CURE) from error
+
+
+def _root_commit(place: Place) -> str | None:
+    """Return the oldest commit without a parent, None where history does not lead to one.
+
+    Raises GitFileError.
+    """
+    commit = read_head(place).commit
+    if commit is None or find_git(place.untrusted) is None:
+        return None
+    with objects_of(place) as git:
+        found = git.ask("rev-list", "--max-parents=0", commit, "--")
+    roots = os.fsdecode(found or b"").split()
+    return roots[-1] if roots else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitFacts:
     """What is checked out. All None outside of a repository; `branch` also on a detached HEAD.
 
-    `fault` is git's own word where it could not tell.
+    `fault` is why it could not be told.
     """
 
     repository: str | None = None
@@ -66,38 +94,33 @@ class GitFacts:
 
 
 def git_facts(directory: Path) -> GitFacts:
-    """Return branch and commit of a directory's working tree. Blocking; neither reads the index.
+    """Return branch and commit of a directory's working tree. Blocking; runs nothing.
 
-    Never raises: what git refuses or cannot read is a fault, and the decision is made without it.
+    Never raises: what must not or cannot be read is a fault, and the decision is made without it.
     """
     try:
-        return _git_facts(directory)
+        place = find_place(str(directory))
+        return _facts_without_repository(directory) if place is None else _facts(place)
     except (UsageError, OSError) as error:
         return GitFacts(fault=str(error))
 
 
-def _git_facts(directory: Path) -> GitFacts:
-    # Two questions in one process: HEAD as a commit, then HEAD as the reference it names.
-    told = _git(directory, "rev-parse", "--git-common-dir", "HEAD", "--symbolic-full-name", "HEAD")
-    if told is not None:
-        common, commit, reference = told.splitlines()
-        repository = _repository_of(directory, common)
-        return GitFacts(repository=repository, branch=_branch_of(reference), commit=commit)
-    return _facts_without_commit(directory)
+def _facts(place: Place) -> GitFacts:
+    repository = str(Path(place.common_directory).parent)
+    try:
+        head = read_head(place)
+    except GitFileError as error:
+        fault = f"git cannot read HEAD of {repository}: {error}"
+        return GitFacts(repository=repository, fault=fault)
+    branch = _branch_of(head.reference) if head.reference else None
+    return GitFacts(repository=repository, branch=branch, commit=head.commit)
 
 
-def _facts_without_commit(directory: Path) -> GitFacts:
-    """Tell a repository before its first commit from a damaged one, and that from none."""
-    common = _git(directory, "rev-parse", "--git-common-dir")
-    if common is None:
-        is_damaged = any(_holds_a_git(place) for place in (directory, *directory.parents))
-        fault = f"git sees no repository in {directory}, though there is a .git"
-        return GitFacts(fault=fault if is_damaged else "")
-    repository = _repository_of(directory, common)
-    named = _git(directory, "symbolic-ref", "--quiet", "HEAD")
-    if named is None or _git(directory, "rev-parse", "--verify", "--quiet", named) is not None:
-        return GitFacts(repository=repository, fault=f"git cannot read HEAD of {repository}")
-    return GitFacts(repository=repository, branch=_branch_of(named))
+def _facts_without_repository(directory: Path) -> GitFacts:
+    """Tell a damaged repository from none."""
+    is_damaged = any(_holds_a_git(place) for place in (directory, *directory.parents))
+    fault = f"git sees no repository in {directory}, though there is a .git"
+    return GitFacts(fault=fault if is_damaged else "")
 
 
 def _holds_a_git(place: Path) -> bool:
@@ -106,82 +129,26 @@ def _holds_a_git(place: Path) -> bool:
     return git.is_file() or (git.is_dir() and any(git.iterdir()))
 
 
-def _repository_of(directory: Path, common: str) -> str:
-    return str((directory / common).resolve().parent)
-
-
 def default_branch(directory: Path) -> str | None:
     """Return the branch work starts from: the remote's, else main, master or git's own default.
 
-    None where none of them exists. Blocking; raises UsageError when git refuses.
+    None where none of them exists. Blocking; raises UsageError where it must not be read.
     """
-    remote = _git(directory, "symbolic-ref", "--quiet", "refs/remotes/origin/HEAD")
-    if remote is not None:
-        return remote.removeprefix("refs/remotes/origin/")
-    configured = _git(directory, "config", "--get", "init.defaultBranch")
-    for branch in filter(None, (configured, "main", "master")):
-        if _git(directory, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"):
-            return branch
+    place = require_readable(directory)
+    if place is None:
+        return None
+    try:
+        remote = symbolic(place, f"{_REMOTE}HEAD")
+        if remote is not None:
+            return remote.removeprefix(_REMOTE)
+        found = place.configuration.over(person_configuration(place.untrusted))
+        for branch in filter(None, (found.last("init.defaultbranch"), "main", "master")):
+            if find_reference(place, _HEADS + branch):
+                return branch
+    except GitFileError as error:
+        raise UsageError(str(error), hint=_CURE) from error
     return None
 
 
 def _branch_of(reference: str) -> str | None:
-    prefix = "refs/heads/"
-    return reference.removeprefix(prefix) if reference.startswith(prefix) else None
-
-
-def _git(directory: Path, *arguments: str) -> str | None:
-    """Return what git prints as text, as `ask_git` does."""
-    told = ask_git(directory, *arguments)
-    return None if told is None else os.fsdecode(told).strip()
-
-
-def ask_git(directory: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """Return what git prints, None when it says no; raises UsageError when it refuses. Blocking.
-
-    `given` is what git is told on its standard input.
-    """
-    done = _run_git(directory, arguments, given=given, timeout_s=GIT_TIMEOUT_S)
-    if done is None:
-        return None
-    if done.returncode == 0:
-        return done.stdout
-    if b"dubious ownership" in done.stderr:
-        first = os.fsdecode(done.stderr).strip().splitlines()[0]
-        raise UsageError(first, hint="the repository belongs to another user; see git-config")
-    return None
-
-
-def do_git(directory: Path, *arguments: str) -> bytes:
-    """Return what git prints; raises UsageError with git's own words when it fails. Blocking."""
-    done = _run_git(directory, arguments, given=b"", timeout_s=GIT_WORK_TIMEOUT_S)
-    if done is None:
-        raise UsageError("git is not installed", hint="install git")
-    if done.returncode != 0:
-        said = [line for line in os.fsdecode(done.stderr).splitlines() if line.strip()]
-        raise UsageError(
-            f"git {' '.join(arguments[:2])} failed: {said[-1] if said else 'it did not say why'}",
-            hint=f"see what git says in {directory}",
-        )
-    return done.stdout
-
-
-def _run_git(
-    directory: Path, arguments: tuple[str, ...], *, given: bytes, timeout_s: float
-) -> subprocess.CompletedProcess[bytes] | None:
-    """Run git to its end, None where there is no git."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    environment["LC_ALL"] = "C"
-    try:
-        return subprocess.run(
-            ["git", "-C", str(directory), *arguments],  # noqa: S607 - the user's git, from PATH
-            capture_output=True,
-            check=False,
-            timeout=timeout_s,
-            env=environment,
-            input=given,
-        )
-    except FileNotFoundError:
-        return None
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(f"git did not answer within {timeout_s:.0f} s in {directory}") from error
+    return reference.removeprefix(_HEADS) if reference.startswith(_HEADS) else None

@@ -14,6 +14,7 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.effects import without_released
 from upthread.core.prompt import context_for
+from upthread.core.quotas import RESET_S_MAX, require_tokens
 from upthread.core.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -79,11 +80,17 @@ class Sender:
         began_s = anyio.current_time()
         async with task_group() as tasks:
             tasks.start_soon(recording.keep_flushing)
-            results.append(await _prompt(connection, session, text, recording=recording))
+            now_ms = self._system.now_ms()
+            results.append(
+                await _prompt(connection, session, text, recording=recording, now_ms=now_ms)
+            )
             tasks.cancel_scope.cancel()
+        writes = await recording.close()
+        if live.recorder is not None:  # some of it is committed: what follows is written after it
+            live.next_seq = max(live.next_seq, live.recorder.next_seq)
         return Answer(
             result=results[0],
-            writes=await recording.close(),
+            writes=writes,
             prompt_characters=len(text),
             duration_s=anyio.current_time() - began_s,
             late_events=connection.late_events,
@@ -107,7 +114,27 @@ class Sender:
             examiner=await _examiner(live),
             fences=live.fences,
             on_event=live.request.listener.event,
+            is_own=lambda session: _is_own_child(self._store, live, session),
         )
+
+
+def _is_own_child(store: Store, live: LiveTurn, session: UpstreamSessionId) -> bool:
+    """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
+    own = live.conversation
+    owner = store.link_owner(own.key.project_id, session)
+    while owner is not None and owner.parent_conversation_id is not None:
+        if owner.parent_conversation_id == own.conversation_id:
+            return True
+        owner = store.conversation(owner.parent_conversation_id)
+    return owner is None or owner.conversation_id == own.conversation_id
+
+
+def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
+    """Return how a prompt ended, without what cannot be. Raises QuotaExceededError."""
+    require_tokens(result.tokens_used, result.tokens_in, result.tokens_out)
+    at_ms = result.reset_at_ms
+    is_time = at_ms is None or 0 <= at_ms - now_ms <= RESET_S_MAX * 1000
+    return result if is_time else replace(result, reset_at_ms=None)
 
 
 async def _examiner(live: LiveTurn) -> Examiner:
@@ -153,10 +180,12 @@ async def _prompt(
     text: str,
     *,
     recording: Recording,
+    now_ms: int,
 ) -> PromptResult:
     """Prompt, and turn the agent's failure into the outcome it is."""
     try:
-        return await connection.prompt(upstream_session_id, text, on_event=recording.take)
+        result = await connection.prompt(upstream_session_id, text, on_event=recording.take)
+        return _sound(result, now_ms=now_ms)
     except UpstreamError as error:
         return PromptResult(
             outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms

@@ -5,7 +5,9 @@ The only place of the runtime that asks the machine for anything. Order never de
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hmac
 import os
 import pwd
 import secrets
@@ -20,6 +22,7 @@ from typing import Generic, TypeVar
 import anyio
 import anyio.to_thread
 
+from upthread.boundary.giving_up import heeding
 from upthread.core.types import Holder
 
 Result = TypeVar("Result")
@@ -29,6 +32,9 @@ THREAD_POLL_S = 0.001
 
 HOST_VARIABLE = "UPTHREAD_HOST"
 USER_VARIABLE = "UPTHREAD_USER"
+
+_MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+_MACHINE_DIGITS = 16
 
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -62,6 +68,25 @@ def user_name(environment: Mapping[str, str]) -> str:
     """Return who works here, for the audit: UPTHREAD_USER, else the account and its host."""
     chosen = environment.get(USER_VARIABLE)
     return chosen or f"{_account()}@{environment.get(HOST_VARIABLE) or socket.gethostname()}"
+
+
+def path_owner() -> str:
+    """Return whose this machine's paths are to this process: its account, host and machine.
+
+    By the kernel's word for the account, not the environment's. Host and machine both: containers
+    of one image may share the machine's id, and machines may share a name. The id itself is to be
+    kept on the machine, so this has a digest of it.
+    """
+    return f"{_account()}({os.geteuid()})@{host_name()} {_machine()}".rstrip()
+
+
+@functools.cache
+def _machine() -> str:
+    for place in _MACHINE_IDS:
+        with contextlib.suppress(OSError):
+            found = Path(place).read_bytes().strip()
+            return hmac.digest(found, b"upthread", "sha256").hex()[:_MACHINE_DIGITS]
+    return ""
 
 
 def _account() -> str:
@@ -152,7 +177,7 @@ class System:
         """Run a store call off the event loop. One hop a batch, never one an event.
 
         A call under way is not abandoned when the caller is cancelled: this returns, or raises the
-        cancellation, only when the call has ended.
+        cancellation, only when the call has ended. A git that it waits for is ended then.
         """
         watched = _Watched(call)
         async with self.store_limiter:
@@ -174,6 +199,7 @@ class _Watched(Generic[Result]):
         self._is_given_up = False
         self._has_begun = False
         self._is_over = threading.Event()
+        self._given_up = threading.Event()
 
     def __call__(self) -> Result:
         with self._turnstile:
@@ -181,12 +207,14 @@ class _Watched(Generic[Result]):
                 raise CallGivenUpError
             self._has_begun = True
         try:
-            return self._call()
+            with heeding(self._given_up):
+                return self._call()
         finally:
             self._is_over.set()
 
     async def wait_until_over(self) -> None:
         """Return when the call has ended; one that has not begun by now never will."""
+        self._given_up.set()
         with self._turnstile:
             self._is_given_up = not self._has_begun
         with anyio.CancelScope(shield=True):

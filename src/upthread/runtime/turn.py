@@ -19,6 +19,7 @@ from upthread.core.events import (
 from upthread.core.handshake import REFUSE, HandshakeInputs, decide
 from upthread.core.price import Spending
 from upthread.core.prompt import wants_fresh, without_fresh
+from upthread.core.shell import command
 from upthread.core.spending import cost_of, spending_in_words
 from upthread.core.types import Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import UsageError
@@ -75,7 +76,7 @@ class Turns:
         if last is None or last[1].ended or (turn_id is not None and last[0] != turn_id):
             raise UsageError(
                 f"{address} has no turn to go on with",
-                hint="send a prompt: upthread tell " + address + ' "…"',
+                hint=f'send a prompt: {command("upthread", "tell", address)} "…"',
                 address=address,
             )
         live.turn_id, live.view = last

@@ -8,18 +8,25 @@ person says so, never with uncommitted work, and its branch stays.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from upthread.boundary.git.references import read_head
+from upthread.boundary.git.worktrees import (
+    LinkedTree,
+    add_tree,
+    forget_tree,
+    list_trees,
+    remove_tree,
+)
 from upthread.core.names import directory_name, shown
 from upthread.errors import NotFoundError, RefusedError, UsageError
-from upthread.runtime.repository import ask_git, do_git
+from upthread.runtime.repository import require_readable
+from upthread.runtime.tree import changed_paths
 
 BRANCH_PREFIX: Final = "upthread/"
-
-_HEADS: Final = "refs/heads/"
-_BEING_MADE: Final = "initializing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +35,8 @@ class Worktree:
 
     `is_missing` when git knows it and its directory is gone, `is_half_made` when git was killed
     while it made it. `left_behind` counts what was not committed where it was branched off, just
-    then; 0 for one that was there.
+    then; 0 for one that was there. `unfiltered` counts the files that are as git stores them,
+    because the programs that `filters` names would have made them and were not run.
     """
 
     path: str
@@ -37,6 +45,8 @@ class Worktree:
     is_half_made: bool = False
     is_new: bool = False
     left_behind: int = 0
+    unfiltered: int = 0
+    filters: tuple[str, ...] = ()
 
 
 class Worktrees:
@@ -47,16 +57,12 @@ class Worktrees:
         self._folder = folder
 
     def find(self, workstream: str) -> Worktree | None:
-        """Return a workstream's worktree, None where it has none, or git cannot tell."""
+        """Return a workstream's worktree, None where it has none, or it cannot be told."""
         try:
-            told = ask_git(self._root, "worktree", "list", "--porcelain")
-        except UsageError:
+            found = self._linked(workstream)
+        except (UsageError, OSError):
             return None
-        place, branch = self._place(workstream), _branch(workstream)
-        known = _read(os.fsdecode(told or b""))
-        at_place = [each for each in known if each.path == str(place)]
-        on_branch = [each for each in known[1:] if each.branch == branch]
-        return next(iter([*at_place, *on_branch]), None)
+        return None if found is None else _worktree(found)
 
     def require(self, workstream: str) -> Worktree | None:
         """As `find`; raises UsageError for one whose directory is gone."""
@@ -64,7 +70,7 @@ class Worktrees:
         if found is not None and (found.is_missing or found.is_half_made):
             raise UsageError(
                 f"the working tree of {shown(workstream)} is gone: {found.path}",
-                hint=f"make it again: upthread run {workstream} --worktree; "
+                hint=f"make it again: upthread run {shlex.quote(workstream)} --worktree; "
                 "or let git forget it: git worktree prune",
                 workstream=workstream,
             )
@@ -76,37 +82,57 @@ class Worktrees:
         Work that was committed on its branch before is there. UsageError where git cannot make it.
         For one process at a time.
         """
-        found = self.find(workstream)
+        try:
+            return self._ensured(workstream)
+        except OSError as error:
+            raise UsageError(
+                f"no working tree could be made for {shown(workstream)}: {error}",
+                hint="mend it, then try again",
+                workstream=workstream,
+            ) from error
+
+    def _ensured(self, workstream: str) -> Worktree:
+        found = self._linked(workstream)
         if found is not None and not found.is_missing and not found.is_half_made:
-            return found
-        if ask_git(self._root, "rev-parse", "--verify", "--quiet", "HEAD") is None:
+            return _worktree(found)
+        repository = require_readable(self._root)
+        if repository is None or read_head(repository).commit is None:
             raise UsageError(
                 f"there is no commit in {self._root} to branch off from",
                 hint="commit something first, or run without --worktree",
             )
         if found is not None and found.is_half_made:
-            do_git(self._root, "worktree", "remove", "--force", "--force", found.path)
+            remove_tree(found)
+        elif found is not None:
+            forget_tree(found)
         place, branch = self._place(workstream), _branch(workstream)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_there = ask_git(self._root, "rev-parse", "--verify", "--quiet", _HEADS + branch)
-        what = ("-b", branch, str(place), "HEAD") if is_there is None else (str(place), branch)
-        anew = ("--force",) if found is not None and found.is_missing else ()
-        do_git(self._root, "worktree", "add", "--quiet", *anew, *what)
-        made = Worktree(path=str(place), branch=branch, is_new=True)
-        return replace(made, left_behind=uncommitted(self._root))
+        filtered = add_tree(repository, str(place), branch)
+        return Worktree(
+            path=str(place),
+            branch=branch,
+            is_new=True,
+            left_behind=uncommitted(self._root),
+            unfiltered=len(filtered),
+            filters=tuple(sorted({os.fsdecode(name) for name in filtered.values()})),
+        )
 
     def remove(self, workstream: str) -> Worktree:
         """Remove a workstream's worktree, and leave its branch; returns what it was.
 
         Raises NotFoundError for none, RefusedError while something in it is not committed.
         """
-        found = self.find(workstream)
-        if found is None:
+        try:
+            linked = self._linked(workstream)
+        except OSError as error:
+            raise UsageError(str(error), hint="mend it, then try again") from error
+        if linked is None:
             raise NotFoundError(
                 f"{shown(workstream)} has no working tree of its own",
                 hint="see `upthread worktree`",
                 workstream=workstream,
             )
+        found = _worktree(linked)
         left = 0 if found.is_missing else uncommitted(Path(found.path))
         if left:
             raise RefusedError(
@@ -115,9 +141,17 @@ class Worktrees:
                 hint="commit them there, or throw them away yourself, then remove it",
                 workstream=workstream,
             )
-        # Without --force: git looks again, and refuses what has changed meanwhile.
-        do_git(self._root, "worktree", "remove", found.path)
+        remove_tree(linked)
         return found
+
+    def _linked(self, workstream: str) -> LinkedTree | None:
+        """Return what git knows of a workstream's tree. Raises UsageError, GitFileError."""
+        repository = require_readable(self._root)
+        known = [] if repository is None else list_trees(repository)
+        place, branch = str(self._place(workstream)), _branch(workstream)
+        at_place = [each for each in known if each.path == place]
+        on_branch = [each for each in known[1:] if each.branch == branch]
+        return next(iter([*at_place, *on_branch]), None)
 
     def _place(self, workstream: str) -> Path:
         return self._folder / directory_name(workstream)
@@ -128,28 +162,23 @@ def uncommitted(directory: Path) -> int:
 
     Raises UsageError where git cannot tell: what is not known is not thrown away.
     """
-    told = do_git(directory, "status", "--porcelain", "--untracked-files=all")
-    return len(told.splitlines())
+    place = require_readable(directory)
+    if place is None:
+        raise UsageError(f"{directory} is in no repository", hint="see `git status` there")
+    try:
+        return len(changed_paths(place))
+    except OSError as error:
+        raise UsageError(str(error), hint=f"see `git status` in {directory}") from error
 
 
 def _branch(workstream: str) -> str:
     return BRANCH_PREFIX + directory_name(workstream)
 
 
-def _read(listed: str) -> list[Worktree]:
-    """Return what `git worktree list --porcelain` tells, in its order: the main tree first."""
-    found: list[Worktree] = []
-    for block in listed.split("\n\n"):
-        lines = (line.partition(" ") for line in block.splitlines())
-        said = {word: rest for word, _, rest in lines}
-        if "worktree" not in said:
-            continue
-        path = said["worktree"]
-        worktree = Worktree(
-            path=path,
-            branch=said.get("branch", "").removeprefix(_HEADS),
-            is_missing=not Path(path).is_dir(),
-            is_half_made=said.get("locked") == _BEING_MADE,
-        )
-        found.append(worktree)
-    return found
+def _worktree(tree: LinkedTree) -> Worktree:
+    return Worktree(
+        path=tree.path,
+        branch=tree.branch,
+        is_missing=tree.is_missing,
+        is_half_made=tree.is_half_made,
+    )

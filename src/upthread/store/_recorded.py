@@ -73,8 +73,8 @@ def _text(value: Any) -> Any:
 
 
 def _project(owner: str, columns: Columns) -> Write:
-    path, root_commit, remote = map(_text, columns)
-    identity = ProjectIdentity(path=path, root_commit=root_commit, remote=remote)
+    path, root_commit, remote, whose = map(_text, columns)
+    identity = ProjectIdentity(path=path, root_commit=root_commit, remote=remote, owner=whose)
     return RecordProject(project_id=ProjectId(owner), identity=identity)
 
 

@@ -61,6 +61,11 @@ S29  `recorded` returns all that was written, leases aside, as the writes that m
      every read answers alike, and each conversation has the same `chain_head`.
 S30  Acts are kept once each, in the order of their commits, and stay when what they were about is
      erased.
+S31  `projects` returns identities of the same root commit, and those of the same path that have the
+     same owner or none: a path of another account or host is another place.
+S32  A store that acts for a project reads and writes that one's rows as before, and may be used
+     for it alone. A backend that several people share refuses all else, whatever id is named: other
+     projects' rows read as nothing, and a write that names them is an error and leaves nothing.
 """
 
 from __future__ import annotations
@@ -248,7 +253,7 @@ class Store(Protocol):
         ...
 
     def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
-        """Return the known identities that share the path or the root commit with `identity`."""
+        """Return known identities that share the root commit or the path with this one (S31)."""
         ...
 
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
@@ -401,6 +406,10 @@ class Store(Protocol):
 
 class WholeStore(Store, Protocol):
     """A store that is read whole, over all projects: to move it. No open project is given this."""
+
+    def act_for(self, project_id: ProjectId) -> None:
+        """Serve this one project from now on (S32). For the whole of the store, open it anew."""
+        ...
 
     def known_projects(self) -> tuple[KnownProject, ...]:
         """Return all known identities of all projects, oldest first."""

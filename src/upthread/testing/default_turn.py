@@ -55,7 +55,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.store.base import Store
+from upthread.store.base import Store, WholeStore
 
 MESSAGES: Final = 6
 """Messages of a turn."""
@@ -119,8 +119,9 @@ class PreparedTurn:
     events: tuple[AgentEvent, ...]
 
 
-def open_place(store: Store, name: str, *, project: str = "prj_measured") -> Place:
-    """Open a conversation with one upstream session and hold its lease."""
+def open_place(store: WholeStore, name: str, *, project: str = "prj_measured") -> Place:
+    """Open a conversation with one upstream session and hold its lease, for its project."""
+    store.act_for(ProjectId(project))
     conversation = _conversation(name, ProjectId(project))
     link = link_of(conversation, 1)
     store.commit(

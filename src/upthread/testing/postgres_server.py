@@ -32,6 +32,9 @@ ADDRESS_VARIABLE: Final = "UPTHREAD_TEST_POSTGRES"
 
 START_TIMEOUT_S: Final = 60.0
 
+OWNER: Final = "upthread_owner"
+"""Who the schema of `migrated_database_at` belongs to: no superuser, whom no policy would bind."""
+
 _STARTED: Final[list[PostgresServer]] = []
 
 _PAUSE_S: Final = 0.05
@@ -172,6 +175,18 @@ def drop_database_at(place: Path) -> None:
         connection.execute(f"DROP DATABASE IF EXISTS {_name_of(place)} WITH (FORCE)".encode())
 
 
+def as_role(address: str, role: str) -> str:
+    """Return a URL with another role to log in as, who needs no password."""
+    scheme, _, rest = address.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{role}@{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def as_owner(address: str) -> str:
+    """Return the address for who owns the schema, to whom its policies apply."""
+    return as_role(address, OWNER)
+
+
 def with_database(address: str, name: str) -> str:
     """Return a URL with another database's name."""
     head, _, query = address.partition("?")
@@ -199,10 +214,19 @@ def _template(address: str) -> str:
         connection.execute("SELECT pg_advisory_lock(%s)", (_TEMPLATE_LOCK,))
         if not _is_template(connection, name):
             connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())  # half made
+            make_owner(connection)
             _copy_database(connection, name, "template1")
-            migrate(with_database(address, name))
+            connection.execute(f"ALTER DATABASE {name} OWNER TO {OWNER}".encode())
+            migrate(as_owner(with_database(address, name)))
             connection.execute(f"ALTER DATABASE {name} IS_TEMPLATE true".encode())
     return name
+
+
+def make_owner(connection: psycopg.Connection) -> None:
+    """Make the role `OWNER` where there is none."""
+    rows = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (OWNER,))
+    if rows.fetchone() is None:
+        connection.execute(f"CREATE ROLE {OWNER} LOGIN".encode())
 
 
 def _is_template(connection: psycopg.Connection, name: str) -> bool:

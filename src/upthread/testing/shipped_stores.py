@@ -16,7 +16,7 @@ from upthread.store.memory import MemoryStore
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import Connection
-from upthread.testing.postgres_server import database_at, migrated_database_at
+from upthread.testing.postgres_server import as_owner, as_role, database_at, migrated_database_at
 from upthread.testing.store_conformance import StoreBackend
 
 _NO_LIMIT_PAGES: Final = 0xFFFF_FFFE
@@ -42,7 +42,7 @@ def disk_full(store: Store) -> Generator[None]:
 
 def open_postgres(place: Path) -> PostgresStore:
     """Open the database that stands for a place, made with our schema if there is none."""
-    return PostgresStore(migrated_database_at(place))
+    return PostgresStore(as_owner(migrated_database_at(place)))
 
 
 def _mark_newer_postgres(place: Path) -> None:
@@ -63,7 +63,7 @@ def _postgres_contents(place: Path) -> object:
 @contextmanager
 def read_only(store: Store) -> Generator[None]:
     """Make a PostgreSQL database refuse writes, as a standby does."""
-    address = cast("PostgresStore", store).server.address
+    address = as_role(cast("PostgresStore", store).server.address, "postgres")
     _change_database(address, "SET default_transaction_read_only = on")
     try:
         yield
@@ -103,5 +103,6 @@ POSTGRES: Final = StoreBackend(
     mark_newer=_mark_newer_postgres,
     contents=_postgres_contents,
     failing=read_only,
+    is_between_people=True,
 )
 SHIPPED_STORES: Final = (MEMORY, SQLITE, POSTGRES)

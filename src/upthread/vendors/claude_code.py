@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
+from upthread.boundary.files import read_all, through_links
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.types import (
@@ -34,6 +35,9 @@ from upthread.vendors.lines import Line, read_lines, read_object
 
 AGENT: Final = "claude-code"
 WRITTEN_FOR: Final = ("2.1",)
+META_BYTES_MAX: Final = 1024 * 1024
+"""Of the file beside a sub-agent's transcript that tells which call made it."""
+
 _SUBAGENTS: Final = "subagents"
 _SYNTHETIC_MODEL: Final = "<synthetic>"
 _INTERRUPTED: Final = "[Request interrupted by user"
@@ -124,7 +128,8 @@ def subagents_by_call(transcript: Path) -> dict[str, str]:
     made: dict[str, str] = {}
     for path in sorted((transcript.with_suffix("") / _SUBAGENTS).glob("agent-*.meta.json")):
         with suppress(OSError):
-            meta, _ = read_object(path.read_bytes())
+            descriptor = through_links(str(path))
+            meta, _ = read_object(read_all(descriptor, str(path), bytes_max=META_BYTES_MAX))
             agent_id = path.name.removeprefix("agent-").removesuffix(".meta.json")
             made[text_of(meta.get("toolUseId"))] = agent_id
     made.pop("", None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from upthread.boundary.files import streamed
 from upthread.core.codec import decode_json
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
@@ -45,7 +46,7 @@ class Line:
 def read_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of a file that are not blank. StoreError when it cannot be opened."""
     try:
-        with path.open("rb") as file:
+        with streamed(str(path)) as file:
             yield from _lines(file)
     except OSError as error:
         raise StoreError(

@@ -10,6 +10,7 @@ connection that may not touch the shared memory, or, where no process has it ope
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
@@ -21,6 +22,7 @@ from urllib.parse import quote
 
 import apsw
 
+from upthread.boundary.files import through_links
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.types import (
@@ -95,6 +97,7 @@ def read_sessions(
 def opened(path: Path) -> Generator[Database]:
     """Open a database of OpenCode's for reading; no byte of it or beside it changes."""
     try:
+        os.close(through_links(str(path)))  # SQLite would wait for a pipe
         with (
             tempfile.TemporaryDirectory(prefix="upthread-") as copies,
             closing(connected(*_source(path, Path(copies)))) as connection,

@@ -18,9 +18,11 @@ from upthread.core.events import (
     UnknownReceived,
     UsageReported,
 )
+from upthread.errors import QuotaExceededError
 
+whole_numbers = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.characters(categories=["Cs"]),
+    st.none() | st.booleans() | whole_numbers | st.text() | st.characters(categories=["Cs"]),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
@@ -72,8 +74,9 @@ def test_a_malformed_update_is_kept_never_an_error(kind, content):
         assert event.upstream_session_id == "s"
 
 
-def test_deep_nesting_is_unreadable_not_a_crash():
-    assert isinstance(read_frame(b"[" * 100_000), Unreadable)
+def test_deep_nesting_is_past_a_limit_not_a_crash():
+    with pytest.raises(QuotaExceededError, match="nesting"):
+        read_frame(b"[" * 100_000)
 
 
 TEXT = {"type": "text", "text": "hi"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents._process import FRAME_BYTES_MAX, FrameTooLongError
 from upthread.agents.opencode.client import ApiError, lines_of
+from upthread.core.quotas import FRAME
+from upthread.errors import QuotaExceededError
 
 pytestmark = pytest.mark.anyio
 
@@ -21,8 +22,8 @@ async def test_lines_are_whole_however_they_were_cut():
 
 
 async def test_a_line_without_an_end_is_not_kept_for_ever():
-    stream = chunked([b"x" * 2**24] * (FRAME_BYTES_MAX // 2**24 + 1))
-    with pytest.raises(FrameTooLongError):
+    stream = chunked([b"x" * 2**24] * (FRAME.most // 2**24 + 1))
+    with pytest.raises(QuotaExceededError):
         async for _ in lines_of(stream):
             pass
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sysconfig
 import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -13,35 +14,50 @@ import pytest
 from upthread.core.redaction.redactor import Redactor
 
 SUFFIXES = frozenset(".py .pyi .md .rst .txt .toml .json .js .ts .html .sh .sql .cfg".split())
-LINES_WANTED = 500_000
+SAMPLE_BYTES = 3_000_000
+"""In every run; all that is promised of 34 MB is for `make soak`."""
+
+SOAK_BYTES = 34_000_000
 LINES_PER_FALSE_POSITIVE = 10_000
 FILE_BYTES_MAX = 1_000_000
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def corpus() -> Iterator[bytes]:
-    """Our own docs and source, the standard library, and whatever is installed."""
-    places = (
-        REPOSITORY / "docs",
-        REPOSITORY / "src",
-        *map(sysconfig.get_path, ("stdlib", "purelib")),
-    )
-    for place in places:
-        for path in sorted(Path(place).rglob("*")):
-            if path.suffix in SUFFIXES and path.is_file() and path.stat().st_size < FILE_BYTES_MAX:
-                yield path.read_bytes()
+    """Our own docs and source, the standard library, and what the project's files install.
+
+    In an order by chance that is always the same, so that the first megabytes are of everything.
+    """
+    own = (REPOSITORY / "docs", REPOSITORY / "src", REPOSITORY / ".agents" / "node_modules")
+    installed = map(sysconfig.get_path, ("stdlib", "purelib"))
+    named: dict[bytes, Path] = {}
+    for place in (*own, *map(Path, installed)):
+        for directory, below, files in os.walk(place):  # a walk by `Path` takes ten times as long
+            below[:] = [name for name in below if name != "site-packages"]
+            for name in files:
+                if os.path.splitext(name)[1] in SUFFIXES:  # noqa: PTH122
+                    shown = f"{directory.removeprefix(str(place))}/{name}"
+                    named[hashlib.sha256(shown.encode()).digest()] = Path(directory, name)
+    for _, path in sorted(named.items()):
+        if path.is_file() and path.stat().st_size < FILE_BYTES_MAX:
+            yield path.read_bytes()
 
 
-def test_fewer_than_one_line_in_ten_thousand_is_touched(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "bytes_wanted", [SAMPLE_BYTES, pytest.param(SOAK_BYTES, marks=pytest.mark.soak)]
+)
+def test_fewer_than_one_line_in_ten_thousand_is_touched(
+    bytes_wanted: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     redactor = Redactor(b"k" * 32)
     lines = touched = size = 0
     began_s = time.process_time()
-    for content in islice(corpus(), 20_000):
+    for content in corpus():
         redacted = redactor.redact_bytes(content)
         lines += content.count(b"\n") + 1
         size += len(content)
         touched += redacted.count(b"[redacted:") - content.count(b"[redacted:")
-        if lines >= LINES_WANTED:
+        if size >= bytes_wanted:
             break
     took_s = time.process_time() - began_s
     with capsys.disabled():
@@ -49,5 +65,5 @@ def test_fewer_than_one_line_in_ten_thousand_is_touched(capsys: pytest.CaptureFi
             f"\n{touched} placeholders in {lines:,} ordinary lines: {touched / lines * 10_000:.2f}"
             f" in 10,000 ({size / 1e6:.0f} MB, {size / 1e6 / took_s:.0f} MB/s)"
         )
-    assert lines >= LINES_WANTED
+    assert size >= bytes_wanted
     assert touched * LINES_PER_FALSE_POSITIVE < lines

@@ -217,7 +217,10 @@ HOSTILE = {
     "colons": "a://" * 25_000 + ":" * 1_000,
     "curl": "curl -u " * 12_000,
     "placeholders": "[redacted:jwt:01234567]" * 4_000,
-    "secrets": "\n".join(text for _, _, text in planted(600)),
+    "secrets": "\n".join(text for _, _, text in planted(120)),
+    "cookies": "Cookie: a=b; " * 8_000,
+    "sessions": "Cookie: a=b; sid=k3v9x2m7q1z8w4t6; " * 200,
+    "blocks": "password: >-\n" + "password: | a\\n" * 6_000,
     "nested quotes": "secret" + "\\" * 100_000 + '"',
 }
 

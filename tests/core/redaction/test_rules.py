@@ -6,15 +6,7 @@ import pytest
 from tests.core.redaction.secrets_of import FAMILIES, IN_CONTEXT
 
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.rules import (
-    RULES,
-    entropy_bits,
-    is_chosen,
-    is_no_example,
-    is_real,
-    looks_random,
-    rules_of,
-)
+from upthread.core.redaction.rules import RULES, painted, rules_of
 from upthread.errors import ConfigError
 
 REDACTOR = Redactor(b"a key for tests, of 32 bytes ....")
@@ -78,26 +70,6 @@ def test_what_is_no_secret_stays(text):
     assert REDACTOR.redact(text) is text
 
 
-def test_a_word_is_neither_random_nor_chosen():
-    assert looks_random(b"a1b2c3d4e5f6")
-    assert not looks_random(b"planner")
-    assert not looks_random(b"12345678")
-    assert not looks_random(b"a1a1a1a1a1a1a1")
-    assert is_chosen(b"hunter2")
-    assert not is_chosen(b"correct-horse")
-    assert not is_chosen(b"123456")
-    assert not is_chosen(b"password")
-
-
-def test_templates_dummies_and_examples_are_not_real():
-    for value in (b"", b"${TOKEN}", b"<token>", b"changeme", b"xxxxxxxx", b"********", b'"null"'):
-        assert not is_real(value)
-    assert is_real(b"correcthorse")
-    assert not is_no_example(b"AKIAIOSFODNN7EXAMPLE")
-    assert entropy_bits(b"") == 0
-    assert entropy_bits(b"ab") == 1
-
-
 def test_a_rule_of_the_users_own_finds_its_family():
     redactor = Redactor(b"k" * 32, rules=rules_of({"acme-pass": r"ACME-[0-9]{6}"}))
     assert redactor.redact("the badge ACME-123456.").startswith("the badge [redacted:acme-pass:")
@@ -106,3 +78,10 @@ def test_a_rule_of_the_users_own_finds_its_family():
 def test_a_family_that_no_placeholder_could_name_is_refused():
     with pytest.raises(ConfigError, match="cannot name a family"):
         rules_of({"Acme Pass": "x"})
+
+
+@pytest.mark.parametrize("before", ["", "\x1b[32m", "\\n", "\\t", "8\t", "\u2192", "-", "("])
+def test_a_word_begins_behind_a_colour_and_an_escape(before):
+    token = FAMILIES["github-token"](random.Random(1))
+    assert REDACTOR.redact(before + token).startswith(before + "[redacted:github-token:")
+    assert painted(r"a\b") == r"a\b"

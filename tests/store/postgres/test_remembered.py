@@ -132,6 +132,7 @@ def test_who_waits_for_another_writer_sees_what_it_wrote_and_no_deadlock(store, 
     store.commit([*samples.home(), samples.said(1)])
     ways.clear()
     with psycopg.connect(address) as first, psycopg.connect(address, autocommit=True) as watch:
+        first.execute("SET upthread.project = '*'")
         first.execute("SELECT 1 FROM upthread.conversation FOR NO KEY UPDATE")
         late = threading.Thread(target=store.commit, args=([samples.said(2)],))
         late.start()

@@ -21,6 +21,8 @@ from tests.support.laboratory.oracle_process import Oracle
 from tests.support.laboratory.plan import NO_LOAD, Plan
 from tests.support.world import World
 
+from upthread.agents._marks import MARK_VARIABLE
+
 WORKSTREAM: Final = "spec-42"
 COMMANDS_MAX: Final = 60
 PACE_MS: Final = 20
@@ -140,10 +142,16 @@ class Passage:
         invocation = Invocation(
             words=(*words, "--json"),
             directory=str(self._world.project),
-            environment=self._world.environment,
+            environment=self._environment(words[0]),
             output=str(self._world.directory / f"command-{next(self._numbers)}"),
         )
         return Command(invocation, is_cold=self._is_cold)
+
+    def _environment(self, verb: str) -> dict[str, str]:
+        """What the world's processes are found by is a mark of agents: a person has none."""
+        known = self._world.environment
+        marked = known if verb != "answer" else {**known, MARK_VARIABLE: ""}
+        return dict(marked)
 
     def _watched(self, *words: str) -> None:
         """Run a command that may be killed, and tell the oracle what it said."""

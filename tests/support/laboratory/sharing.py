@@ -21,6 +21,7 @@ from tests.support.laboratory.command import Command, Invocation, Json
 from tests.support.laboratory.oracle_process import Oracle
 from tests.support.laboratory.passage import ANSWERS, PACE_MS, RELEASE, STEPS, WORKSTREAM
 from tests.support.laboratory.plan import NO_LOAD
+from tests.support.trusting import agree
 from tests.support.world import World
 
 import upthread
@@ -73,6 +74,7 @@ class Passage:
         lines = "".join(f'{name} = "{value}"\n' for name, value in settings.items())
         with (self.world.project / "upthread.toml").open("a") as file:
             file.write(f"[agents.rehearsal.environment]\n{lines}")
+        agree(self.world.project, Path(self.world.environment["UPTHREAD_HOME"]))
 
     async def play(self, *, until_s: float) -> None:
         """Be the person until the run is approved. AssertionError when it is not in time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import select
 import shutil
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import trusting
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TIMEOUT_S = 60.0
@@ -88,6 +91,10 @@ class Upthread:
         """The same project seen from another environment."""
         return Upthread(self.directory, self.home, **environment)
 
+    def configure(self, text: str) -> None:
+        """Write the project's configuration; its person agrees to it."""
+        trusting.configure(self.directory, Path(self.environment["UPTHREAD_HOME"]), text)
+
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.words(*arguments),
@@ -116,6 +123,8 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
+            # What makes it a person's: the terminal this session is controlled from.
+            preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),  # noqa: PLW1509
         )
         os.close(theirs)
 

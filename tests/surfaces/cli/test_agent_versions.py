@@ -49,7 +49,7 @@ def test_in_json_it_is_a_notice(up):
 
 
 def test_run_says_it_once_for_all_its_steps(up):
-    (up.directory / "upthread.toml").write_text(TWO_STEPS)
+    up.configure(TWO_STEPS)
     done = up("run", "c", "--spec", "spec.md", "--agent", "gemini")
     assert (done.out + done.err).count(LINE) == 1
     assert done.out.count("STARTED") == 2
@@ -63,9 +63,10 @@ def test_an_agent_that_is_named_by_its_command_is_judged_by_what_it_calls_itself
     up, calls_itself, tested_with
 ):
     command = json.dumps([sys.executable, "-I", str(SCRIPTED)])
-    (up.directory / "upthread.toml").write_text(
+    up.configure(
         f"[agents.mine]\ncommand = {command}\n"
-        f"environment = {{ SCRIPTED_NAME = {json.dumps(calls_itself)} }}\n"
+        f"environment = {{ SCRIPTED_NAME = {json.dumps(calls_itself)}, "
+        f'SCRIPTED_SESSION = "ses_{tested_with}" }}\n'
     )
     done = up("tell", f"e{tested_with[0]}/planner", "hello", "--agent", "mine")
     line = (

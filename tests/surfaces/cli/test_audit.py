@@ -149,13 +149,13 @@ def test_who_did_what_is_told_of_every_act_and_of_nothing_else(make_upthread, tm
     ]
     role, _, account, what = done.pop(2)
     assert (role, what) == ("auditor", "forgot")
-    assert re.fullmatch(r"[^@ ]+@\S+", account)
+    assert re.fullmatch(r"[^@ ]+@\S+ \(program\)", account)
     assert done == [
-        ("planner", 1, "ada", "told"),
-        ("auditor", 1, "bea `#", "forked"),
-        ("planner", 2, "bea `#", "reset"),
+        ("planner", 1, "ada (program)", "told"),
+        ("auditor", 1, "bea `# (program)", "forked"),
+        ("planner", 2, "bea `# (program)", "reset"),
     ]
     (run,) = up("audit", "spec-42", "--json").json["runs"]
     told = [(act["by_user"], act["what"], act["detail"]) for act in run["acts"]]
-    assert told == [("ada", "started", ""), ("bea `#", "answered", "opening")]
-    assert "``bea `#`` answered `opening`" in up("audit", "spec-42").out
+    assert told == [("ada (program)", "started", ""), ("bea `# (program)", "answered", "opening")]
+    assert "``bea `# (program)`` answered `opening`" in up("audit", "spec-42").out

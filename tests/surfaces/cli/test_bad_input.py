@@ -38,7 +38,7 @@ REHEARSAL = ("--agent", "rehearsal")
         (("answer", "w", "hi"), 3, "no run on 'w' yet"),
         (("answer", "w", "a", "b", "c"), 2, "too many words"),
         (("ls", "-C", "gone"), 2, "cannot enter 'gone'"),
-        (("ls", "--db", "mysql://x"), 2, "not supported by this version"),
+        (("ls", "--db", "mysql://x"), 2, "such a mysql address"),
         (("nonsense",), 2, "No such command"),
         (("tell", "w/planner", "x", "--nonsense"), 2, "No such option"),
         (("audit", "w", "--format", "pdf"), 2, "--format"),

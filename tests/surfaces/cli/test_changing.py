@@ -61,7 +61,7 @@ def test_reset_shows_asks_and_keeps_the_old_conversation(shared):
 
 
 def test_agents_lists_what_is_here_and_what_the_configuration_adds(shared):
-    (shared.directory / "upthread.toml").write_text('[agents.mine]\ncommand = ["no-such-agent"]\n')
+    shared.configure('[agents.mine]\ncommand = ["no-such-agent"]\n')
     settings = shared.home / "upthread" / "config.toml"
     users = settings.read_text()
     settings.unlink()

@@ -39,7 +39,7 @@ def test_a_person_is_asked_which_and_the_turn_goes_to_it(two, answer, agent):
 
 
 def test_a_run_asks_too_and_once_for_all_its_roles(two):
-    (two.directory / "upthread.toml").write_text(ONE_STEP)
+    two.configure(ONE_STEP)
     terminal = two.on_terminal("run", "r", "do it")
     terminal.wait_for("which one?")
     terminal.type("1")
@@ -58,7 +58,7 @@ def test_whoever_closes_the_input_has_chosen_none(two):
 
 
 def test_the_configured_agent_is_taken_without_asking(two):
-    (two.directory / "upthread.toml").write_text('agent = "gemini"\n')
+    two.configure('agent = "gemini"\n')
     two("tell", "configured/planner", "hello")
     (two.directory / "upthread.toml").unlink()
     assert two("show", "configured", "--json").json["roles"][0]["agent"] == "gemini"

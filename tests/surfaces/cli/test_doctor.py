@@ -48,8 +48,8 @@ def test_the_incidents_database_is_diagnosed_and_repaired_in_a_copy_while_it_is_
     assert len(diagnosed["findings"]) == SESSIONS
     counts = [each["faults"]["every_call_has_a_result"] for each in diagnosed["findings"]]
     assert sum(counts) == 311
-    assert len(lines) == SESSIONS + 1
-    assert all("upthread repair opencode ses_" in line for line in lines[:-1])
+    assert len(lines) == 2 * SESSIONS + 1
+    assert all(line.startswith("  upthread repair opencode ses_") for line in lines[1:-1:2])
     assert lines[-1] == f"3 histories sound, {SESSIONS} not"
     (copy,) = done["copies"]
     assert len(copy["edits"]) == 311
@@ -88,8 +88,9 @@ def test_transcripts_are_diagnosed_with_their_bad_lines_and_repaired(up):
     lines = diagnosed(up("doctor").out)
     assert lines[0].startswith("claude-code s1: 2 calls without a result; ")
     assert "1 place unreadable, first line 4" in lines[0]
-    assert lines[1].startswith("codex thr_1: 1 call without a result; ")
-    assert lines[1].endswith("— upthread repair codex thr_1")
+    assert lines[1] == "  upthread repair claude-code s1"
+    assert lines[2].startswith("codex thr_1: 1 call without a result; ")
+    assert lines[3] == "  upthread repair codex thr_1"
     for agent in ("claude-code", "codex"):
         (copy,) = up("repair", agent, "--json").json["copies"]
         assert (copy["left"], copy["valid_for"]) == ([], list(PROVIDERS))
@@ -99,7 +100,7 @@ def test_a_version_nobody_has_seen_is_diagnosed_and_never_repaired(up):
     database = OpenCodeDatabase(database_of(up), version="3.0.0")
     database.message(database.session(), "assistant", tool("bash", "c", "running"))
     database.close()
-    (line, _) = up("doctor", "opencode").out.splitlines()
+    (line, *_) = up("doctor", "opencode").out.splitlines()
     assert "written by version 3.0.0, which this upthread does not know" in line
     refused = up("repair", "opencode")
     assert "left alone" in refused.err
@@ -109,7 +110,7 @@ def test_a_version_nobody_has_seen_is_diagnosed_and_never_repaired(up):
 def test_a_store_that_cannot_be_read_is_a_line_of_its_own(up):
     database_of(up).parent.mkdir(parents=True)
     database_of(up).write_bytes(b"no database" * 100)
-    (line, _) = diagnosed(up("doctor").out)
+    (line, *_) = diagnosed(up("doctor").out)
     assert "cannot be read as a database of OpenCode" in line
 
 

@@ -82,14 +82,13 @@ def test_keep_does_what_the_configuration_says_and_nothing_without(up):
     assert "nothing is configured: all is kept for ever" in silent.err
     assert "there is nothing to forget" in silent.out
 
-    settings = up.directory / "upthread.toml"
-    settings.write_text('agent = "rehearsal"\n[keep]\ncontent_days = 1\nstderr_days = 1\n')
+    up.configure('agent = "rehearsal"\n[keep]\ncontent_days = 1\nstderr_days = 1\n')
     young = up("keep", "--yes", "--json").json
     assert (young["workstreams"], len(young["logs"])) == ([], 1)
     assert not old.exists()
     assert holding(up, "Quixotic") == ["upthread.db"]
 
-    settings.write_text('agent = "rehearsal"\n[keep]\ncontent_days = 0\n')
+    up.configure('agent = "rehearsal"\n[keep]\ncontent_days = 0\n')
     assert "w: 1 conversation" in up("keep", "--dry-run").out
     time.sleep(0.01)
     assert up("keep", "--yes", "--json").json["is_done"] is True
@@ -118,7 +117,7 @@ def test_doctor_says_what_there_is_and_who_can_read_it(up):
 
 
 def test_an_audit_of_a_record_in_full_is_redacted(up):
-    (up.directory / "upthread.toml").write_text('agent = "rehearsal"\nrecord = "full"\n')
+    up.configure('agent = "rehearsal"\nrecord = "full"\n')
     up("tell", "w/planner", f"use {SECRET}")
     assert holding(up, SECRET) == ["upthread.db"]
     for form in ("md", "json"):

@@ -9,7 +9,7 @@ import pytest
 def up(tmp_path_factory, make_upthread):
     """Two turns: the first one wrote a file and called a sub-agent."""
     up = make_upthread(tmp_path_factory.mktemp("fork"))
-    (up.directory / "upthread.toml").write_text('[permissions]\nedit = "allow"\n')
+    up.configure('[permissions]\nedit = "allow"\n')
     first = "[[rehearse: write a.txt a]] [[rehearse: child explorer look]] The word is heron."
     up("tell", "w/planner", first, "--agent", "rehearsal")
     up("tell", "w/planner", "The word is now stork. [[rehearse: say noted]]")

@@ -117,9 +117,13 @@ def live(tmp_path_factory, make_upthread):
     session = up("tell", "x/planner", "[[rehearse: say hi]]", "--json").stream[-1]
     up.environment["UPTHREAD_HOME"] = str(up.home / "upthread")
     one("adopt", "adopt", "w/planner", session["upstream_session_id"])
-    (up.directory / "upthread.toml").write_text(
-        '[permissions]\nedit = "allow"\nexecute = "allow"\n'
-    )
+    rules = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
+    (up.directory / "upthread.toml").write_text(rules)
+    one("trust", "trust")
+    stream("tell", "y/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    one("trust", "trust", "--yes")
+    one("trust --list", "trust", "--list")
+    one("trust --list", "trust", "--remove", "--dry-run")
     stream("run", "p")
     one("ls", "ls")
     one("show of a workstream", "show", "p")

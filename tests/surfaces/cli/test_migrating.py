@@ -49,7 +49,7 @@ def test_a_file_needs_no_migrating(up):
 
 
 def test_another_kind_of_database_is_refused(up):
-    assert "mysql databases are not supported" in up("ls", "--db", "mysql://x/y", code=2).err
+    assert "such a mysql address" in up("ls", "--db", "mysql://x/y", code=2).err
 
 
 def test_without_its_driver_postgresql_says_what_to_install(up):

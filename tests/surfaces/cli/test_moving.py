@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.support.dumps import dump
+from tests.support.dumps import Dump, dump
 
 from upthread.core.types import TextPart
 from upthread.store.sqlite import SqliteStore
@@ -61,6 +61,12 @@ def views(up, *options: str) -> list[object]:
     return [*shown, up("audit", "w", "--json", *options).json]
 
 
+def of_the_file(rows: Dump) -> Dump:
+    """Without what a project was known by where paths have owners: a file's have none."""
+    known = [row for row in rows["project_identity"] if row[-1] is None]
+    return {**rows, "project_identity": known}
+
+
 def test_a_project_goes_to_postgresql_and_back_and_is_the_same(rich, address, tmp_path):
     before, seen = dump(own_file(rich)), views(rich)
     there = rich("migrate", "--from", "sqlite", "--to", address, "--yes", "--json").json
@@ -76,7 +82,7 @@ def test_a_project_goes_to_postgresql_and_back_and_is_the_same(rich, address, tm
     done = rich("migrate", "--from", address, "--to", str(back), "--yes").out
     assert "moved and proved" in done
     assert f"export UPTHREAD_DB={back}" in done
-    assert dump(back) == before == dump(own_file(rich))
+    assert of_the_file(dump(back)) == before == dump(own_file(rich))
 
     rich.environment["UPTHREAD_DB"] = address
     assert "RESUMED" in rich("tell", "w/planner", "Go on there.").err
@@ -110,7 +116,7 @@ def test_killed_half_way_it_goes_on_where_it_was(up, address):
     assert done["projects"][0]["rows_there_before"] > reached
     back = up.home / "upthread" / "back.db"
     up("migrate", "--from", address, "--to", str(back), "--yes")
-    assert dump(back) == before == dump(own_file(up))
+    assert of_the_file(dump(back)) == before == dump(own_file(up))
 
 
 def parts_in(address: str) -> int:
@@ -193,7 +199,7 @@ def test_every_wrong_end_says_what_to_do(up, tmp_path):
     assert "there is no database" in refused("--from", "no.db", "--to", "a.db", code=3)
     up("ls")
     assert "to itself" in refused("--from", "sqlite", "--to", str(own_file(up)), code=2)
-    assert "mysql databases are not" in refused("--from", "sqlite", "--to", "mysql://x/y", code=2)
+    assert "such a mysql address" in refused("--from", "sqlite", "--to", "mysql://x/y", code=2)
     nowhere = f"postgres://ada:{PASSWORD}@127.0.0.1:1/work"
     unreachable = refused("--from", "sqlite", "--to", nowhere, code=1)
     assert "check that the server runs" in unreachable

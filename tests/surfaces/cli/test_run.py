@@ -21,7 +21,7 @@ def passage(tmp_path_factory, make_upthread):
         "parked": up("run", "spec-42", code=4),
         "status": up("show", "spec-42", code=0),
     }
-    (up.directory / "upthread.toml").write_text(rules)
+    up.configure(rules)
     calls["stepped"] = up("run", "spec-42", "--steps", "1", "--json")
     calls["approved"] = up("run", "spec-42")
     return up, calls

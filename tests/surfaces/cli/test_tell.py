@@ -68,7 +68,7 @@ def test_failures_of_the_agent_have_words_a_hint_and_their_code(shared):
 def test_unanswered_permission_parks_and_continue_goes_on(shared):
     parked = shared("tell", "t4/planner", "[[rehearse: write a.txt hello]]", *REHEARSAL, code=4)
     listed = shared("ls", "t4")
-    (shared.directory / "upthread.toml").write_text('[permissions]\nedit = "allow"\n')
+    shared.configure('[permissions]\nedit = "allow"\n')
     went_on = shared("tell", "t4/planner", "--continue")
     (shared.directory / "upthread.toml").unlink()
     nothing_left = shared("tell", "t4/planner", "--continue", code=2)

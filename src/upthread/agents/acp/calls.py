@@ -20,6 +20,7 @@ from upthread.agents._process import ChildProcess
 from upthread.agents.acp.outcomes import Failure, failure_of
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.transport import ProcessTransport
+from upthread.core.quotas import HISTORY, TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -54,8 +55,8 @@ class AgentWords:
 
     def reset_at_ms(self, failure: Failure) -> int | None:
         """Return when a rate limit ends, None where the agent did not say."""
-        after_s = failure.reset_after_s
-        return None if after_s is None else self.now_ms() + round(after_s * 1000)
+        after_ms = milliseconds_of(failure.reset_after_s)
+        return None if after_ms is None else self.now_ms() + after_ms
 
 
 class AgentCalls:
@@ -87,6 +88,7 @@ class AgentCalls:
         """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
         from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
 
+        self._child.allowance.renew(HISTORY)
         try:
             with anyio.fail_after(self._timeout_s):
                 answer = await self._connection.send_request(method, params)
@@ -104,6 +106,7 @@ class AgentCalls:
         """Return the answer to a prompt, however late, or the error it ended with."""
         from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
 
+        self._child.allowance.renew(TURN)
         content = [{"type": "text", "text": text}]
         params = {"sessionId": session, "prompt": content}
         try:
@@ -125,7 +128,7 @@ class AgentCalls:
             agent=self._words.agent,
             during=method,
             hint=self._last_words(),
-            has_overrun=self._transport.has_overrun,
+            violation=self._transport.violation,
         )
 
     def _timed_out(self, method: str, params: Mapping[str, Any]) -> UpstreamError:

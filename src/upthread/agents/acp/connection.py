@@ -32,6 +32,7 @@ from upthread.agents.base import (
     PromptResult,
 )
 from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
+from upthread.core.quotas import VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -110,13 +111,14 @@ class AcpConnection:
 
     def _learn(self, hello: Initialized) -> None:
         name = hello.agent_info.name if hello.agent_info else ""
+        version_said = hello.agent_info.version if hello.agent_info else ""
         if not self._words.quirk.name:
             self._words.quirk = quirk_for(name)
         capabilities = hello.agent_capabilities
         self._capabilities = Capabilities(
             agent=self._words.agent,
-            version=hello.agent_info.version if hello.agent_info else "",
-            calls_itself=name,
+            version=one_line_name(version_said, most=VERSION_CHARACTERS_MAX),
+            calls_itself=one_line_name(name),
             can_resume=hello.can("resume"),
             can_load=bool(capabilities and capabilities.load_session),
             can_list=hello.can("list"),
@@ -233,9 +235,8 @@ class AcpConnection:
             return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
         if isinstance(running.error, ConnectionError):
             died = await self._calls.died("session/prompt")
-            return PromptResult(
-                outcome=Outcome.PROCESS_DIED, detail=str(died), tokens_used=tokens_used
-            )
+            outcome = Outcome(died.outcome)
+            return PromptResult(outcome=outcome, detail=str(died), tokens_used=tokens_used)
         if running.error is not None:
             return await self._failed_prompt(running)
         return result_of(running.answer, running.seen, quirk=self._words.quirk)

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from upthread.agents._asking import ask_caller
+from upthread.agents._asking import as_foreseen, ask_caller
 from upthread.agents._prompting import RunningPrompt
-from upthread.agents.acp.wire import PermissionParams, locations_of, permission_kinds, shaped
+from upthread.agents.acp.wire import (
+    PermissionParams,
+    implied_kinds,
+    locations_of,
+    permission_kinds,
+    shaped,
+)
 from upthread.agents.base import AnswerPermission, PermissionRequest
 from upthread.core.events import PermissionAnswered
 from upthread.core.types import UpstreamSessionId
@@ -32,13 +38,14 @@ class PermissionDesk:
         if asked is None or running is None:
             return _CANCELLED_ANSWER
         kinds = permission_kinds(asked.options)
-        answer = await ask_caller(_request(asked), running, self._answer_permission)
+        request = as_foreseen(_request(asked), running)
+        answer = await ask_caller(request, running, self._answer_permission)
         kind = CANCELLED if answer.option_id is None else kinds[answer.option_id] or "unnamed"
         was_recorded = await running.deliver(
             PermissionAnswered(
                 upstream_session_id=UpstreamSessionId(asked.session_id),
                 call_id=asked.tool_call.tool_call_id,
-                title=asked.tool_call.title or "",
+                title=request.title,
                 answer=kind,
                 answered_by=answer.answered_by,
             )
@@ -57,5 +64,6 @@ def _request(asked: PermissionParams) -> PermissionRequest:
         tool_kind=call.kind or "other",
         arguments=call.raw_input,
         locations=locations_of(call) or (),
+        implied_kinds=frozenset(implied_kinds(call)),
         options=tuple((option.option_id, option.kind) for option in asked.options),
     )

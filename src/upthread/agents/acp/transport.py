@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from upthread.agents._json import Unreadable, write_frame
-from upthread.agents._process import ChildProcess, FrameTooLongError
+from upthread.agents._process import ChildProcess
 from upthread.agents.acp.wire import Message, read_frame
+from upthread.errors import QuotaExceededError
 
 OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
 
@@ -27,7 +28,7 @@ class ProcessTransport:
         self._child = child
         self._on_notification = on_notification
         self.first_unreadable = ""
-        self.has_overrun = False
+        self.violation: QuotaExceededError | None = None
 
     async def send(self, message: dict[str, Any]) -> None:
         await self._child.write_line(write_frame(message))
@@ -37,12 +38,14 @@ class ProcessTransport:
         while True:
             try:
                 line = await self._child.read_line()
-            except FrameTooLongError:
-                self.has_overrun = True
+                frame = None if line is None else read_frame(line)
+                if isinstance(frame, Message) and frame.is_request:
+                    self._child.allowance.take_request()
+            except QuotaExceededError as violation:
+                self.violation = violation
                 return None
             if line is None:
                 return None
-            frame = read_frame(line)
             if isinstance(frame, Message) and (frame.is_request or frame.method is None):
                 return frame.content
             if frame is not None:

@@ -33,6 +33,9 @@ SILENT_UPDATES: Final = frozenset(
 )
 """Updates about the agent's interface, not about the conversation: no event."""
 
+KINDS_OF_CONTENT: Final = {"diff": "edit", "terminal": "execute"}
+"""What a call is that shows this; plain `content` is what it printed."""
+
 Status: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 _Shape = TypeVar("_Shape")
 
@@ -261,6 +264,7 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
         tool_kind=call.kind or "other",
         arguments=call.raw_input,
         locations=locations_of(call) or (),
+        implied_kinds=implied_kinds(call),
     )
     text = result_text(call)
     if call.status in {None, "pending"} and text is None:
@@ -283,6 +287,7 @@ def _tool_call_update(update: object, session: UpstreamSessionId | None) -> _Eve
         tool_kind=call.kind,
         arguments=call.raw_input,
         locations=locations_of(call),
+        implied_kinds=implied_kinds(call),
         text=result_text(call),
     )
     return (changed,)
@@ -291,6 +296,12 @@ def _tool_call_update(update: object, session: UpstreamSessionId | None) -> _Eve
 def locations_of(call: ToolCall) -> tuple[str, ...] | None:
     """Return the paths of a call as given, None when it gave no list."""
     return None if call.locations is None else tuple(place.path for place in call.locations)
+
+
+def implied_kinds(call: ToolCall) -> tuple[str, ...]:
+    """Return what a call's content shows it to be, whatever kind it says it is."""
+    types = {part.type for part in call.content or ()}
+    return tuple(kind for shown, kind in KINDS_OF_CONTENT.items() if shown in types)
 
 
 def result_text(call: ToolCall) -> str | None:

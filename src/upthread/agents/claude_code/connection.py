@@ -34,6 +34,7 @@ from upthread.agents.claude_code.transcript import read_history
 from upthread.agents.claude_code.translation import Translator, session_of
 from upthread.agents.claude_code.writers import writer_of
 from upthread.core.events import AgentEvent
+from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.vendors.claude_code import find_transcript
@@ -287,6 +288,7 @@ class ClaudeCodeConnection:
         self._has_result = anyio.Event()
 
         async def ask() -> None:
+            process.child.allowance.renew(TURN)
             await process.send(_prompt(text))
             await self._result_or_end(process)
 
@@ -327,7 +329,7 @@ class ClaudeCodeConnection:
         if not self._has_result.is_set():
             died = await self._require_process().died("a prompt")
             tokens_used = running.seen.tokens_used
-            outcome = Outcome.PROCESS_DIED
+            outcome = Outcome(died.outcome)
             return PromptResult(outcome=outcome, detail=str(died), tokens_used=tokens_used)
         answered_in = session_of(self._result)
         if answered_in != running.session:
@@ -364,8 +366,8 @@ class ClaudeCodeConnection:
         """What the provider says of a subscription's limit; the time is in seconds."""
         resets_at = member(frame, "rate_limit_info", "resetsAt")
         is_rejected = member(frame, "rate_limit_info", "status") == "rejected"
-        if is_rejected and isinstance(resets_at, int | float):
-            self._reset_at_ms = round(resets_at * 1000)
+        if is_rejected:
+            self._reset_at_ms = milliseconds_of(resets_at)
 
     async def _reply(self, process: ClaudeProcess, frame: dict[str, Any]) -> None:
         request, request_id = as_object(frame.get("request")), text_at(frame, "request_id")

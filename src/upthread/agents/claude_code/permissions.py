@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from upthread.agents._asking import ask_caller
+from upthread.agents._asking import as_foreseen, ask_caller
 from upthread.agents._json import text_at
 from upthread.agents._prompting import RunningPrompt
 from upthread.agents.base import AnswerPermission, PermissionRequest
@@ -39,7 +39,7 @@ async def decide(
     """Return the response to one `can_use_tool` request."""
     if running is None:
         return _NOT_ANSWERED
-    asked = _request(request, running.session)
+    asked = as_foreseen(_request(request, running.session), running)
     answer = await ask_caller(asked, running, answer_permission)
     was_recorded = await running.deliver(
         PermissionAnswered(

@@ -16,9 +16,9 @@ import anyio
 
 from upthread.agents._ending import died, last_words
 from upthread.agents._json import Unreadable, as_object, read_json, text_at, write_frame
-from upthread.agents._process import ChildProcess, FrameTooLongError
+from upthread.agents._process import ChildProcess
 from upthread.core.types import Outcome
-from upthread.errors import UpstreamError
+from upthread.errors import QuotaExceededError, UpstreamError
 
 OnFrame: TypeAlias = Callable[[object], Awaitable[None]]
 
@@ -45,7 +45,7 @@ class ClaudeProcess:
         self._on_frame = on_frame
         self._numbers = itertools.count(1)
         self._asked: dict[str, _Asked] = {}
-        self._has_overrun = False
+        self._violation: QuotaExceededError | None = None
         self._first_unreadable = ""
 
     async def read_all(self) -> None:
@@ -54,8 +54,8 @@ class ClaudeProcess:
             while (line := await self.child.read_line()) is not None:
                 if line.strip():
                     await self._take(read_json(line))
-        except FrameTooLongError:
-            self._has_overrun = True
+        except QuotaExceededError as violation:
+            self._violation = violation
             await self.child.stop()
         finally:
             self.has_ended.set()
@@ -65,6 +65,8 @@ class ClaudeProcess:
     async def _take(self, frame: object) -> None:
         if isinstance(frame, Unreadable) and not self._first_unreadable:
             self._first_unreadable = str(frame.raw)[:UNREADABLE_SHOWN_CHARACTERS]
+        if text_at(frame, "type") == "control_request":
+            self.child.allowance.take_request()
         response = as_object(as_object(frame).get("response"))
         if text_at(frame, "type") != "control_response":
             await self._on_frame(frame)
@@ -127,7 +129,7 @@ class ClaudeProcess:
             agent=self._agent,
             during=during,
             hint=self.last_words(),
-            has_overrun=self._has_overrun,
+            violation=self._violation,
         )
 
     def last_words(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from upthread.agents._json import as_object, read_json
 from upthread.agents._process_group import started_at_ticks
+from upthread.boundary.files import streamed
 
 FILES_MAX: Final = 1000
 FILE_BYTES_MAX: Final = 64 * 1024
@@ -36,7 +37,7 @@ def writer_of(home: Path, session: str) -> int | None:
 def _registered(directory: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(directory.glob("*.json"))[:FILES_MAX]:
         try:
-            with path.open("rb") as file:
+            with streamed(str(path)) as file:
                 yield as_object(read_json(file.read(FILE_BYTES_MAX)))
         except OSError:
             continue  # it ended meanwhile

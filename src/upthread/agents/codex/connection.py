@@ -34,6 +34,7 @@ from upthread.agents.codex.server import CodexServer
 from upthread.agents.codex.threads import Threads
 from upthread.agents.codex.turn import SPOKEN, Turn
 from upthread.core.events import AgentEvent
+from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
@@ -123,7 +124,7 @@ class CodexConnection:
                 outcome=Outcome.UNKNOWN,
                 hint="is the command Codex's? it is `codex app-server`",
             )
-        self._version = found[1]
+        self._version = found[1][:VERSION_CHARACTERS_MAX]
         await self._server.notify("initialized")
 
     async def hooks(self) -> tuple[Hook, ...]:
@@ -182,6 +183,7 @@ class CodexConnection:
 
     async def _run(self, prompt: _Prompt, text: str, on_event: OnEvent) -> None:
         async def ask() -> None:
+            self._server.child.allowance.renew(TURN)
             await self._send(prompt, text)
             await prompt.is_ended.wait()
 
@@ -276,7 +278,7 @@ class CodexConnection:
             return turn.given_up or turn.failure
         if not turn.is_over:
             died = await self._server.died("a prompt")
-            return Failure(outcome=Outcome.PROCESS_DIED, detail=str(died))
+            return Failure(outcome=Outcome(died.outcome), detail=str(died))
         if turn.is_stopping:
             return Failure(outcome=Outcome.CANCELLED, detail="the turn was interrupted")
         return None

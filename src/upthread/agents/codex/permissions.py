@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._asking import ask_caller
+from upthread.agents._asking import as_foreseen, ask_caller
 from upthread.agents._json import as_object, member, text_at
 from upthread.agents._prompting import RunningPrompt
 from upthread.agents.base import AnswerPermission, PermissionRequest
@@ -113,6 +113,7 @@ class PermissionDesk:
     async def _decide(self, asked: PermissionRequest, running: RunningPrompt | None) -> str:
         if running is None:
             return CANCEL
+        asked = as_foreseen(asked, running)
         answer = await ask_caller(asked, running, self._answer_permission)
         was_recorded = await running.deliver(
             PermissionAnswered(

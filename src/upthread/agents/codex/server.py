@@ -18,10 +18,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from upthread.agents._ending import died, last_words
 from upthread.agents._json import Unreadable, as_object, read_json, text_at, write_frame
-from upthread.agents._process import ChildProcess, FrameTooLongError
+from upthread.agents._process import ChildProcess
 from upthread.agents.codex.outcomes import outcome_of_refusal
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError
+from upthread.errors import QuotaExceededError, UpstreamError
 
 QUEUED_MAX: Final = 64
 MESSAGE_CHARACTERS_MAX: Final = 2000
@@ -53,7 +53,7 @@ class CodexServer:
         self._timeout_s = timeout_s
         self._numbers = itertools.count(1)
         self._asked: dict[int, _Asked] = {}
-        self._has_overrun = False
+        self._violation: QuotaExceededError | None = None
         self._first_unreadable = ""
 
     async def read_all(self) -> None:
@@ -63,8 +63,8 @@ class CodexServer:
                 while (line := await self.child.read_line()) is not None:
                     if line.strip():
                         await self._take(read_json(line))
-        except FrameTooLongError:
-            self._has_overrun = True
+        except QuotaExceededError as violation:
+            self._violation = violation
             await self.child.stop()
         finally:
             self.has_ended.set()
@@ -76,6 +76,8 @@ class CodexServer:
             self._first_unreadable = str(message.raw)[:UNREADABLE_SHOWN_CHARACTERS]
         answer = as_object(message)
         number = answer.get("id")
+        if "method" in answer and "id" in answer:
+            self.child.allowance.take_request()
         if "method" in answer or not isinstance(number, int):
             await self._queue.send(message)
         elif (asked := self._asked.get(number)) is not None:
@@ -156,7 +158,7 @@ class CodexServer:
             agent=self.agent,
             during=during,
             hint=self.last_words(),
-            has_overrun=self._has_overrun,
+            violation=self._violation,
         )
 
     def last_words(self) -> str:

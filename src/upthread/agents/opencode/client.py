@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import anyio
 
 from upthread.agents._json import Unreadable, read_json, text_at
-from upthread.agents._process import FRAME_BYTES_MAX, FrameTooLongError
+from upthread.core.quotas import ANSWER, FRAME, Allowance
 
 if TYPE_CHECKING:
     import httpx
@@ -55,6 +55,7 @@ class OpenCodeClient:
             trust_env=False,
         )
         self._timeout_s = timeout_s
+        self.allowance = Allowance()
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,7 +87,10 @@ class OpenCodeClient:
         body: object = None,
         query: Mapping[str, str] | None = None,
     ) -> object:
-        """Raises ApiError, ServerGoneError, and TimeoutError after `timeout_s`."""
+        """Raises ApiError, ServerGoneError, and TimeoutError after `timeout_s`.
+
+        QuotaExceededError for an answer that is too long.
+        """
         import httpx  # noqa: PLC0415  # see the module docstring
 
         # In ASCII: lone surrogates and NUL go as escapes.
@@ -100,10 +104,11 @@ class OpenCodeClient:
         )
         try:
             with anyio.fail_after(self._timeout_s):
-                response = await self._http.send(request)
+                response = await self._http.send(request, stream=True)
+                content = await _content_of(response)
         except httpx.TransportError as error:
             raise ServerGoneError(f"{method} {path}: {error}") from error
-        answer = read_json(response.content) if response.content else None
+        answer = read_json(content) if content else None
         if response.is_error:
             raise _refused(response.status_code, answer)
         return answer
@@ -111,7 +116,7 @@ class OpenCodeClient:
     async def events(self) -> AsyncGenerator[Any | Unreadable]:
         """Yield the server's events as they come, each decoded; ends when the server closes.
 
-        Raises FrameTooLongError and ServerGoneError.
+        Raises QuotaExceededError and ServerGoneError.
         """
         import httpx  # noqa: PLC0415  # see the module docstring
 
@@ -119,19 +124,33 @@ class OpenCodeClient:
         try:
             async with self._http.stream("GET", EVENTS_PATH, timeout=timeout) as response:
                 if response.is_error:
-                    raise _refused(response.status_code, read_json(await response.aread()))
+                    refused = read_json(await _content_of(response))
+                    raise _refused(response.status_code, refused)
                 async for line in lines_of(response.aiter_bytes()):
+                    self.allowance.take(len(line))
                     if line.startswith(_DATA):
                         yield read_json(line.removeprefix(_DATA))
         except httpx.TransportError as error:
             raise ServerGoneError(f"GET {EVENTS_PATH}: {error}") from error
 
 
+async def _content_of(response: httpx.Response) -> bytes:
+    """Return a whole answer, as long as one may be."""
+    content = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            ANSWER.require(len(content))
+    finally:
+        await response.aclose()
+    return bytes(content)
+
+
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     r"""Yield the lines of a stream without their ends, `\n` or `\r\n`.
 
-    The server writes each event as one line of data. Raises FrameTooLongError beyond
-    FRAME_BYTES_MAX.
+    The server writes each event as one line of data. Raises QuotaExceededError for one that is too
+    long.
     """
     buffer = bytearray()
     async for chunk in chunks:
@@ -141,8 +160,7 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
             yield bytes(buffer[:end]).rstrip(b"\r")
             del buffer[: end + 1]
             scanned = 0
-        if len(buffer) > FRAME_BYTES_MAX:
-            raise FrameTooLongError
+        FRAME.require(len(buffer))
 
 
 def _refused(status: int, answer: object) -> ApiError:

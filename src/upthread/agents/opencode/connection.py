@@ -15,7 +15,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from upthread.agents._json import Unreadable, as_object, member, text_at
-from upthread.agents._process import FrameTooLongError
 from upthread.agents._prompting import Limits, RunningPrompt
 from upthread.agents.base import (
     AgentProcess,
@@ -33,8 +32,9 @@ from upthread.agents.opencode.server import OpenCodeServer
 from upthread.agents.opencode.sessions import Sessions, path_of
 from upthread.agents.opencode.turn import SPOKEN, Turn
 from upthread.core.events import AgentEvent
+from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError
+from upthread.errors import QuotaExceededError, UpstreamError
 from upthread.tasks import task_group
 
 MAJOR_VERSION: Final = "1"
@@ -123,7 +123,7 @@ class OpenCodeConnection:
             )
         self._capabilities = Capabilities(
             agent=self._server.agent,
-            version=version,
+            version=one_line_name(version, most=VERSION_CHARACTERS_MAX),
             can_resume=True,
             can_load=True,
             can_list=True,
@@ -139,9 +139,10 @@ class OpenCodeConnection:
 
     async def _drain_output(self) -> None:
         """Read what the server prints; a full pipe would stop it."""
-        with suppress(FrameTooLongError):
-            while await self._server.child.read_line() is not None:
-                pass
+        child = self._server.child
+        with suppress(QuotaExceededError):
+            while await child.read_line() is not None:
+                child.allowance.renew(TURN)  # what it prints is not kept
 
     async def _read_events(self) -> None:
         lost = "it closed its stream of events"
@@ -149,8 +150,9 @@ class OpenCodeConnection:
             async for event in self._server.client.events():
                 self._is_listening.set()
                 await self._take(event)
-        except FrameTooLongError:
-            lost = "it sent an event longer than 64 MiB"
+        except QuotaExceededError as violation:
+            self._server.violation = violation
+            lost = str(violation)
         except (ServerGoneError, ApiError) as error:
             lost = str(error)
         self._lost = lost
@@ -208,6 +210,7 @@ class OpenCodeConnection:
 
     async def _run(self, prompt: _Prompt, text: str, on_event: OnEvent) -> None:
         async def ask() -> None:
+            self._server.client.allowance.renew(TURN)
             if await self._prepare(prompt):
                 await self._send(prompt, text)
                 await prompt.is_ended.wait()
@@ -315,7 +318,8 @@ class OpenCodeConnection:
             return Failure(outcome=Outcome.TIMED_OUT, detail=detail)
         if running.error is not None or not prompt.turn.is_over:
             died = await self._server.died("the prompt")
-            return Failure(outcome=Outcome.PROCESS_DIED, detail=f"{died} ({self._lost})")
+            detail = f"{died} ({self._lost})" if self._server.violation is None else str(died)
+            return Failure(outcome=Outcome(died.outcome), detail=detail)
         return prompt.turn.given_up or prompt.turn.failure
 
     def _aborted(self, running: RunningPrompt) -> Failure:
@@ -370,6 +374,8 @@ class OpenCodeConnection:
         assert self._tasks is not None
         if not prompt.turn.has(UpstreamSessionId(text_at(properties, "sessionID"))):
             return
+        if kind in {"permission.asked", "question.asked"}:
+            self._server.client.allowance.take_request()
         if kind == "permission.asked":
             self._tasks.start_soon(self._desk.answer, properties, prompt.running, directory)
         elif kind == "question.asked":

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
-from upthread.agents._asking import ask_caller
+from upthread.agents._asking import as_foreseen, ask_caller
 from upthread.agents._json import as_object, text_at, texts_at
 from upthread.agents._prompting import RunningPrompt
 from upthread.agents.base import AnswerPermission, PermissionRequest
@@ -37,7 +37,7 @@ class PermissionDesk:
         self, asked: Mapping[str, Any], running: RunningPrompt, directory: str
     ) -> None:
         """Answer one `permission.asked`. `directory` is the one its session works in."""
-        request = request_of(asked)
+        request = as_foreseen(request_of(asked), running)
         answer = await ask_caller(request, running, self._answer_permission)
         reply = answer.option_id or REJECT
         was_recorded = await running.deliver(

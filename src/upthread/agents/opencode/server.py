@@ -21,7 +21,7 @@ from upthread.agents.base import OpenRequest
 from upthread.agents.opencode.client import USER_NAME, ApiError, OpenCodeClient, ServerGoneError
 from upthread.agents.opencode.outcomes import failure_of_request
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.errors import UpstreamError
+from upthread.errors import QuotaExceededError, UpstreamError
 
 ARGUMENTS: Final = ("--hostname", "127.0.0.1", "--port", "0")
 PASSWORD_BYTES: Final = 32
@@ -47,6 +47,7 @@ class OpenCodeServer:
         self.client = client
         self.agent = agent
         self._timeout_s = timeout_s
+        self.violation: QuotaExceededError | None = None
 
     async def get(
         self,
@@ -91,6 +92,7 @@ class OpenCodeServer:
             agent=self.agent,
             during=during,
             hint=self.last_words(),
+            violation=self.violation,
             closed=CLOSED,
         )
 

@@ -99,6 +99,8 @@ async def serve(options: WorkerOptions) -> None:
                 is_dead=lost.is_lost,
             )
             project = await stack.enter_async_context(opened)
+            for notice in project.notices:
+                options.tell(Served(what="notice", detail=notice))
             require_policy(project.settings)
             projects[project.project_id] = project
         agents = await _agents(options, projects)

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from upthread.core.redaction.colours import unpainted
 from upthread.core.redaction.linear import Expression, ExpressionSet
 from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
 from upthread.core.redaction.rules import (
@@ -21,9 +22,8 @@ from upthread.core.redaction.rules import (
     STRONG_NAME,
     Check,
     Rule,
-    is_real,
-    looks_random,
 )
+from upthread.core.redaction.values import is_real, looks_random
 from upthread.core.types import JsonValue
 
 PASSES_MAX: Final = 8
@@ -74,7 +74,7 @@ class Redactor:
         if len(text) < self._shortest:
             return text
         content = text.encode("utf-8", "surrogatepass")
-        if not self._known.places.found_in(content):
+        if not self._may_hold_some(content):
             return text
         redacted = self.redact_bytes(content)
         return text if redacted is content else redacted.decode("utf-8", "surrogatepass")
@@ -113,7 +113,7 @@ class Redactor:
         if self._has_own_rules:
             return False
         content = "\n".join(texts).encode("utf-8", "surrogatepass")
-        return not self._known.places.found_in(content)
+        return not self._may_hold_some(content)
 
     def digest(self, content: bytes) -> bytes:
         """Return 32 bytes that are equal for equal contents and say nothing without the key."""
@@ -144,18 +144,32 @@ class Redactor:
             return False
         return check(value) and not self._is_allowed(value)
 
+    def _may_hold_some(self, content: bytes) -> bool:
+        if self._known.places.found_in(content):
+            return True
+        bare = unpainted(content)
+        return bare is not None and bool(self._known.places.found_in(bare.text))
+
     def _spans(self, content: bytes) -> list[Span]:
         """Return what is to be replaced, left to right, nothing overlapping."""
-        found: list[Span] = []
-        for place in self._known.places.found_in(content):
-            rule, expression = self._known.rules[place]
-            for start, end in expression.spans(content):
-                value = content[start:end]
-                if value and rule.check(value) and not self._is_allowed(value):
-                    found.append(Span(*_whole_characters(content, start, end), rule.family))
+        found = self._found_in(content)
+        if bare := unpainted(content):
+            seen = self._found_in(bare.text)
+            found += [Span(*bare.span(span.start, span.end), span.family) for span in seen]
         if not found:
             return found
         return _without(_merged(found), self._known.placeholder.spans(content))
+
+    def _found_in(self, content: bytes) -> list[Span]:
+        found: list[Span] = []
+        for place in self._known.places.found_in(content):
+            rule, expression = self._known.rules[place]
+            places = rule.find(content) if rule.find else expression.spans(content)
+            for start, end in places:
+                value = content[start:end]
+                if value and rule.check(value) and not self._is_allowed(value):
+                    found.append(Span(*_whole_characters(content, start, end), rule.family))
+        return found
 
     def _is_allowed(self, value: bytes) -> bool:
         return any(allowed.is_whole(value) for allowed in self._allowed)

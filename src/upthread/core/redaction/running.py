@@ -1,8 +1,9 @@
 """Running text: how much of what has come so far can be written down before the rest has come.
 
 A secret may come in pieces. What may yet turn out to be one is held back: the last word, what
-follows a word that announces a secret on the last line, a key block that has no end yet. Redacting
-the pieces one by one then gives what redacting them whole would have.
+follows a word that announces a secret on the last line, lines before it that announce one on the
+next or may be those of a private key, a key block that has no end yet. Redacting the pieces one by
+one then gives what redacting them whole would have.
 """
 
 from __future__ import annotations
@@ -10,15 +11,40 @@ from __future__ import annotations
 import re
 from typing import Final
 
-HELD_CHARACTERS_MAX: Final = 16 * 1024
-"""What is held back at most; a longer secret may be cut in two."""
+from upthread.core.redaction.colours import unpainted
+from upthread.core.redaction.key_blocks import is_key_line
 
-_BEGIN: Final = "-----BEGIN"
-_END: Final = re.compile(r"-----END[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?-----\s")
+HELD_CHARACTERS_MAX: Final = 24 * 1024
+"""What is held back at most; a longer secret may be cut in two. The longest key behind gutters."""
+
+LINE_ENDS_LOOKED_AT: Final = 200
+"""The end of a line tells what the next one is about."""
+
+_BEGIN: Final = re.compile(
+    r"-----?(?: ?BEGIN(?:[A-Z0-9 +%]{0,60}PRIVATE|[A-Z0-9 +%]{0,60}\Z))"
+    r"|PuTTY-User-Key-File-|Private-Lines:"
+)
+_END: Final = re.compile(
+    r"(?:-----END[A-Z0-9 +%]{0,60}KEY(?: BLOCK)?-----|Private-MAC: ?[0-9a-f]{1,128})\s"
+)
 _ANNOUNCING: Final = re.compile(
-    r"passw|passphrase|pwd|secret|token|credential|key|bearer|authorization|curl|login",
+    r"passw|passphrase|pwd|secret|token|credential|creds|key|pass\b|bearer|basic|auth|_pat\b|_salt"
+    r"|login|curl|cookie|psk|\bnet1?(?:\.exe)?[ \t]+(?:\Z|u)|echo"
+    r"|identified|\b(?:create|alter|grant|setx?|setenv|env)\b|\"d\b"
+    r"|\b(?:docker|podman|nerdctl|registry|az|oc|cf|doctl)\b"
+    r"|mysql|mariadb|mongo|ldap|sqlcmd|\bbcp\b|sshpass|redis|zip\b|\b7z\b|plink|pscp|puttygen"
+    r"|rabbitmq|lftp|cqlsh|clickhouse|influx|mosquitto|smbclient|openssl",
     re.IGNORECASE,
 )
+"""What stands before a secret on its line, and apart from it."""
+
+_ANNOUNCING_THE_NEXT: Final = re.compile(
+    r"(?:(?:passw(?:or)?d|passwd|pass|pwd|passphrase|secret|token|credentials?|key(?:-data)?)"
+    r"(?:\\*[\"'`])?(?:[ \t]*:[ \t]*[|>][+-]?)?|\blogin[ \t]+\S+)[ \t]*,?[ \t]*\r?\Z",
+    re.IGNORECASE,
+)
+"""The end of a line that says what the next one holds."""
+
 _BLANK: Final = re.compile(r"\s")
 
 
@@ -27,22 +53,68 @@ def settled_length(text: str) -> int:
 
     Always all but HELD_CHARACTERS_MAX, so that what waits is bounded.
     """
+    if "\x1b" not in text and "\\" not in text:
+        return _settled_length(text)
+    bare = unpainted(text.encode("utf-8", "surrogatepass"))
+    if bare is None:
+        return _settled_length(text)
+    seen = bare.text.decode("utf-8", "surrogatepass")
+    settled = _settled_length(seen)
+    if settled:
+        kept = seen[:settled].encode("utf-8", "surrogatepass")
+        _, end = bare.span(0, len(kept))
+        settled = _characters_in(text, end)
+    return max(settled, len(text) - HELD_CHARACTERS_MAX)
+
+
+def _characters_in(text: str, length: int) -> int:
+    return len(text.encode("utf-8", "surrogatepass")[:length].decode("utf-8", "surrogatepass"))
+
+
+def _settled_length(text: str) -> int:
     from_here = max(0, len(text) - HELD_CHARACTERS_MAX)
-    end = _open_block(text, from_here)
+    end, block = _open_block(text, from_here)
+    settled = _settled_before(text, end, from_here)
+    # Within a block that is whole nothing is cut.
+    return block[0] if block[0] < settled < block[1] else settled
+
+
+def _settled_before(text: str, end: int, from_here: int) -> int:
     line = max(from_here, text.rfind("\n", from_here, end) + 1)
+    earlier = _first_that_belongs(text, line, from_here)
+    if earlier < line:
+        return earlier
     announced = _ANNOUNCING.search(text, line, end)
     return _back_to_blank(text, announced.start() if announced else end, line)
 
 
-def _open_block(text: str, from_here: int) -> int:
-    """Return where a key block begins that has no end yet, the end of the text without one."""
-    begin = text.find(_BEGIN, from_here)
-    while begin >= 0:
-        closed = _END.search(text, begin)
+def _first_that_belongs(text: str, line: int, from_here: int) -> int:
+    """Return where the first of the lines begins that are to be looked at with the one at hand."""
+    while line > from_here:
+        start = max(from_here, text.rfind("\n", from_here, line - 1) + 1)
+        ended = text[max(start, line - 1 - LINE_ENDS_LOOKED_AT) : line - 1]
+        is_key = is_key_line(ended.encode("utf-8", "surrogatepass"))
+        is_beginning = "-----BEGIN" in ended
+        if not (is_key or is_beginning or _ANNOUNCING_THE_NEXT.search(ended)):
+            break
+        line = start
+    return line
+
+
+def _open_block(text: str, from_here: int) -> tuple[int, tuple[int, int]]:
+    """Return where a key block begins that has no end yet, the end of the text without one.
+
+    With it, where the last one before it stands that is whole.
+    """
+    whole = (from_here, from_here)
+    begin = _BEGIN.search(text, from_here)
+    while begin is not None:
+        closed = _END.search(text, begin.end())
         if closed is None:
-            return begin
-        begin = text.find(_BEGIN, closed.end())
-    return len(text)
+            return begin.start(), whole
+        whole = (begin.start(), closed.end())
+        begin = _BEGIN.search(text, closed.end())
+    return len(text), whole
 
 
 def _back_to_blank(text: str, end: int, from_here: int) -> int:

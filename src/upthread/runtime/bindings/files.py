@@ -6,6 +6,7 @@ import fcntl
 import os
 import time
 
+from upthread.boundary import files as opener
 from upthread.runtime.bindings.light_json import NotJsonError, dumps, loads
 
 TYPE_CHECKING = False
@@ -30,7 +31,7 @@ class BusyError(Exception):
 def read(path: str) -> dict[str, Any] | None:
     """Return a file's content, None when there is no file. Raises UnreadableError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = opener.direct(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -9,6 +9,7 @@ import os
 import stat
 import time
 
+from upthread.boundary.files import OPEN_FLAGS, is_ordinary
 from upthread.runtime.bindings.light_json import text_in
 
 TYPE_CHECKING = False
@@ -64,9 +65,9 @@ def has_moved(root: str, known: dict[str, Any]) -> bool:
 def _digest_of(path: str, size_bytes: int) -> str | None:
     if size_bytes > HASHED_BYTES_MAX:
         return None
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = os.open(path, OPEN_FLAGS)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not is_ordinary(descriptor):
             raise OSError("it became something that is no file")
         content = _content(descriptor)
     finally:

@@ -1,7 +1,8 @@
 """Places: which repository a directory is in, seen without asking git, and where its files lie.
 
-As `runtime.repository` sees it: a worktree belongs to the repository it was made from. A place that
-nobody has set up for hooks has no file, and nothing happens there.
+As `runtime.repository` sees it: a worktree belongs to the repository it was made from, and a `.git`
+file counts where what it names points back. A place that nobody has set up for hooks has no file,
+and nothing happens there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import _blake2
 import os
 
+from upthread.boundary.git.pointing import common_of, named_in, points_back
+from upthread.boundary.git.reading import GitFileError, read_line
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.files import Lock, UnreadableError
 
@@ -18,8 +21,6 @@ if TYPE_CHECKING:
 
 UP_MAX = 64
 """How many directories up a repository is looked for."""
-
-GIT_FILE_BYTES_MAX = 4096
 
 
 class Place:
@@ -32,10 +33,16 @@ class Place:
 
     def __init__(self, home: str, directory: str) -> None:
         self.home = os.path.join(home, "hooks")
-        self.root, git_directory = _working_tree(os.path.realpath(directory))
-        common = _common_directory(git_directory) if git_directory else None
+        real = os.path.realpath(directory)
+        try:
+            self.root, git_directory = _working_tree(real)
+            common = _common_directory(self.root, git_directory) if git_directory else None
+            self.branch = _branch(git_directory) if git_directory and common else None
+        except GitFileError:
+            common, self.branch = None, None
+        if common is None:
+            self.root = real
         self.repository = os.path.dirname(common) if common else self.root
-        self.branch = _branch(git_directory) if git_directory else None
         self.path = os.path.join(self.home, "places", f"{key_of(self.repository)}.json")
         self.known: dict[str, Any] | None = None
 
@@ -78,11 +85,10 @@ def _working_tree(directory: str) -> tuple[str, str | None]:
     for _ in range(UP_MAX):
         inside = os.path.join(place, ".git")
         if os.path.isdir(inside):
-            return place, inside
-        named = _first_line(inside)
-        if named.startswith("gitdir: "):
-            target = os.path.join(place, named.removeprefix("gitdir: "))
-            return place, os.path.realpath(target)
+            return place, os.path.realpath(inside)
+        named = named_in(inside) if os.path.lexists(inside) else None
+        if named is not None:
+            return place, named
         parent = os.path.dirname(place)
         if parent == place:
             break
@@ -90,26 +96,16 @@ def _working_tree(directory: str) -> tuple[str, str | None]:
     return directory, None
 
 
-def _common_directory(git_directory: str) -> str:
-    named = _first_line(os.path.join(git_directory, "commondir"))
-    return os.path.realpath(os.path.join(git_directory, named)) if named else git_directory
+def _common_directory(root: str, git_directory: str) -> str | None:
+    """Return what the git directory shares, None where it and the root do not name each other."""
+    common = common_of(git_directory)
+    is_own = git_directory == os.path.join(root, ".git")
+    if is_own:
+        return common if common == git_directory else None
+    return common if common is not None and points_back(git_directory, root) else None
 
 
 def _branch(git_directory: str) -> str | None:
-    head = _first_line(os.path.join(git_directory, "HEAD"))
+    head = read_line(os.path.join(git_directory, "HEAD")) or ""
     prefix = "ref: refs/heads/"
     return head.removeprefix(prefix) if head.startswith(prefix) else None
-
-
-def _first_line(path: str) -> str:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    try:
-        raw = os.read(descriptor, GIT_FILE_BYTES_MAX)
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return os.fsdecode(raw).partition("\n")[0].strip()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 
+from upthread.boundary import programs
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import process
 from upthread.runtime.bindings.light_json import dumps, list_in
@@ -102,8 +103,8 @@ def _started(place: Place, standard_input: int, *more: str) -> int:
     outward = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)]
     return os.posix_spawn(
         command[0],
-        [*command, "-C", place.root, *more],
-        {**os.environ, "UPTHREAD_HOME": os.path.dirname(place.home)},
+        [*programs.made_safe(command), "-C", place.root, *more],
+        {**programs.own_environment(os.environ), "UPTHREAD_HOME": os.path.dirname(place.home)},
         file_actions=[(os.POSIX_SPAWN_DUP2, standard_input, 0), *outward],
         setsid=True,
     )

@@ -29,7 +29,7 @@ def _turns(tables: Tables, conversation_id: str) -> list[Turn]:
 
 def _projects(tables: Tables, owner: str) -> Rows:
     known = [each.identity for each in tables.projects if each.project_id == owner]
-    return [(each.path, each.root_commit, each.remote) for each in known]
+    return [(each.path, each.root_commit, each.remote, each.owner) for each in known]
 
 
 def _workstreams(tables: Tables, owner: str) -> Rows:

@@ -88,6 +88,9 @@ class MemoryStore:
             raise StoreError("the store in memory was closed", hint="make a new one")
         return self._state
 
+    def act_for(self, project_id: ProjectId) -> None:
+        """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
+
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         draft = self._tables.copy()
         for fence in fences:
@@ -141,7 +144,7 @@ class MemoryStore:
         return tuple(
             known
             for known in self._tables.projects
-            if known.identity.path == identity.path
+            if _is_place_of(identity, known.identity)
             or (
                 identity.root_commit is not None
                 and known.identity.root_commit == identity.root_commit
@@ -376,6 +379,10 @@ class MemoryStore:
 
     def close(self) -> None:
         self._state = None
+
+
+def _is_place_of(asked: ProjectIdentity, known: ProjectIdentity) -> bool:
+    return known.path == asked.path and known.owner in {None, asked.owner}
 
 
 def _last(found: Sequence[Found], newest: int | None) -> tuple[Found, ...]:

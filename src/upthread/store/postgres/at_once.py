@@ -21,6 +21,8 @@ Statement: TypeAlias = tuple[bytes, Sequence[object]]
 """With its values, $1 first."""
 
 _BINARY: Final = 1
+_BEGIN: Final[Statement] = (b"BEGIN", ())
+_COMMIT: Final[Statement] = (b"COMMIT", ())
 
 
 def at_once(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -39,6 +41,19 @@ def at_once(connection: Connection, statements: Sequence[Statement]) -> list[lis
         if result.status == pq.ExecStatus.FATAL_ERROR:
             raise error_of(connection, result)
     return [_rows_of(connection, result) for result in results]
+
+
+def in_transaction(
+    connection: Connection, before: Sequence[Statement], statement: Statement
+) -> list[Row]:
+    """Return the rows of one statement in a transaction that begins with others, sent at once."""
+    sent = (_BEGIN, *before, statement, _COMMIT)
+    try:
+        return at_once(connection, sent)[-2]
+    except BaseException:
+        if not connection.closed:
+            connection.execute(b"ROLLBACK")
+        raise
 
 
 def _exchanged(connection: Connection, statements: Sequence[Statement]) -> list[pq.abc.PGresult]:

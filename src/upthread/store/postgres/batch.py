@@ -22,7 +22,7 @@ from upthread.store._rules import FIRST_CHAIN, lost_lease, must_exist
 from upthread.store.postgres.at_once import Statement, at_once
 from upthread.store.postgres.columns import Column, Row, from_columns
 from upthread.store.postgres.queries import QUERIES
-from upthread.store.postgres.server import Connection
+from upthread.store.postgres.server import Connection, Statements
 
 
 class Tail(NamedTuple):
@@ -121,8 +121,9 @@ class Transaction:
     that is written, each megabyte is an exchange of its own: it is kept in memory until it is sent.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, before: Statements = ()) -> None:
         self._connection = connection
+        self._before = before
         self._written: list[Statement] = []
         self._written_bytes = 0
 
@@ -140,7 +141,8 @@ class Transaction:
             "runs_to_write": _named([step.run for step in steps]),
         }
         questions = {query: (QUERIES[query], (named,)) for query, named in names.items() if named}
-        _, *answers = at_once(self._connection, [_BEGIN, *leases, *questions.values()])
+        said = at_once(self._connection, [_BEGIN, *self._before, *leases, *questions.values()])
+        answers = said[1 + len(self._before) :]
         for fence, held in zip(ordered, answers, strict=False):
             if not held:
                 raise lost_lease(fence.name, fence.token)

@@ -16,8 +16,9 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
+from upthread.store.postgres.at_once import in_transaction
 from upthread.store.postgres.columns import Column, Row
-from upthread.store.postgres.server import Connection, error_of
+from upthread.store.postgres.server import Connection, Statements, error_of
 
 PREPARED_MAX: Final = 500
 """Statements on one connection; further ones are psycopg's, which throws the oldest away."""
@@ -46,25 +47,35 @@ class _Statement(NamedTuple):
 class Prepared:
     """The statements of one connection. Not for use within a pipeline."""
 
-    def __init__(self, connection: Connection, *, is_allowed: bool) -> None:
+    def __init__(
+        self, connection: Connection, *, is_allowed: bool, before: Statements = ()
+    ) -> None:
         self.connection = connection
-        self._most = PREPARED_MAX if is_allowed else 0
+        self._before = before
+        """What each statement's own transaction begins with. With it, none is prepared."""
+        self._most = PREPARED_MAX if is_allowed and not before else 0
         self._known: dict[tuple[bytes, Types], _Statement] = {}
         self._numbers = count()  # no name a second time: one we forgot may still be there
 
     def send(self, statement: bytes, values: Sequence[Column]) -> None:
         """Execute a statement, whatever it returns. Raises psycopg's errors."""
         if self._executed(statement, values) is None:
-            self.connection.execute(statement, values)
+            self._by_psycopg(statement, values)
 
     def rows(self, statement: bytes, values: Sequence[object]) -> list[Row]:
         """Return a statement's rows. Raises psycopg's errors."""
         result = self._executed(statement, values)
         if result is None:
-            return self.connection.execute(statement, values, binary=True).fetchall()
+            return self._by_psycopg(statement, values)
         loader = Transformer(self.connection)
         loader.set_pgresult(result)
         return loader.load_rows(0, result.ntuples, tuple)
+
+    def _by_psycopg(self, statement: bytes, values: Sequence[object]) -> list[Row]:
+        if self._before:
+            return in_transaction(self.connection, self._before, (statement, values))
+        cursor = self.connection.execute(statement, values, binary=True)
+        return cursor.fetchall() if cursor.description else []
 
     def _executed(self, statement: bytes, values: Sequence[object]) -> pq.abc.PGresult | None:
         """Execute it, None where that is psycopg's to do; again where its name was forgotten.

@@ -178,8 +178,8 @@ def workstream_of(row: Row) -> Workstream:
 
 def project_of(row: Row) -> KnownProject:
     """Return a project's identity from the columns of `-- projects`."""
-    project_id, path, root_commit, remote = from_columns(row)
-    identity = ProjectIdentity(path=path, root_commit=root_commit, remote=remote)
+    project_id, path, root_commit, remote, owner = from_columns(row)
+    identity = ProjectIdentity(path=path, root_commit=root_commit, remote=remote, owner=owner)
     return KnownProject(project_id=project_id, identity=identity)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from upthread.errors import StoreError
 from upthread.store.postgres.job_queue import migrate_job_queue
 from upthread.store.postgres.queries import read_migrations
-from upthread.store.postgres.server import Connection, Server
+from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
 
 _LOCK: Final = int.from_bytes(b"upthread")
 """The advisory lock of whoever migrates."""
@@ -63,6 +63,7 @@ def _migrate(connection: Connection, name: str) -> Migrated:
         if connection.info.server_version >= 170_000:
             connection.execute(b"SET LOCAL transaction_timeout = 0")
         connection.execute(b"SELECT pg_advisory_xact_lock($1)", (_LOCK,))
+        connection.execute(ACT_FOR, (ALL_PROJECTS, True))
         before = len(_steps_made(connection))
         _refuse_newer(before, name)
         for step in migrations[before:]:

@@ -6,6 +6,10 @@ what it looks up and what it writes, so that it waits for the network no more of
 lost a race (the same key, a deadlock) is done again from its start, and then sees what the other
 one wrote. What lost its connection is done again, too, where doing it twice is doing it once.
 
+A connection says which project it acts for, and the database keeps it to that (migration 7). It is
+a setting of the session; behind a pooler, where a session is whoever's turn it is, it is said in
+each transaction instead, which is one exchange all the same.
+
 Every commit is synced. With `synchronous_commit=off` the death of the server's processes takes what
 it had acknowledged a moment before, which S5 does not allow; so it is never off here, whatever the
 server's default.
@@ -14,6 +18,7 @@ server's default.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -29,6 +34,7 @@ from upthread.errors import StoreError
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 Result = TypeVar("Result")
+Statements: TypeAlias = "tuple[tuple[bytes, tuple[object, ...]], ...]"
 
 SERVER_MIN: Final = 15
 """Older servers cannot have unique keys in which NULL equals NULL."""
@@ -40,6 +46,11 @@ RACES_MAX: Final = 50
 """How often a call is done again because another writer was there first."""
 
 _PAUSE_S: Final = 0.2
+
+ALL_PROJECTS: Final = "*"
+"""What a connection acts for that moves a record, migrates, or looks after everybody's jobs."""
+
+ACT_FOR: Final = b"SELECT set_config('upthread.project', $1, $2)"
 
 _SESSION: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -74,6 +85,13 @@ _CONNECTION: Final[Mapping[str, str | int]] = MappingProxyType(
 
 PREPARED_OPTION: Final = "prepared"
 """`?prepared=no` in an address: for a pgbouncer that does not know prepared statements."""
+
+_ADDRESS_HINT: Final = (
+    "give postgres://USER@HOST/DATABASE; in a password, `@`, `/`, `?`, `#` and `%` are written "
+    "%40, %2F, %3F, %23 and %25"
+)
+_PORTS: Final = re.compile(r"[0-9]*(?:,[0-9]*)*")
+_SECRET: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
 _LOST_RACE: Final = (
     errors.UniqueViolation,
@@ -113,8 +131,23 @@ class Server:
         self._is_closed = False
         self._lock = threading.Lock()
         self._connection: Connection | None = None
+        self._project = ALL_PROJECTS
+        self.is_pooled = False
+        """Whether what is set on the connection may be another's in the next transaction."""
         with self._lock, self._worded("open"):
             self._connection = self._connect()
+
+    def act_for(self, project_id: bytes) -> None:
+        """Act for one project from now on: the database has no row of any other."""
+        with self._lock, self._worded("open"):
+            self._project = f"x{project_id.hex()}"
+            if self._connection is not None and not self._connection.closed:
+                self._say_project(self._connection)
+
+    @property
+    def said_in_transaction(self) -> Statements:
+        """What a transaction begins with where the session cannot tell which project it is for."""
+        return ((ACT_FOR, (self._project, True)),) if self.is_pooled else ()
 
     def run(self, doing: str, work: Callable[[Connection], Result]) -> Result:
         """Return what `work` returns; again after a lost race or connection.
@@ -211,6 +244,12 @@ class Server:
         settings["default_transaction_isolation"] = _ISOLATION
         for name, value in settings.items():
             connection.execute(b"SELECT set_config($1, $2, false)", (name, value))
+        self.is_pooled = _is_pooled(connection)
+        self._say_project(connection)
+
+    def _say_project(self, connection: Connection) -> None:
+        if not self.is_pooled:
+            connection.execute(ACT_FOR, (self._project, False))
 
     @contextlib.contextmanager
     def _worded(self, doing: str) -> Generator[None]:
@@ -219,9 +258,16 @@ class Server:
             yield
         except psycopg.Error as error:
             raise StoreError(
-                f"could not {doing} the database {self.name}: {_in_one_line(error)}",
+                f"could not {doing} the database {self.name}: "
+                f"{_in_one_line(error, self._parameters)}",
                 hint=_cure_of(error),
             ) from error
+
+
+def _is_pooled(connection: Connection) -> bool:
+    """Return whether a pooler is between: then who answers is not who was connected to."""
+    row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+    return row != (connection.info.backend_pid,)
 
 
 @contextlib.contextmanager
@@ -277,14 +323,22 @@ def parameters_of(address: str) -> tuple[dict[str, Any], int | None]:
     theirs = "&".join(each for each in options if each not in ours)
     try:
         given = conninfo.conninfo_to_dict(f"{head}?{theirs}" if theirs else head)
-    except psycopg.ProgrammingError as error:
-        said = _in_one_line(error)
-        raise StoreError(
-            # What is wrong with a whole address is said by quoting it, with its password.
-            f"the address of the database cannot be read{'' if '@' in said else f': {said}'}",
-            hint="give postgres://USER@HOST/DATABASE",
-        ) from error
+    except psycopg.ProgrammingError:
+        given = {}
+    if not given or _is_misread(given):
+        # Why is not said: libpq says it by quoting a piece, which may be of the password.
+        raise StoreError("the address of the database cannot be read", hint=_ADDRESS_HINT)
     return {**_CONNECTION, **given}, None if f"{PREPARED_OPTION}=no" in ours else 0
+
+
+def _is_misread(given: Mapping[str, Any]) -> bool:
+    """Return whether a piece of a password may stand where it would be shown.
+
+    So it is read where the password has an `@`, a `/` or a `?` that is not written as `%40`, …
+    """
+    ports = str(given.get("port", ""))
+    shown = (str(given.get(name, "")) for name in ("host", "hostaddr", "dbname"))
+    return not _PORTS.fullmatch(ports) or any("@" in each for each in shown)
 
 
 def shown_address(address: str) -> str:
@@ -305,8 +359,13 @@ def _setting(connection: Connection, name: str) -> str:
     return str(row[0])
 
 
-def _in_one_line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split())
+def _in_one_line(error: psycopg.Error, parameters: Mapping[str, Any]) -> str:
+    """Return what is wrong, without a password: libpq quotes values it cannot use."""
+    said = " ".join(str(error).split())
+    for name in _SECRET:
+        if secret := str(parameters.get(name) or ""):
+            said = said.replace(secret, "…")
+    return said
 
 
 def _cure_of(error: psycopg.Error) -> str:

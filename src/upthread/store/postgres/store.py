@@ -60,6 +60,7 @@ PAGE_PARTS: Final = 1_000
 """How many parts are read at once where all might be more than memory should hold."""
 
 _PARTS_OF_A_MESSAGE: Final = 4
+_TAKE_LEASE: Final = QUERIES["take_lease"]
 _SEQ_MAX: Final = 2**31 - 1  # PostgreSQL's INTEGER
 
 
@@ -79,6 +80,12 @@ class PostgresStore:
         except BaseException:
             self.server.close()
             raise
+
+    def act_for(self, project_id: ProjectId) -> None:
+        self._memory.forget()
+        self.server.act_for(encode_text(project_id))
+        if self.server.is_pooled:  # then each statement says it, and none is prepared
+            self._prepared = None
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if writes or fences:
@@ -105,7 +112,7 @@ class PostgresStore:
         return tuple(map(reading.workstream_of, self._read("workstreams", project_id)))
 
     def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
-        rows = self._read("projects", identity.path, identity.root_commit)
+        rows = self._read("projects", identity.path, identity.root_commit, identity.owner)
         return tuple(map(reading.project_of, rows))
 
     def known_projects(self) -> tuple[KnownProject, ...]:
@@ -260,12 +267,13 @@ class PostgresStore:
             *stood,
         )
         # Not done again when the connection is lost: it may have been taken, and by us.
-        row = self.server.run_once(
-            "write", lambda connection: connection.execute(QUERIES["take_lease"], values).fetchone()
+        taken = self.server.run_once(
+            "write", lambda connection: self._prepared_on(connection).rows(_TAKE_LEASE, values)
         )
-        if row is None:
+        if not taken:
             return None
-        return Lease(name=name, token=row[0], heartbeat=row[1], holder=holder)
+        ((token, heartbeat),) = taken
+        return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)
 
     def heartbeat(self, fence: Fence) -> None:
         self._move_lease("heartbeat", fence)
@@ -287,7 +295,7 @@ class PostgresStore:
         if self._memory.commit(statements, steps, fences):
             return
         with rolled_back(connection):
-            opened = Transaction(connection)
+            opened = Transaction(connection, self.server.said_in_transaction)
             known = opened.look_up(steps, fences)
             batch = Batch(known, send=opened.write, ask=opened.rows)
             for step in steps:
@@ -306,7 +314,8 @@ class PostgresStore:
         """Return the statements of a connection; of another than before, nothing is known."""
         if self._prepared is None or self._prepared.connection is not connection:
             self._memory.forget()
-            self._prepared = Prepared(connection, is_allowed=self.server.prepares)
+            before = self.server.said_in_transaction
+            self._prepared = Prepared(connection, is_allowed=self.server.prepares, before=before)
         return self._prepared
 
     def _row(self, query: str, *values: str | int | Collection[str] | None) -> Row | None:
@@ -316,7 +325,7 @@ class PostgresStore:
     def _recorded(self, query: str, *values: bytes | int) -> list[Row]:
         return self.server.run(
             "read",
-            lambda connection: connection.execute(RECORDED[query], values, binary=True).fetchall(),
+            lambda connection: self._prepared_on(connection).rows(RECORDED[query], values),
         )
 
     def _prior_parts(
@@ -343,9 +352,9 @@ class PostgresStore:
     def _move_lease(self, query: str, fence: Fence) -> None:
         values = to_columns(fence.name, fence.token)
         moved = self.server.run(
-            "write", lambda connection: connection.execute(QUERIES[query], values).rowcount
+            "write", lambda connection: self._prepared_on(connection).rows(QUERIES[query], values)
         )
-        if moved == 0:
+        if not moved:
             raise lost_lease(fence.name, fence.token)
 
 

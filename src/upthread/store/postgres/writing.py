@@ -50,7 +50,9 @@ def prepared(write: Write) -> Step:
 
 def _record_project(write: RecordProject) -> Step:
     identity = write.identity
-    values = to_columns(write.project_id, identity.path, identity.root_commit, identity.remote)
+    values = to_columns(
+        write.project_id, identity.path, identity.root_commit, identity.remote, identity.owner
+    )
 
     def apply(batch: Batch) -> None:
         batch.execute("record_project", values)

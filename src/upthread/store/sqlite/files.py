@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from upthread.core.shell import command
 from upthread.errors import StoreError
 
 SIDECARS: Final = ("-wal", "-shm", "-journal")
@@ -59,7 +60,7 @@ def _prepare_directory(directory: Path) -> Path:
     if found.st_mode & stat.S_IWOTH:
         raise StoreError(
             f"the directory {directory} may be written by everybody",
-            hint=f"run `chmod o-w {directory}`, or name another place",
+            hint=f"name another place, or run: {command('chmod', 'o-w', str(directory))}",
         )
     # Links further up are the system's (/var on macOS); SQLite itself refuses to follow any.
     return directory.resolve()

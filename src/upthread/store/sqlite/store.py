@@ -99,6 +99,9 @@ class SqliteStore:
         self._upstreams = Names(self.database, "upstream_names")
         self._names = {"turn": self._turns, "upstream": self._upstreams}
 
+    def act_for(self, project_id: ProjectId) -> None:
+        """Change nothing: this is one person's, whose projects are kept apart by ProjectStore."""
+
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if not writes and not fences:
             return
@@ -152,7 +155,8 @@ class SqliteStore:
 
     def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
         path, root = to_column(identity.path), to_optional_column(identity.root_commit)
-        return tuple(map(_project_of, self._read("projects", path, root)))
+        owner = to_optional_column(identity.owner)
+        return tuple(map(_project_of, self._read("projects", path, root, owner)))
 
     def known_projects(self) -> tuple[KnownProject, ...]:
         return tuple(map(_project_of, self.database.rows(RECORDED["known_projects"])))
@@ -393,8 +397,8 @@ def _workstream_of(row: Row) -> Workstream:
 
 
 def _project_of(row: Row) -> KnownProject:
-    project_id, path, root_commit, remote = from_columns(row)
-    identity = ProjectIdentity(path=path, root_commit=root_commit, remote=remote)
+    project_id, path, root_commit, remote, owner = from_columns(row)
+    identity = ProjectIdentity(path=path, root_commit=root_commit, remote=remote, owner=owner)
     return KnownProject(project_id=project_id, identity=identity)
 
 

@@ -72,6 +72,7 @@ def _record_project(write: RecordProject) -> Apply:
         to_column(identity.path),
         to_optional_column(identity.root_commit),
         to_optional_column(identity.remote),
+        to_optional_column(identity.owner),
     )
     return lambda batch: batch.execute("record_project", bindings)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -12,10 +11,10 @@ from typing import Final
 import anyio
 
 from upthread import __version__
+from upthread.agents.finding import find_program
 from upthread.agents.registry import AGENTS, REHEARSAL, InstalledAgent, installed_agents
 from upthread.agents.tested import seen_way
-from upthread.config import load_settings
-from upthread.runtime.repository import find_repository
+from upthread.client.trusting import load_trusting
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.table import write_table
 
@@ -45,8 +44,7 @@ class ListedAgent:
 
 def list_agents(call: Call) -> int:
     """List the known agents and those the configuration adds."""
-    repository = find_repository(Path())
-    settings = load_settings(repository.root, environment=os.environ, database=call.database)
+    settings = load_trusting(Path(), environment=os.environ, database=call.database)
     found = {each.agent: each for each in anyio.run(installed_agents)}
     listed = [_known(name, found.get(name)) for name in AGENTS if name not in settings.agents]
     listed += [_configured(name, agent.command) for name, agent in settings.agents.items()]
@@ -88,7 +86,7 @@ def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
 
 
 def _configured(name: str, command: tuple[str, ...]) -> ListedAgent:
-    path = shutil.which(command[0]) if command else None
+    path = find_program(command[0]) if command else None
     return ListedAgent(
         agent=name,
         is_installed=path is not None,

@@ -17,11 +17,12 @@ import typer
 from upthread import __version__
 from upthread.errors import UsageError
 from upthread.surfaces.cli.app_hooks import drain, mcp, setup, status, use
-from upthread.surfaces.cli.app_privacy import encrypt, forget, keep
+from upthread.surfaces.cli.app_privacy import encrypt, forget, keep, trust
 from upthread.surfaces.cli.app_sharing import migrate, worker
 from upthread.surfaces.cli.app_talking import answer, run, tell, worktree
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.completing import complete_address, complete_workstream
+from upthread.surfaces.cli.neutral import command
 from upthread.surfaces.cli.options import Address, Agent, DryRun, Workstream, Yes
 from upthread.surfaces.cli.output import Output
 
@@ -33,6 +34,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 Database = Annotated[
     str | None,
     typer.Option("--db", metavar="URL", help="Another database: a file path, or postgres://…"),
+]
+InProject = Annotated[
+    str | None,
+    typer.Option("--project", metavar="ID", help="Which project of a shared database this is."),
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--directory", metavar="DIR", help="Work as if started in DIR.")
@@ -46,6 +51,7 @@ class Invocation:
     verb: str = ""
     is_json: bool = False
     database: str | None = None
+    project: str | None = None
     output: Output | None = None
 
 
@@ -73,6 +79,7 @@ def _add_globals(app: typer.Typer, invocation: Invocation) -> None:
         *,
         as_json: AsJson = False,
         database: Database = None,
+        project: InProject = None,
         directory: Directory = None,
         version: Annotated[  # noqa: ARG001  # its callback has printed it
             bool,
@@ -83,6 +90,7 @@ def _add_globals(app: typer.Typer, invocation: Invocation) -> None:
     ) -> None:
         invocation.is_json |= as_json
         invocation.database = database
+        invocation.project = project
         if directory is not None:
             enter_directory(directory)
 
@@ -99,19 +107,31 @@ def _callable(
     """Give a verb the options every verb takes, and its Call in their place."""
 
     @functools.wraps(function)
-    def invoke(*, as_json: bool, database: str | None, directory: str | None, **given: Any) -> int:
+    def invoke(
+        *,
+        as_json: bool,
+        database: str | None,
+        project: str | None,
+        directory: str | None,
+        **given: Any,
+    ) -> int:
         invocation.verb = name
         invocation.is_json |= as_json
         invocation.output = Output(is_json=invocation.is_json)
         if directory is not None:
             enter_directory(directory)
-        call = Call(output=invocation.output, database=database or invocation.database)
+        call = Call(
+            output=invocation.output,
+            database=database or invocation.database,
+            project=project or invocation.project,
+        )
         return function(call, **given)
 
     own = inspect.signature(function, eval_str=True)
     added = [
         _option("as_json", AsJson, False),
         _option("database", Database, None),
+        _option("project", InProject, None),
         _option("directory", Directory, None),
     ]
     parameters = [*list(own.parameters.values())[1:], *added]
@@ -325,7 +345,9 @@ def doctor(
     if probe is None:
         return diagnosing.doctor(call, store)
     if store is not None:
-        raise UsageError("--probe takes no store", hint=f"upthread doctor --probe {probe}")
+        raise UsageError(
+            "--probe takes no store", hint=command("upthread", "doctor", "--probe", probe)
+        )
     return probing.probe(call, probe, rate_limit_prompt=rate_limit_prompt, is_yes=yes)
 
 
@@ -361,6 +383,7 @@ _DAILY_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
 )
 _MORE_VERBS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("setup", setup),
+    ("trust", trust),
     ("use", use),
     ("status", status),
     ("brief", brief),

@@ -1,4 +1,4 @@
-"""The verbs that erase, as they are typed: see `app`."""
+"""The verbs that erase, and the one that agrees, as they are typed: see `app`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.completing import complete_workstream
 from upthread.surfaces.cli.options import DryRun, Yes
@@ -59,3 +60,27 @@ def keep(
     from upthread.surfaces.cli import forgetting
 
     return forgetting.keep(call, is_yes=yes, is_dry_run=dry_run)
+
+
+def trust(
+    call: Call,
+    *,
+    listed: Annotated[
+        bool, typer.Option("--list", help="What was decided of this repository.")
+    ] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Take back all that was decided of it.")
+    ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Show what this repository says and you have not agreed to, and agree to it."""
+    from upthread.surfaces.cli import trusting
+
+    if listed and remove:
+        raise UsageError("--list and --remove exclude each other", hint="choose one")
+    if listed:
+        return trusting.list_decided(call)
+    if remove:
+        return trusting.remove(call, is_yes=yes, is_dry_run=dry_run)
+    return trusting.trust(call, is_yes=yes, is_dry_run=dry_run)

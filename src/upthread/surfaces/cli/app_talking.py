@@ -9,6 +9,7 @@ import typer
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.completing import complete_workstream
+from upthread.surfaces.cli.neutral import command
 from upthread.surfaces.cli.options import Address, Agent, DryRun, TokensMax, Workstream, Yes
 
 
@@ -40,7 +41,9 @@ def tell(
             "--continue takes no text", hint="it goes on with the prompt that was sent"
         )
     if not go_on and text is None:
-        raise UsageError("there is nothing to tell", hint=f'upthread tell {address} "…"')
+        raise UsageError(
+            "there is nothing to tell", hint=f'{command("upthread", "tell", address)} "…"'
+        )
     asked = talking.Tell(
         address=address,
         text=text,
@@ -117,7 +120,9 @@ def answer(
     from upthread.surfaces.cli import running
 
     if len(words) not in {1, 2}:
-        raise UsageError("too many words", hint=f'upthread answer {workstream} QUESTION "TEXT"')
+        raise UsageError(
+            "too many words", hint=f'{command("upthread", "answer", workstream)} QUESTION "TEXT"'
+        )
     question_id = words[0] if len(words) == 2 else None
     return running.answer(call, workstream=workstream, question_id=question_id, text=words[-1])
 

@@ -16,6 +16,7 @@ import anyio
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.errors import SeveralAgentsError, UsageError
 from upthread.runtime.permissions import NOBODY
+from upthread.surfaces.cli.acting import is_person
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 
@@ -37,7 +38,7 @@ _SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject
 
 def can_ask(output: Output) -> bool:
     """Return whether a person is there."""
-    return output.is_live and sys.stdin is not None and sys.stdin.isatty()
+    return output.is_live and sys.stdin is not None and is_person(os.environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

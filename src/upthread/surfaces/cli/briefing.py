@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from upthread.boundary import files, programs
 from upthread.client import Project
 from upthread.client.briefing import Briefing
 from upthread.errors import UsageError
@@ -40,7 +41,7 @@ def brief(call: Call, address: str, *, is_edit: bool) -> int:
 
 def _show(output: Output, told: Briefing) -> None:
     if told.text:
-        output.document(told.text + "\n")
+        output.foreign_document(told.text + "\n")
         return
     name = conversation_name(told.conversation)
     output.note(f"{name}: nothing is known yet, so a fresh session would be told nothing")
@@ -69,7 +70,7 @@ def _edited(text: str) -> str:
     with tempfile.TemporaryDirectory(prefix="upthread-") as folder:  # 0700: the text is private
         path = Path(folder, "briefing.md")
         path.write_text(text + "\n", encoding="utf-8", errors="replace")
-        _run([*_words(editor), str(path)], editor)
+        _run([*_words(editor), str(path)], editor, folder)
         return _read(path)
 
 
@@ -80,9 +81,17 @@ def _words(editor: str) -> list[str]:
         raise UsageError(f"EDITOR={editor!r} cannot be read: {error}") from error
 
 
-def _run(command: list[str], editor: str) -> None:
+def _run(command: list[str], editor: str, folder: str) -> None:
     try:
-        done = subprocess.run(command, check=False)
+        found = programs.absolute_command(command, os.environ, outside=os.curdir)
+        if found is None:
+            raise UsageError(
+                f"the editor {editor!r} is not on PATH outside of this repository",
+                hint="set EDITOR to one that is installed, or to its whole path",
+            )
+        # A person's own program, in a person's own environment, and nobody's settings about it.
+        environment = {**os.environ, "PATH": programs.search_path(os.environ)}
+        done = subprocess.run(found, cwd=folder, env=environment, check=False)
     except OSError as error:
         raise UsageError(
             f"the editor {editor!r} cannot be started: {error.strerror}",
@@ -97,11 +106,9 @@ def _run(command: list[str], editor: str) -> None:
 
 def _read(path: Path) -> str:
     try:
-        raw = path.read_bytes()
+        raw = files.read_all(files.through_links(str(path)), "the text", bytes_max=EDITED_BYTES_MAX)
     except OSError as error:
         raise UsageError(
             f"the edited text cannot be read: {error.strerror}", hint="edit it again"
         ) from error
-    if len(raw) > EDITED_BYTES_MAX:
-        raise UsageError(f"the edited text is longer than {EDITED_BYTES_MAX} bytes: shorten it")
     return raw.decode("utf-8", "replace")

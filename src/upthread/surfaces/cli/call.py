@@ -9,14 +9,18 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from upthread.errors import UsageError
+from upthread.surfaces.cli.acting import who_acts
 from upthread.surfaces.cli.output import Output
 
 if TYPE_CHECKING:
     from upthread.client import Project
+    from upthread.config import Settings
+    from upthread.core.actors import Actor
     from upthread.runtime.permissions import AskPerson
+    from upthread.surfaces.cli.consenting import Needs
 
 Result = TypeVar("Result")
 
@@ -27,25 +31,54 @@ class Call:
 
     output: Output
     database: str | None = None
+    project: str | None = None
 
     def with_project(
         self,
         use: Callable[[Project], Awaitable[Result]],
         *,
         ask_person: AskPerson | None = None,
+        needs: Needs | None = None,
+        actor: Actor | None = None,
     ) -> Result:
-        """Open the project of the working directory, run `use` on it to its end, close it."""
+        """Open the project of the working directory, run `use` on it to its end, close it.
+
+        `needs` are what the verb would use of what the repository says. A person who is there is
+        asked once about what they have not agreed to; else it is said that it is ignored.
+        `actor` is who acts where it is not whoever runs this process.
+        """
         import anyio
 
         from upthread.client import open_project
 
-        async def opened() -> Result:
-            async with open_project(".", database=self.database, ask_person=ask_person) as project:
-                for notice in project.notices:
+        by = actor or who_acts(os.environ)
+        unasked: list[Settings] = []
+
+        async def opened(may_ask: bool) -> Result | None:  # noqa: FBT001  # anyio.run passes it on
+            opening = open_project(
+                ".",
+                database=self.database,
+                project=self.project if may_ask else None,  # said once, it is kept
+                ask_person=ask_person,
+                actor=by,
+            )
+            async with opening as project:
+                if may_ask and needs and await needs.is_to_ask(project, self.output):
+                    unasked.append(project.settings)
+                    return None
+                for notice in project.notices_at_rest:
                     self.output.note(notice, "yellow")
+                if needs:
+                    await needs.tell(project, self.output)
                 return await use(project)
 
-        return anyio.run(opened)
+        done = anyio.run(opened, True)
+        if unasked:  # with nothing open: a person may take their time
+            from upthread.surfaces.cli.consenting import ask
+
+            ask(self.output, unasked[0])
+            done = anyio.run(opened, False)
+        return cast("Result", done)
 
 
 def enter_directory(directory: str) -> None:

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from upthread.agents.registry import AGENTS
+from upthread.boundary import programs
 from upthread.client import Project
 from upthread.core.types import Conversation, Link
 from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError
 from upthread.runtime.overview import RoleView
 from upthread.surfaces.cli.asking import confirm, with_agent
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consenting import STARTING, Needs
 from upthread.surfaces.cli.looking import open_link
+from upthread.surfaces.cli.neutral import command as quoted
+from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.words import conversation_name, counted
 
 DECLINED = 1
@@ -29,7 +33,7 @@ def open_session(call: Call, address: str, *, is_dry_run: bool) -> int:
         link = open_link(view)
         return view, link, project.command_of(link)
 
-    view, link, command = call.with_project(use)
+    view, link, command = call.with_project(use, needs=Needs(tables=STARTING))
     words = _command(view, link, command)
     if call.output.is_json:
         told = {"address": view.conversation.key.address, "command": words}
@@ -53,7 +57,7 @@ def adopt(call: Call, address: str, session: str, *, agent: str | None) -> int:
         return before, await project.role(address)
 
     def attempt(chosen: str | None) -> tuple[RoleView | None, RoleView]:
-        return call.with_project(lambda up: use(up, chosen))
+        return call.with_project(lambda up: use(up, chosen), needs=Needs(tables=STARTING))
 
     before, after = with_agent(call.output, attempt, agent)
     link = open_link(after)
@@ -135,8 +139,9 @@ def _command(view: RoleView, link: Link, command: tuple[str, ...] | None) -> tup
     address = view.conversation.key.address
     if command is None:
         raise UsageError(
-            f"{link.agent} has no interface of its own that could open {link.upstream_session_id}",
-            hint=f'go on from here: upthread tell {address} "…"',
+            f"{one_line(link.agent)} has no interface of its own that could open "
+            f"{one_line(link.upstream_session_id)}",
+            hint=f'go on from here: {quoted("upthread", "tell", address)} "…"',
             address=address,
         )
     return command
@@ -163,11 +168,17 @@ def _become(command: tuple[str, ...], link: Link) -> NoReturn:
             f"the session's working directory is gone: {link.working_directory}",
             hint="bring it back, or go on with upthread tell",
         )
+    found = programs.absolute_command(command, os.environ, outside=link.working_directory)
+    if found is None:
+        raise UpthreadError(
+            f"{command[0]} is not on PATH outside of {link.working_directory}", hint=install
+        )
     os.chdir(link.working_directory)
     sys.stdout.flush()
     sys.stderr.flush()
+    environment = {**os.environ, "PATH": programs.search_path(os.environ)}
     try:
-        os.execvp(command[0], command)  # noqa: S606  # the agent takes this terminal over
+        os.execve(found[0], found, environment)  # noqa: S606  # it takes this terminal over
     except OSError as error:
         raise UpthreadError(
             f"{command[0]} cannot be started: {error.strerror}", hint=install

@@ -26,7 +26,7 @@ from upthread.surfaces.cli.finding import Finding
 from upthread.surfaces.cli.holdings import Holdings, holdings
 from upthread.surfaces.cli.holdings import show as show_holdings
 from upthread.surfaces.cli.hook_findings import hook_findings, trust_findings
-from upthread.surfaces.cli.neutral import one_line
+from upthread.surfaces.cli.neutral import command, one_line
 from upthread.surfaces.cli.words import conversation_name, counted
 from upthread.vendors.base import VendorHistory
 from upthread.vendors.finding import AGENTS, stored_histories
@@ -91,7 +91,8 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
     if diagnosis.holdings is not None:
         show_holdings(output, diagnosis.holdings)
     for each in diagnosis.findings:
-        output.row((f"{each.store} {each.history}: ", "bold"), (f"{each.what} — {each.cure}", ""))
+        output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
+        output.command("  ", each.cure)
     wrong = len(diagnosis.findings)
     style = "yellow" if wrong else "green"
     histories = "1 history" if diagnosis.sound == 1 else f"{diagnosis.sound} histories"
@@ -149,14 +150,15 @@ def _words(stored: VendorHistory, found: Sequence[Fault]) -> Iterator[str]:
             one_line(first.why)
         )
     if not stored.is_version_known:
-        yield f"written by version {stored.version or 'unknown'}, which this upthread does not know"
+        version = one_line(stored.version) or "unknown"
+        yield f"written by version {version}, which this upthread does not know"
 
 
 def _cure(stored: VendorHistory, found: Sequence[Fault]) -> str:
     if not stored.is_version_known:
         return "read as far as it goes and left alone; a newer upthread may know it"
     if found or stored.agent != "opencode":
-        return f"upthread repair {stored.agent} {stored.session_id}"
+        return command("upthread", "repair", stored.agent, stored.session_id)
     return "left as it is; the agent has its own reading of it"
 
 
@@ -198,7 +200,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
         return None
     what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
     more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-    cure = f"what would be mended: upthread repair {conversation.key.address}"
+    cure = f"what would be mended: {command('upthread', 'repair', conversation.key.address)}"
     return _own_words(conversation, _counts(found), what + more, cure)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from upthread.errors import (
     UpthreadError,
     UsageError,
 )
-from upthread.surfaces.cli.neutral import neutral
+from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 
 EXIT_ERROR: Final = 1
@@ -44,6 +43,12 @@ KINDS: Final[tuple[tuple[type[UpthreadError], str], ...]] = (
     (RefusedError, "refused"),
 )
 """The word of an error in JSON; the first that fits, else `error`."""
+
+TOLD_CHARACTERS_MAX: Final = 4_000
+"""How much of an error is shown to a person; all of it is in --json."""
+
+TRACEBACK_LINES_MAX: Final = 80
+"""How much of a traceback is shown, its end: recursion and nested groups make long ones."""
 
 _REFUSALS: Final = frozenset({"busy", "refused"})
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
@@ -110,15 +115,19 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
     elif failure.refused:
         output.note(failure.refused + (f"; {failure.hint}" if failure.hint else ""), "yellow")
     else:
-        hint = f" ({failure.hint})" if failure.hint else ""
-        output.note(_one_paragraph(f"error: {failure.message}{hint}"), "red")
+        hint = f" ({_bounded(failure.hint)})" if failure.hint else ""
+        first, _, more = f"error: {_bounded(failure.message)}{hint}".partition("\n")
+        output.note(first, "red")
+        if more:  # an agent's stderr, or a line of a file: none of it can pose as ours
+            output.quote_beside(more)
     return failure.exit_code
 
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
-    sys.stderr.write(neutral(_without_secrets("".join(traceback.format_exception(error)))))
-    message = _without_secrets(f"{type(error).__name__}: {error}")
+    told = _without_secrets("".join(traceback.format_exception(error)))
+    output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))
+    message = _without_secrets(one_line(f"{type(error).__name__}: {error}"))
     failure = Failure(kind="bug", message=message, hint=_ISSUES, exit_code=EXIT_ERROR)
     return tell(failure, output, is_stream=is_stream)
 
@@ -137,11 +146,11 @@ def _kind_of(error: UpthreadError) -> str:
 def _refused(error: UpthreadError) -> str:
     where = error.ids.get("address") or error.ids.get("workstream") or error.ids.get("lease", "")
     if isinstance(error, LeaseHeldError):
-        name = re.sub(r"^(workstream|conversation) \S+ ", "", where)
+        name = re.sub(r"^(workstream|conversation) \S+ ", "", one_line(where))
         return f"{name}: REFUSED: busy — {error.holder}"
     if isinstance(error, RefusedError):
         reason = error.reasons[0] if error.reasons else "refused"
-        return f"{where}: REFUSED: {reason} — {in_words(reason)}"
+        return f"{one_line(where)}: REFUSED: {reason} — {in_words(reason)}"
     return ""
 
 
@@ -154,12 +163,12 @@ def _of_the_parser(error: BaseException) -> Failure | None:
     path: str = getattr(context, "command_path", "upthread")
     return Failure(
         kind="usage",
-        message=str(written()).rstrip("."),
+        message=_without_secrets(str(written()).rstrip(".")),
         hint=f"see {path} --help",
         exit_code=EXIT_USAGE,
     )
 
 
-def _one_paragraph(text: str) -> str:
-    """An agent's stderr may be in a hint: lines stay, indented, so that none can pose as ours."""
-    return "\n  ".join(text.splitlines())
+def _bounded(text: str) -> str:
+    """An agent's stderr may be in a hint, and a file in a message."""
+    return text if len(text) <= TOLD_CHARACTERS_MAX else text[:TOLD_CHARACTERS_MAX] + " […]"

@@ -16,12 +16,13 @@ import anyio.to_thread
 
 from upthread.client import Project
 from upthread.client.at_rest import Log, day_of, logs, remove_logs
-from upthread.config import Keep
+from upthread.core.config_file import Keep
 from upthread.core.names import parse_role, parse_workstream
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.forgetting import HeldWorkstream, Selection
 from upthread.surfaces.cli.asking import confirm
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consenting import KEEPING, Needs
 from upthread.surfaces.cli.words import counted
 from upthread.vendors.finding import AGENTS, stored_histories
 
@@ -96,7 +97,7 @@ def keep(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
         await project.hooks.catch_up()
         return await _outlived(project)
 
-    found = call.with_project(look)
+    found = call.with_project(look, needs=Needs(tables=KEEPING))
     if rules[0] == Keep() and not call.output.is_json:
         call.output.note("nothing is configured: all is kept for ever ([keep] content_days = 90)")
     return _carry_out(call, found, "Forget what is older?", is_yes=is_yes, is_dry=is_dry_run)

@@ -14,6 +14,7 @@ from upthread.runtime.bindings.light_json import number_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.surfaces.cli.finding import Finding
+from upthread.surfaces.cli.neutral import command
 from upthread.surfaces.cli.setup import codex
 from upthread.surfaces.cli.setup.changes import Installed, read_file
 from upthread.surfaces.cli.setup.hook_entries import PROGRAM
@@ -64,10 +65,14 @@ def _installation(home: Path) -> Iterator[Finding]:
     for agent in installed.agents():
         for path, expected in installed.expected(agent):
             content = read_file(path)
+            if content is not None and codex.is_unsafe(path, content):
+                what = "an earlier version's entry, which runs a repository's upthread.py"
+                yield _finding(agent, str(path), what, f"upthread setup {agent}")
+                continue
             if content == expected:
                 continue
             what = "has been changed since" if content else "is gone"
-            cure = f"if that was not you: upthread setup {agent}"
+            cure = f"if that was not you: {command('upthread', 'setup', agent)}"
             yield _finding(agent, str(path), f"what setup wrote {what}", cure)
 
 

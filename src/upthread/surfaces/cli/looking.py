@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,8 +17,10 @@ from upthread.runtime.effects import RecordedEffect
 from upthread.runtime.overview import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.neutral import neutral, one_line
+from upthread.surfaces.cli.neutral import command as quoted
+from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.questions import write_question
 from upthread.surfaces.cli.table import write_table
 from upthread.surfaces.cli.words import (
     conversation_name,
@@ -32,7 +33,6 @@ from upthread.surfaces.cli.words import (
 )
 
 WATCH_S: Final = 1.0
-CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = False) -> int:
@@ -67,7 +67,7 @@ def _write_list(
     output: Output, views: Sequence[WorkstreamView], *, is_one: bool, is_again: bool
 ) -> None:
     if is_again and output.is_live:
-        output.document(CLEAR)
+        output.clear()
     if is_one:
         _roles_table(output, views[0])
     elif views:
@@ -171,7 +171,7 @@ def upstream_id(call: Call, address: str) -> int:
         }
         call.output.json(told)
     else:
-        call.output.line(link.upstream_session_id)
+        call.output.line(one_line(link.upstream_session_id))
     return 0
 
 
@@ -182,7 +182,7 @@ def open_link(view: RoleView) -> Link:
         address = view.conversation.key.address
         raise NotFoundError(
             f"{address} has no open session",
-            hint=f'start one: upthread tell {address} "…"',
+            hint=f'start one: {quoted("upthread", "tell", address)} "…"',
             address=address,
         )
     return link
@@ -262,17 +262,13 @@ def _show_workstream(output: Output, view: WorkstreamView, command_of: shapes.Co
         output.line()
         for role, command in commands:
             if command:
-                output.line(f"  {role.conversation.key.role}: {command}", "dim")
+                output.command(f"  {role.conversation.key.role}: ", command)
 
 
 def _show_questions(output: Output, view: WorkstreamView) -> None:
-    name = shlex.quote(view.workstream.workstream)
     for question in view.open_questions:
-        text = neutral(question.text).replace("\n", "\n    ")
-        asked = one_line(question.question_id)
-        output.line()
-        output.row((f"  {asked}", "bold"), (f"  {text}", ""))
-        output.line(f'    upthread answer {name} {shlex.quote(asked)} "…"', "dim")
+        suggested = view.suggested.get(question.question_id)
+        write_question(output, view.workstream.workstream, question, suggested)
 
 
 def _show_role(output: Output, view: RoleView, command_of: shapes.CommandOf) -> None:
@@ -281,18 +277,24 @@ def _show_role(output: Output, view: RoleView, command_of: shapes.CommandOf) -> 
         output.json({**told, **shapes.role(view, command_of)})
         return
     output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
-    for label, value in _role_lines(view, _command(view, command_of)):
+    command = _command(view, command_of)
+    for label, value in _role_lines(view):
         output.row((f"  {label:<13}", "dim"), (value, ""))
+    if command is None:
+        output.line(f"  {'open it with':<13}nothing: the agent has no interface of its own")
+    else:
+        output.command(f"  {'open it with':<13}", command)
 
 
-def _role_lines(view: RoleView, command: str | None) -> list[tuple[str, str]]:
+def _role_lines(view: RoleView) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = [("conversation", view.conversation.conversation_id)]
     if view.holder:
-        lines.append(("held by", view.holder.in_words()))
+        lines.append(("held by", one_line(view.holder.in_words())))
     for link in view.chain:
-        ended = f"; ended: {in_words(link.ended_because)}" if link.ended_because else ""
-        opened = f"{link.agent}; opened: {in_words(link.opened_because)}{ended}"
-        lines.append((f"session {link.seq}", f"{link.upstream_session_id} ({opened})"))
+        ended = f"; ended: {one_line(in_words(link.ended_because))}" if link.ended_because else ""
+        opened = f"{one_line(link.agent)}; opened: {one_line(in_words(link.opened_because))}{ended}"
+        session = one_line(link.upstream_session_id)
+        lines.append((f"session {link.seq}", f"{session} ({opened})"))
     last = view.last_turn
     if last and last.intended:
         became = last.ended.outcome if last.ended else view.state
@@ -301,7 +303,6 @@ def _role_lines(view: RoleView, command: str | None) -> list[tuple[str, str]]:
         lines.append(("last turn", f"{counted(view.turns, 'turn')}; {said}"))
     if view.verdict:
         lines.append(("verdict", view.verdict.outcome))
-    lines.append(("open it with", command or "nothing: the agent has no interface of its own"))
     return lines
 
 
@@ -311,4 +312,4 @@ def _command(view: RoleView, command_of: shapes.CommandOf) -> str | None:
     command = command_of(view.link)
     if command is None:
         return None
-    return f"cd {shlex.quote(view.link.working_directory)} && {shlex.join(command)}"
+    return f"{quoted('cd', view.link.working_directory)} && {quoted(*command)}"

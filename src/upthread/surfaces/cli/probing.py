@@ -10,6 +10,7 @@ from upthread.runtime.probing import CHECKS, Probed
 from upthread.surfaces.cli.asking import confirm
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.changing import DECLINED
+from upthread.surfaces.cli.consenting import STARTING, Needs
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.words import counted
 
@@ -32,7 +33,7 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
     async def use(project: Project) -> Probed:
         return await project.probe(agent, rate_limit_prompt=rate_limit_prompt)
 
-    _show(call, agent, call.with_project(use))
+    _show(call, agent, call.with_project(use, needs=Needs(tables=STARTING)))
     return 0
 
 

@@ -22,6 +22,7 @@ from upthread.core.history.repair import repair as repaired
 from upthread.errors import NotFoundError, StoreError, UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.doctor import faults_of
+from upthread.surfaces.cli.neutral import command
 from upthread.surfaces.cli.words import conversation_name, counted
 from upthread.vendors.base import OUTLINE_CHARACTERS, VendorHistory
 from upthread.vendors.claude_code import read_transcript
@@ -44,7 +45,8 @@ def repair(
     found = [each for each in _found(target) if session in {None, each.session_id}]
     if session is not None and not found:
         raise NotFoundError(
-            f"{target} has no session {session!r}", hint=f"see: upthread doctor {target}"
+            f"{target} has no session {session!r}",
+            hint=f"see: {command('upthread', 'doctor', target)}",
         )
     wrong = [each for each in found if faults_of(each.history.messages) or _has_bad_lines(each)]
     known = [each for each in wrong if each.is_version_known]

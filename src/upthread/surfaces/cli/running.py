@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,8 +19,11 @@ from upthread.runtime.delegation import TurnResult
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.asking import with_agent
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.neutral import neutral, one_line
+from upthread.surfaces.cli.consenting import RUN, Needs
+from upthread.surfaces.cli.neutral import command as quoted
+from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.questions import answer_command, write_question
 from upthread.surfaces.cli.talking import Screen, json_listener
 from upthread.surfaces.cli.texts import read_prompt, read_specification
 from upthread.surfaces.cli.words import counted, outcome_in_words, parked_in_words, spent_line
@@ -73,8 +75,12 @@ def run(call: Call, asked: Run) -> int:
         view = await project.run(asked.workstream, specification, replace(options, agent=chosen))
         return view, await project.spent_on_run(asked.workstream)
 
+    needs = Needs(tables=RUN, is_run=True, notice=options.listener.notice)
+
     def attempt(chosen: str | None) -> tuple[RunView, Tokens]:
-        return call.with_project(lambda up: use(up, chosen), ask_person=screen.ask_person)
+        return call.with_project(
+            lambda up: use(up, chosen), ask_person=screen.ask_person, needs=needs
+        )
 
     with screen:
         view, total = with_agent(output, attempt, agent)
@@ -96,7 +102,9 @@ def answer(call: Call, *, workstream: str, question_id: str | None, text: str) -
     if output.is_json:
         output.json(shapes.run_state(workstream, view, next_commands=_next(workstream, view)))
     else:
-        output.line(f"{workstream}: answered", "green")
+        is_open = any(each.text == given for each in view.suggested.values())
+        said = "suggested; a person decides" if is_open else "answered"
+        output.line(f"{workstream}: {said}", "yellow" if is_open else "green")
         _tell_next(workstream, view, output)
     return shapes.run_exit_code(shapes.run_status(view))
 
@@ -193,7 +201,7 @@ def _end(asked: Run, view: RunView, total: Tokens, output: Output) -> None:
     workstream = asked.workstream
     if output.is_json:
         if view.open_questions:
-            output.json(shapes.waiting(workstream, view.open_questions))
+            output.json(shapes.waiting(workstream, view))
         output.json(shapes.ran(workstream, view, total, next_commands=_next(workstream, view)))
         return
     status = shapes.run_status(view)
@@ -218,25 +226,18 @@ def _tell_next(workstream: str, view: RunView, output: Output) -> None:
         if hint:
             output.line(f"  {hint}", "dim")
     for question in view.open_questions:
-        text = neutral(question.text).replace("\n", "\n    ")
-        output.line()
-        output.row((f"  {one_line(question.question_id)}", "bold"), (f"  {text}", ""))
-        output.line(f"    {_answer_command(workstream, question.question_id)}", "dim")
+        write_question(output, workstream, question, view.suggested.get(question.question_id))
     if view.open_questions:
         output.line()
     for command in _next(workstream, view):
         if not command.startswith("upthread answer"):
             then = "then go on" if view.open_questions else "go on"
-            output.line(f"  {then}: {command}", "dim")
+            output.command(f"  {then}: ", command)
 
 
 def _next(workstream: str, view: RunView) -> list[str]:
     if view.ended:
         return []
-    answers = [_answer_command(workstream, each.question_id) for each in view.open_questions]
+    answers = [answer_command(workstream, each.question_id) for each in view.open_questions]
     waits = " --wait" if view.parked and view.parked.reset_at_ms else ""
-    return [*answers, f"upthread run {shlex.quote(workstream)}{waits}"]
-
-
-def _answer_command(workstream: str, question_id: str) -> str:
-    return f'upthread answer {shlex.quote(workstream)} {shlex.quote(question_id)} "…"'
+    return [*answers, f"{quoted('upthread', 'run', workstream)}{waits}"]

@@ -7,6 +7,8 @@ import secrets
 from typing import Final
 
 from upthread.client import Project
+from upthread.core.actors import Actor
+from upthread.core.trust import ignored_notice
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 
@@ -34,10 +36,12 @@ def mcp(call: Call, *, is_http: bool, port: int) -> int:
             call.output.note(f"Authorization: Bearer {token}")
 
     async def serve(project: Project) -> None:
+        if ignored := ignored_notice(project.settings.pending):
+            call.output.note(ignored, "yellow")  # nobody is asked: a model would be who answers
         if is_http:
             await serving.serve_http(project, port=port, token=token, listening=listening)
         else:
             await serving.serve_stdio(project)
 
-    call.with_project(serve)
+    call.with_project(serve, actor=Actor(kind="model", name="through MCP"))
     return 0

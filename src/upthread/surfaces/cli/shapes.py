@@ -14,7 +14,7 @@ import msgspec
 from upthread.client import Why
 from upthread.core import events
 from upthread.core.decisions import freshness_in, price_in
-from upthread.core.events import AgentEvent, Question, TurnParked
+from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
 from upthread.core.pipeline import RunView
 from upthread.core.price import Price, Tokens
 from upthread.core.reports import Report
@@ -53,7 +53,7 @@ def workstream(view: WorkstreamView, command_of: CommandOf) -> Shape:
         "workstream": view.workstream.workstream,
         "status": view.status,
         "base_name": view.workstream.base_name,
-        "open_questions": questions(view.open_questions),
+        "open_questions": questions(view.open_questions, view.suggested),
         "roles": [role(each, command_of) for each in view.roles],
         "children": [
             {
@@ -101,9 +101,21 @@ def chain(links: Sequence[Link]) -> list[Shape]:
     ]
 
 
-def questions(asked: Sequence[Question]) -> list[Shape]:
-    """Questions only a human can answer."""
-    return [{"id": each.question_id, "role": each.role, "text": each.text} for each in asked]
+def questions(asked: Sequence[Question], suggested: Mapping[str, AnswerSuggested]) -> list[Shape]:
+    """Questions only a human can answer, each with what a model would answer."""
+    return [
+        {
+            "id": each.question_id,
+            "role": each.role,
+            "text": each.text,
+            "suggested": _suggestion(suggested.get(each.question_id)),
+        }
+        for each in asked
+    ]
+
+
+def _suggestion(suggested: AnswerSuggested | None) -> Shape | None:
+    return None if suggested is None else {"text": suggested.text, "by": suggested.by.in_words}
 
 
 def _last_turn(view: RoleView) -> Shape | None:
@@ -222,7 +234,8 @@ def notice(told: Notice) -> Shape:
 
 def part(event: AgentEvent) -> Shape:
     """Something the agent said or did; `upstream_session_id` tells a child's from its parent's."""
-    members = {name: getattr(event, name) for name in event.__slots__}
+    shown = (name for name in event.__slots__ if name != "implied_kinds")  # for the judgement alone
+    members = {name: getattr(event, name) for name in shown}
     kind = PART_KINDS.get(type(event), "unknown")
     if isinstance(event, events.UnknownReceived):
         members = {"unknown_kind": event.kind, "raw": event.raw}
@@ -297,9 +310,10 @@ def _report(report: Report | None) -> JsonValue:
     return data
 
 
-def waiting(workstream_name: str, asked: Sequence[Question]) -> Shape:
+def waiting(workstream_name: str, view: RunView) -> Shape:
     """A run waits for a human."""
-    return {"type": "waiting", "workstream": workstream_name, "questions": questions(asked)}
+    asked = questions(view.open_questions, view.suggested)
+    return {"type": "waiting", "workstream": workstream_name, "questions": asked}
 
 
 def ran(
@@ -322,7 +336,7 @@ def run_state(workstream_name: str, view: RunView, *, next_commands: Sequence[st
         "workstream": workstream_name,
         "status": run_status(view),
         "iteration": view.iteration,
-        "open_questions": questions(view.open_questions),
+        "open_questions": questions(view.open_questions, view.suggested),
         "parked": {
             "reason": parked.reason,
             "detail": parked.detail,

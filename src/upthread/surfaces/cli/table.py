@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.wrapping import width as _width
 
 GAP: Final = "  "
 CELL_CHARACTERS_MAX: Final = 60
@@ -39,10 +39,3 @@ def _write_row(output: Output, row: Sequence[str], widths: Sequence[int], style:
         if column != last:
             pieces.append((" " * (width - _width(cell)) + GAP, ""))
     output.row(*pieces)
-
-
-def _width(text: str) -> int:
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )

@@ -19,6 +19,7 @@ from upthread.runtime.delegation import Listener, Notice, TurnResult, TurnStarte
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.asking import PermissionDialogue, can_ask, with_agent
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.consenting import TURN, Needs
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.status_line import StatusLine
@@ -64,8 +65,12 @@ def tell(call: Call, asked: Tell) -> int:
             result = await project.tell(asked.address, text, chosen)
         return result, await project.spent(result.conversation)
 
+    needs = Needs(tables=TURN, address=asked.address, notice=options.listener.notice)
+
     def attempt(agent: str | None) -> tuple[TurnResult, Tokens]:
-        return call.with_project(lambda up: use(up, agent), ask_person=screen.ask_person)
+        return call.with_project(
+            lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
+        )
 
     with screen:
         result, total = with_agent(output, attempt, asked.agent)

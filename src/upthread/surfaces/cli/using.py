@@ -9,6 +9,7 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+from upthread.boundary import programs
 from upthread.client import Project
 from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
 from upthread.config import home_directory
@@ -39,12 +40,12 @@ def snippet(call: Call) -> int:
     """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
     program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
     home = str(home_directory(os.environ).absolute())
-    words = shlex.join((sys.executable, "-I", "-S", program, home))
+    words = shlex.join(programs.own_file(program, home))
     shown = {"statusLine": {"type": "command", "command": words}}
     if call.output.is_json:
         call.output.json({"snippet": shown})
     else:
-        call.output.line(json.dumps(shown, indent=2))
+        call.output.document(json.dumps(shown, indent=2) + "\n")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -21,6 +20,7 @@ from upthread.core.price import Price, Tokens
 from upthread.core.turn import HELD_BACK, UNDECIDABLE
 from upthread.core.types import Conversation, Outcome
 from upthread.runtime.delegation import TurnStarted
+from upthread.surfaces.cli.neutral import command, one_line
 
 _DONE: Final[Mapping[str, str]] = {
     FIRST: "STARTED {session}",
@@ -92,7 +92,7 @@ def conversation_name(conversation: Conversation) -> str:
 def started_line(started: TurnStarted) -> str:
     """The one line that says which decision was taken, and why when it is not the plain one."""
     decision = RESUME if started.recognition else started.decision
-    done = _DONE[decision].format(session=started.upstream_session_id)
+    done = decision_in_words(decision, started.upstream_session_id)
     number = f" · {ordinal(started.turn_number)} turn" if started.turn_number > 1 else ""
     why = _RECOGNISED.get(started.recognition) or _why(decision, started.reasons)
     because = f": {why}" if why else ""
@@ -122,16 +122,20 @@ def _why(decision: str, reasons: tuple[str, ...]) -> str:
 def reasons_in_words(reasons: tuple[str, ...]) -> str:
     """Return reason codes as sentences, the deciding one first."""
     telling = [reason for reason in reasons[1:] if reason not in _FOLLOWING]
-    return "; ".join(in_words(reason) for reason in (*reasons[:1], *telling))
+    return "; ".join(one_line(in_words(reason)) for reason in (*reasons[:1], *telling))
 
 
 def decision_in_words(decision: str, session: str | None) -> str:
     """`RESUMED ses_…`; without a session where there is none."""
-    return " ".join(_DONE.get(decision, decision).format(session=session or "").split())
+    known = _DONE.get(decision)
+    if known is None:
+        return one_line(decision)
+    return " ".join(known.format(session=one_line(session or "")).split())
 
 
 def intention_in_words(decision: str, session: str | None) -> str:
     """What would be done now: `resume ses_…`."""
+    session = one_line(session or "")
     return {
         FIRST: "start a first session",
         RESUME: f"resume {session}",
@@ -147,20 +151,20 @@ def outcome_in_words(outcome: Outcome, *, detail: str, reset_at_ms: int | None) 
     said, hint = _OUTCOMES.get(outcome, (str(outcome), ""))
     if outcome is Outcome.RATE_LIMITED:
         said += f" until {moment(reset_at_ms)}" if reset_at_ms else ", until when it did not say"
-    return (f"{said}: {detail}" if detail else said), hint
+    return (f"{said}: {one_line(detail)}" if detail else said), hint
 
 
 def parked_in_words(reason: str, *, detail: str, reset_at_ms: int | None) -> tuple[str, str]:
     """Return why a turn or a run waits, and what a person can do beside letting it go on."""
     said, hint = _PARKED.get(reason, (reason.replace("_", " "), ""))
     if reason not in set(Outcome):
-        return (f"{said}: {detail}" if detail else said), hint
+        return (f"{one_line(said)}: {one_line(detail)}" if detail else one_line(said)), hint
     return outcome_in_words(Outcome(reason), detail=detail, reset_at_ms=reset_at_ms)
 
 
 def going_on(address: str) -> str:
     """Return what goes on with a turn that is parked."""
-    return f"go on with it: upthread tell {shlex.quote(address)} --continue"
+    return f"go on with it: {command('upthread', 'tell', address)} --continue"
 
 
 def spent_line(what: str, total: Tokens, tokens_max: int) -> str:

@@ -10,6 +10,7 @@ from upthread.runtime.worktrees import Worktree
 from upthread.surfaces.cli.asking import confirm
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.changing import DECLINED
+from upthread.surfaces.cli.neutral import command
 from upthread.surfaces.cli.table import write_table
 
 
@@ -57,7 +58,7 @@ async def _one(project: Project, workstream: str) -> KnownWorktree:
     if found is None:
         raise NotFoundError(
             f"{shown(name)} has no working tree of its own",
-            hint=f"give it one: upthread run {name} --worktree",
+            hint=f"give it one: {command('upthread', 'run', name)} --worktree",
             workstream=name,
         )
     return KnownWorktree(workstream=name, worktree=found)

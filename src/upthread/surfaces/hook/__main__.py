@@ -4,7 +4,7 @@ import sys
 
 if __name__ == "__main__":
     # The package's own directory, and nothing of the site's: `-I -S` leaves it out.
-    sys.path.insert(0, __file__.rpartition("/upthread/surfaces/hook/")[0])
+    sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
     from upthread.surfaces.hook.program import main
 
     main(sys.argv[1:])

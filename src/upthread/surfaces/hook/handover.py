@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from upthread.boundary.files import direct
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import number_in, text_in
 from upthread.runtime.bindings.places import Place
@@ -64,7 +65,7 @@ def _is_small(path: str) -> bool:
 def _copy(source: str, target: str) -> None:
     """Copy a file to a place where there is none yet; a missing one is left out."""
     try:
-        reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        reading = direct(source)
     except FileNotFoundError:
         return
     try:
@@ -73,7 +74,9 @@ def _copy(source: str, target: str) -> None:
         os.close(reading)
         return
     try:
-        while piece := os.read(reading, 1024 * 1024):
+        left_bytes = TRANSCRIPT_BYTES_MAX
+        while piece := os.read(reading, min(left_bytes, 1024 * 1024)):
+            left_bytes -= len(piece)
             left = piece
             while left:
                 left = left[os.write(writing, left) :]

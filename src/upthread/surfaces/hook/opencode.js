@@ -14,7 +14,7 @@ const NOTE = "The earlier session of a role is continued by itself; leave task_i
 
 const ask = (request) =>
   new Promise((resolve) => {
-    const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "pipe", "ignore"] })
+    const child = spawn(COMMAND[0], COMMAND.slice(1), { cwd: "/", stdio: ["pipe", "pipe", "ignore"] })
     let text = ""
     const failed = (why) => resolve({ line: `upthread: UNDECIDED, OpenCode goes on without it: ${why}` })
     const timer = setTimeout(() => { child.kill("SIGKILL"); failed("the hook took too long") }, ANSWER_TIME_MAX_MS)

@@ -6,6 +6,7 @@ import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as wel
 import os
 import sys
 
+from upthread.boundary.programs import NOWHERE
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import dumps, loads, text_in
 from upthread.runtime.bindings.places import Place
@@ -49,7 +50,8 @@ def main(arguments: list[str]) -> None:
     _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S)
     try:
         fields = loads(_request())
-        place = Place(os.environ.get("UPTHREAD_HOME") or home, text_in(fields, "cwd") or ".")
+        place = Place(_home(home), text_in(fields, "cwd") or ".")
+        os.chdir(NOWHERE)  # what is started from here shall not begin in a repository
         if place.read() is None:
             told: dict[str, Any] = {}
         else:
@@ -58,6 +60,12 @@ def main(arguments: list[str]) -> None:
         told = _undecided(agent, place, fields, error)
     _alarm.setitimer(_alarm.ITIMER_REAL, 0)
     _tell(told)
+
+
+def _home(set_up: str) -> str:
+    """Return where upthread's files are. A relative path would be one in a repository."""
+    told = os.environ.get("UPTHREAD_HOME", "")
+    return told if os.path.isabs(told) else set_up
 
 
 def _over(_signal: int, _frame: FrameType | None) -> None:
@@ -102,7 +110,9 @@ def _undecided(
             spool.put(place, "undecided", {"agent": agent, "event": known, "why": why})
     except Exception as second:  # noqa: BLE001  # told beside the first
         why += f"; and it could not be kept: {_why(second)}"
-    line = f"upthread: UNDECIDED, the agent goes on without it: {why}"
+    from upthread.surfaces.hook.words import one_line
+
+    line = one_line(f"upthread: UNDECIDED, the agent goes on without it: {why}")
     return {"line": line} if agent == "opencode" else {"systemMessage": line}
 
 

@@ -10,13 +10,13 @@ import os
 import sys
 
 if __name__ == "__main__":
-    sys.path.insert(0, __file__.rpartition("/upthread/surfaces/hook/")[0])
+    sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
 
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.delegation import bindings, workstream_of
-from upthread.surfaces.hook.words import address
+from upthread.surfaces.hook.words import address, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 AGENT = "claude-code"
 REQUEST_BYTES_MAX = 1024 * 1024
+LINE_CHARACTERS_MAX = 500
 QUESTION = "- open question"
 """How a line of a workstream's state begins that is one: `runtime.publishing.state_of`."""
 
@@ -50,7 +51,7 @@ def line(home: str, asked: dict[str, Any]) -> str:
     told = [workstream, *(f"{name} running" for name in running)]
     if questions:
         told.append(f"{questions} open question" + ("" if questions == 1 else "s"))
-    return " · ".join(told)
+    return one_line(" · ".join(told), characters_max=LINE_CHARACTERS_MAX)
 
 
 def main(arguments: list[str]) -> None:

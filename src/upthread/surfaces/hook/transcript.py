@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
+from upthread.boundary.files import read_end
 from upthread.runtime.bindings.files import FILE_BYTES_MAX
 
 
 def end_of(transcript: str) -> bytes:
     """Return the end of a file, `FILE_BYTES_MAX` at most; nothing of what cannot be read."""
     try:
-        descriptor = os.open(transcript, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+        return read_end(transcript, FILE_BYTES_MAX)
+    except (OSError, ValueError):  # ValueError: a path that is none, told by a request
         return b""
-    try:
-        size = os.fstat(descriptor).st_size
-        return os.pread(descriptor, FILE_BYTES_MAX, max(0, size - FILE_BYTES_MAX))
-    finally:
-        os.close(descriptor)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOTE_FILES_MAX = 20
+DECISION_CHARACTERS_MAX = 2_000
 DAY_S = 24 * 60 * 60
 
 _DONE = {
@@ -37,12 +38,13 @@ def decision_line(
     )
     base_name = text_in(binding, "base_name")
     name = f" ({base_name}-{text_in(binding, 'role')})" if base_name else ""
-    done = _DONE.get(decision, decision).format(session=session or "an earlier session")
+    done = _DONE.get(decision, decision).format(session=one_line(session) or "an earlier session")
     if is_briefed and decision == START_FRESH:
         done += " with a briefing"
     turns = number_in(binding, "turns") + 1
     number = f" · turn {turns}" if turns > 1 else ""
-    return f"upthread: {where}{name}: {done}{number}" + (f": {says}" if says else "")
+    line = f"upthread: {where}{name}: {done}{number}" + (f": {says}" if says else "")
+    return one_line(line, characters_max=DECISION_CHARACTERS_MAX)
 
 
 def ago(at_ms: int) -> str:
@@ -58,7 +60,7 @@ def _day(at_s: float) -> int:
 def update_note(changed: list[dict[str, Any]], moved: list[str]) -> str:
     """Return what a resumed session is told of what has changed since it last worked."""
     lines = [
-        f"- {_one_line(text_in(each, 'path'))} ({text_in(each, 'how')})"
+        f"- {one_line(text_in(each, 'path'))} ({one_line(text_in(each, 'how'))})"
         for each in changed[:NOTE_FILES_MAX]
     ]
     if len(changed) > NOTE_FILES_MAX:
@@ -70,5 +72,10 @@ def update_note(changed: list[dict[str, Any]], moved: list[str]) -> str:
     return "\n".join(told) if len(told) > 1 else ""
 
 
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)[:300]
+def one_line(text: str, *, characters_max: int = 300) -> str:
+    """Return text on one line, cut; nothing in it acts on a terminal."""
+    if text.isascii() and text.isprintable() and len(text) <= characters_max:
+        return text  # nearly all there is: a hook pays for what it imports
+    from upthread.core.visible import visible_line
+
+    return visible_line(text, characters_max=characters_max)

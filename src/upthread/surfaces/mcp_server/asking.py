@@ -66,6 +66,12 @@ async def resumed(context: AnyContext, delegations: Delegations) -> Delegated | 
     return await delegations.answer(handle, answers)
 
 
+def client_name(context: AnyContext) -> str:
+    """Return what the client calls itself; nobody has checked it."""
+    known = context.session.client_params
+    return known.client_info.name if known is not None else "a client without a name"
+
+
 def _can_ask(context: AnyContext) -> bool:
     capabilities = context.client_capabilities
     asking = capabilities.elicitation if capabilities is not None else None

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel, ConfigDict
 
 from upthread.client import Project, TellOptions
+from upthread.core.visible import visible_line, visible_text
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.conversation import WhenBusy
 from upthread.runtime.delegation import Listener, TurnResult, TurnStarted
@@ -31,6 +32,14 @@ KEPT_MAX: Final = 256
 """How many delegations are known by their handle, the newest."""
 
 REPLY_CHARACTERS_MAX: Final = 100_000
+
+ANSWERED: Final = (
+    "The program that you work for passes on these answers to your questions; whether a person "
+    "gave them is not known:"
+)
+"""A client asks its user as it likes, and what comes back has passed through it."""
+
+REFUSAL_CHARACTERS_MAX: Final = 2_000
 
 WAITING: Final = "waiting"
 """The status of a delegation whose role has asked a person something."""
@@ -94,7 +103,7 @@ class Delegations:
         return await self.wait(handle)
 
     async def answer(self, handle: str, answers: Mapping[str, str]) -> Delegated:
-        """Tell a role what a person has answered, in the session it asked in.
+        """Tell a role what the client has brought as answers, in the session it asked in.
 
         Raises NotFoundError. One that does not wait for answers stands as it stands.
         """
@@ -105,7 +114,7 @@ class Delegations:
             f"- {name}: {question}\n  {answers.get(name, 'no answer')}"
             for name, question in stands.questions.items()
         ]
-        prompt = "\n".join(("A person has answered your questions:", "", *told))
+        prompt = "\n".join((ANSWERED, "", *told))
         self._start(handle, self.address(handle), prompt, is_fresh=False, when_busy="wait")
         return await self.wait(handle)
 
@@ -157,7 +166,7 @@ def _stands(handle: str, delegation: _Delegation) -> Delegated:
     line = started_line(started) if started else ""
     session = started.upstream_session_id if started else ""
     if delegation.error is not None:
-        refused = str(delegation.error)
+        refused = visible_line(str(delegation.error), characters_max=REFUSAL_CHARACTERS_MAX)
         return Delegated(handle=handle, status="refused", line=line or refused, detail=refused)
     result = delegation.result
     if result is None:
@@ -168,10 +177,10 @@ def _stands(handle: str, delegation: _Delegation) -> Delegated:
         handle=handle,
         status=WAITING if asked and status == "done" else status,
         line=line,
-        reply=result.reply[:REPLY_CHARACTERS_MAX],
+        reply=visible_text(result.reply[:REPLY_CHARACTERS_MAX]),
         detail=_trouble(result, status),
         upstream_session_id=result.upstream_session_id or session,
-        questions={each.id: each.text for each in asked},
+        questions={visible_line(each.id): visible_text(each.text) for each in asked},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, cast
 
 import msgspec
 from mcp.server import MCPServer
@@ -16,10 +16,12 @@ from pydantic import Field
 
 from upthread import __version__
 from upthread.client import Project
+from upthread.core.actors import Actor
+from upthread.core.visible import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.output import plain
-from upthread.surfaces.mcp_server.asking import resumed, with_answers
+from upthread.surfaces.mcp_server.asking import client_name, resumed, with_answers
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
 
 INSTRUCTIONS = (
@@ -53,7 +55,7 @@ def _told(tool: Callable[Parameters, Awaitable[Result]]) -> Callable[Parameters,
         try:
             return await tool(*args, **kwargs)
         except UpthreadError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(visible_text(str(error))) from error
 
     return told
 
@@ -109,10 +111,15 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
     @server.tool(annotations=ANSWERING)
     @_told
     async def answer(  # pyright: ignore[reportUnusedFunction]
-        workstream: str, text: str, question_id: str | None = None
+        workstream: str,
+        text: str,
+        question_id: str | None = None,
+        *,
+        context: Context[Any, Any],
     ) -> Shape:
-        """Pass on a person's answer to a role's open question; never make one up."""
-        view = await project.answer(workstream, text, question_id=question_id)
+        """Suggest an answer to a role's open question; it stays open until a person answers."""
+        by = Actor(kind="model", name=f"through MCP, {client_name(context)}")
+        view = await project.answer(workstream, text, question_id=question_id, by=by)
         return _plain(shapes.run_state(workstream, view, next_commands=()))
 
     @server.tool(annotations=READING)
@@ -123,4 +130,18 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
 
 
 def _plain(shape: shapes.Shape) -> Shape:
-    return {name: plain(value) for name, value in shape.items()}
+    """Return a shape as MCP can say it: halves of characters, which UTF-8 has not, as escapes."""
+    return {name: _sayable(plain(value)) for name, value in shape.items()}
+
+
+def _sayable(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case list():
+            return [_sayable(each) for each in cast("list[object]", value)]
+        case dict():
+            members = cast("dict[str, object]", value)
+            return {str(_sayable(name)): _sayable(each) for name, each in members.items()}
+        case _:
+            return value

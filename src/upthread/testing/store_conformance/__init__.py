@@ -13,6 +13,7 @@ is `ABSENT`, never passed over in silence: print `matrix` at the end. Plain func
 nothing here imports pytest.
 """
 
+from upthread.testing.store_conformance.acting import ACTING_PROMISES
 from upthread.testing.store_conformance.backend import (
     Promise,
     StoreBackend,
@@ -38,6 +39,7 @@ PROMISES: tuple[Promise, ...] = (
     *MOVING_PROMISES,
     *LEASE_PROMISES,
     *PROCESS_PROMISES,
+    *ACTING_PROMISES,
 )
 """All promises of `upthread.store.base`, some of them in several sides."""
 

@@ -35,7 +35,8 @@ class StoreBackend:
     several processes, may have one place open; `make` must then be picklable. `mark_newer` changes
     a closed store so that it looks as if a later version had written it; `contents` returns what a
     closed store holds, to compare. `failing` makes the writes of a store fail while its context
-    lasts. None: the backend cannot show that promise.
+    lasts. None: the backend cannot show that promise. `is_between_people`: several people
+    use one, so a store of it that acts for a project refuses all else.
     """
 
     name: str
@@ -45,6 +46,7 @@ class StoreBackend:
     mark_newer: Callable[[Path], None] | None = None
     contents: Callable[[Path], object] = files_below
     failing: Callable[[Store], AbstractContextManager[None]] | None = None
+    is_between_people: bool = False
 
 
 class Trial:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
+from upthread.core.actors import Actor
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
@@ -107,7 +108,8 @@ def _runs() -> Iterator[Write]:
     parked = RunParked(reason="rate_limited", detail=HARD, reset_at_ms=20)
     yield samples.moved(2, parked, run_id=WAITING)
     yield EnqueueTransition(run_id=WAITING, run_seq=2, due_at_ms=20)
-    yield samples.moved(2, QuestionAnswered(question_id="q1", text=HARD))
+    by = Actor(kind="model", name=HARD)
+    yield samples.moved(2, QuestionAnswered(question_id="q1", text=HARD, answered_by=by))
     yield samples.moved(3, RunResumed(because=HARD))
 
 

@@ -38,8 +38,7 @@ FROM (
         n.parent_call_id
     FROM upthread.conversation AS n
     WHERE
-        sha256(sha256(n.project_id) || sha256(n.workstream) || n.role)
-        = sha256(sha256($1) || sha256($2) || $3)
+        n.key_digest = sha256(sha256($1) || sha256($2) || $3)
         AND n.slot = $4 AND n.slot > 0
     ORDER BY n.generation DESC LIMIT 1
 ) AS c
@@ -65,8 +64,7 @@ FROM upthread.conversation WHERE conversation_id = $1;
 -- conversation_of_key: the id of one generation of a key
 SELECT conversation_id FROM upthread.conversation
 WHERE
-    sha256(sha256(project_id) || sha256(workstream) || role)
-    = sha256(sha256($1) || sha256($2) || $3)
+    key_digest = sha256(sha256($1) || sha256($2) || $3)
     AND slot = $4 AND generation = $5 AND slot > 0;
 
 -- conversations: all of a workstream, in the order they were opened
@@ -74,7 +72,7 @@ SELECT
     conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
     parent_conversation_id, parent_call_id
 FROM upthread.conversation
-WHERE sha256(sha256(project_id) || workstream) = sha256(sha256($1) || $2) ORDER BY id;
+WHERE workstream_digest = sha256(sha256($1) || $2) ORDER BY id;
 
 -- open_conversation: mint one
 INSERT INTO upthread.conversation (
@@ -84,30 +82,26 @@ INSERT INTO upthread.conversation (
 
 -- workstream: one by its name
 SELECT project_id, workstream, base_name, opened_at_ms FROM upthread.workstream
-WHERE sha256(project_id) = sha256($1) AND sha256(workstream) = sha256($2);
+WHERE project_id = $1 AND name_digest = sha256($2);
 
 -- workstream_of_base_name: who has a base name
 SELECT workstream FROM upthread.workstream
-WHERE sha256(project_id) = sha256($1) AND sha256(base_name) = sha256($2);
+WHERE project_id = $1 AND base_name_digest = sha256($2);
 
 -- workstreams: all of a project, oldest first
 SELECT project_id, workstream, base_name, opened_at_ms FROM upthread.workstream
-WHERE sha256(project_id) = sha256($1) ORDER BY id;
+WHERE project_id = $1 ORDER BY id;
 
 -- open_workstream: give one its base name
 INSERT INTO upthread.workstream (project_id, workstream, base_name, opened_at_ms)
 VALUES ($1, $2, $3, $4);
 
--- projects: identities that share the path or the root commit
-SELECT project_id, path, root_commit, remote FROM upthread.project_identity
-WHERE
-    sha256(path) = sha256($1)
-    OR (root_commit IS NOT NULL AND sha256(root_commit) = sha256($2))
-ORDER BY id;
+-- projects: identities that share the path, of the same owner or of none, or the root commit
+SELECT project_id, path, root_commit, remote, owner FROM upthread.known_as($1, $2, $3);
 
 -- record_project: know a project under one more identity
-INSERT INTO upthread.project_identity (project_id, path, root_commit, remote)
-VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
+INSERT INTO upthread.project_identity (project_id, path, root_commit, remote, owner)
+VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING;
 
 -- links: all of a conversation, oldest first
 SELECT
@@ -142,7 +136,7 @@ SELECT
 FROM upthread.link AS l
 JOIN upthread.conversation AS c ON c.conversation_id = l.conversation_id
 WHERE
-    sha256(l.upstream_session_id) = sha256($1)
+    l.upstream_digest = sha256($1)
     AND c.project_id = $2
     AND l.seq = (
         SELECT max(n.seq) FROM upthread.link AS n WHERE n.conversation_id = l.conversation_id
@@ -250,8 +244,7 @@ WHERE
     AND ($2::bigint IS NULL OR recorded_at_ms < $2);
 
 -- scrub: write the tables that content was erased from anew
-VACUUM (FULL) upthread.part, upthread.turn_event, upthread.run_event, upthread.quarantine,
-upthread.examined, upthread.briefing_edit;
+SELECT upthread.scrub();
 
 -- chained_parts: so many of a conversation after a place, with what their chain covers
 SELECT
@@ -293,7 +286,7 @@ INSERT INTO upthread.run (run_id, project_id, workstream, opened_at_ms) VALUES (
 
 -- runs: all of a workstream, oldest first
 SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run
-WHERE sha256(sha256(project_id) || workstream) = sha256(sha256($1) || $2) ORDER BY id;
+WHERE workstream_digest = sha256(sha256($1) || $2) ORDER BY id;
 
 -- run: one by its id
 SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run WHERE run_id = $1;
@@ -440,12 +433,12 @@ VALUES ($1, $2, $3, $4);
 
 -- once: the last step of the attempts at an action
 SELECT step, attempt_id, state, receipt, recorded_at_ms FROM upthread.once_event
-WHERE sha256(sha256(project_id) || key) = sha256(sha256($1) || $2) ORDER BY step DESC LIMIT 1;
+WHERE key_digest = sha256(sha256($1) || $2) ORDER BY step DESC LIMIT 1;
 
 -- once_event: one step of one attempt, to compare with
 SELECT receipt, recorded_at_ms FROM upthread.once_event
 WHERE
-    sha256(sha256(project_id) || key) = sha256(sha256($1) || $2)
+    key_digest = sha256(sha256($1) || $2)
     AND attempt_id = $3 AND state = $4;
 
 -- record_once: append a step
@@ -455,17 +448,17 @@ INSERT INTO upthread.once_event (
 
 -- lease: as it stands
 SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing FROM upthread.lease
-WHERE sha256(name) = sha256($1);
+WHERE name_digest = sha256($1);
 
 -- keep_held: whether a lease is held under a token; until the transaction ends nobody takes it over
 SELECT 1 FROM upthread.lease
-WHERE sha256(name) = sha256($1) AND token = $2 AND host IS NOT NULL FOR SHARE;
+WHERE name_digest = sha256($1) AND token = $2 AND host IS NOT NULL FOR SHARE;
 
 -- take_lease: give it to a holder under the next token, if it is free or has not moved since seen
 INSERT INTO upthread.lease AS l (
     name, token, heartbeat, host, boot_id, pid, started_at_ticks, doing
 ) VALUES ($1, 1, 1, $2, $3, $4, $5, $6)
-ON CONFLICT (sha256(name)) DO UPDATE SET
+ON CONFLICT (name_digest) DO UPDATE SET
     token = l.token + 1, heartbeat = l.heartbeat + 1, host = excluded.host,
     boot_id = excluded.boot_id, pid = excluded.pid,
     started_at_ticks = excluded.started_at_ticks, doing = excluded.doing
@@ -474,12 +467,12 @@ RETURNING token, heartbeat;
 
 -- heartbeat: show life under a token
 UPDATE upthread.lease SET heartbeat = heartbeat + 1
-WHERE sha256(name) = sha256($1) AND token = $2 AND host IS NOT NULL;
+WHERE name_digest = sha256($1) AND token = $2 AND host IS NOT NULL RETURNING token;
 
 -- release_lease: give it back under a token
 UPDATE upthread.lease SET
     host = NULL, boot_id = NULL, pid = NULL, started_at_ticks = NULL, doing = NULL
-WHERE sha256(name) = sha256($1) AND token = $2;
+WHERE name_digest = sha256($1) AND token = $2 RETURNING token;
 
 -- register_worker: say what a worker is and has; $11 is the id it had before, NULL without one
 WITH forgotten AS (

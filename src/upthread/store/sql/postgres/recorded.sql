@@ -1,15 +1,15 @@
 -- Each section as it can be written again: $1 whose, ($2, $3) the place to begin after, $4 rows.
 
 -- known_projects: all identities, oldest first
-SELECT project_id, path, root_commit, remote FROM upthread.project_identity ORDER BY id;
+SELECT project_id, path, root_commit, remote, owner FROM upthread.project_identity ORDER BY id;
 
 -- project: identities
-SELECT id, 0, path, root_commit, remote FROM upthread.project_identity
+SELECT id, 0, path, root_commit, remote, owner FROM upthread.project_identity
 WHERE project_id = $1 AND id > $2 AND $3::bigint IS NOT NULL ORDER BY id LIMIT $4;
 
 -- workstream: and their base names
 SELECT id, 0, workstream, base_name, opened_at_ms FROM upthread.workstream
-WHERE sha256(project_id) = sha256($1) AND id > $2 AND $3::bigint IS NOT NULL ORDER BY id LIMIT $4;
+WHERE project_id = $1 AND id > $2 AND $3::bigint IS NOT NULL ORDER BY id LIMIT $4;
 
 -- conversation: parents come before their children
 SELECT

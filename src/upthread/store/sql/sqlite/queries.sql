@@ -50,16 +50,20 @@ WHERE project_id = ? ORDER BY id;
 -- open_workstream: give one its base name
 INSERT INTO workstream (project_id, workstream, base_name, opened_at_ms) VALUES (?, ?, ?, ?);
 
--- projects: identities that share the path or the root commit
-SELECT project_id, path, root_commit, remote FROM project_identity
-WHERE path = ? OR (root_commit IS NOT NULL AND root_commit = ?) ORDER BY id;
+-- projects: identities that share the path, of the same owner or of none, or the root commit
+SELECT project_id, path, root_commit, remote, owner FROM project_identity
+WHERE
+    (path = ?1 AND (owner IS NULL OR owner = ?3))
+    OR (root_commit IS NOT NULL AND root_commit = ?2)
+ORDER BY id;
 
 -- record_project: know a project under one more identity
-INSERT INTO project_identity (project_id, path, root_commit, remote)
-SELECT ?1, ?2, ?3, ?4
+INSERT INTO project_identity (project_id, path, root_commit, remote, owner)
+SELECT ?1, ?2, ?3, ?4, ?5
 WHERE NOT EXISTS (
     SELECT 1 FROM project_identity
-    WHERE path = ?2 AND project_id = ?1 AND root_commit IS ?3 AND remote IS ?4
+    WHERE
+        path = ?2 AND project_id = ?1 AND root_commit IS ?3 AND remote IS ?4 AND owner IS ?5
 );
 
 -- links: all of a conversation, oldest first

@@ -1,10 +1,10 @@
 -- Each section as it can be written again: ?1 whose, (?2, ?3) the place to begin after, ?4 rows.
 
 -- known_projects: all identities, oldest first
-SELECT project_id, path, root_commit, remote FROM project_identity ORDER BY id;
+SELECT project_id, path, root_commit, remote, owner FROM project_identity ORDER BY id;
 
 -- project: identities
-SELECT id, 0, path, root_commit, remote FROM project_identity
+SELECT id, 0, path, root_commit, remote, owner FROM project_identity
 WHERE project_id = ?1 AND id > ?2 AND ?3 IS NOT NULL ORDER BY id LIMIT ?4;
 
 -- workstream: and their base names

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
+from upthread.core.actors import answerer_in_words
 from upthread.core.commands import RecordAct
 from upthread.core.events import (
+    AnswerSuggested,
     QuestionAnswered,
     QuestionsAsked,
     RunEnded,
@@ -60,8 +62,10 @@ def _event_line(event: RunEvent) -> str:
         case QuestionsAsked(role=role, questions=questions):
             asked = "; ".join(f"{code(q.question_id)}: {code(q.text)}" for q in questions)
             line = f"{code(role)} asked a human: {asked}"
-        case QuestionAnswered(question_id=question_id, text=text):
-            line = f"a human answered {code(question_id)}: {code(text)}"
+        case QuestionAnswered(question_id=question_id, text=text, answered_by=by):
+            line = f"{answerer_in_words(by)} answered {code(question_id)}: {code(text)}"
+        case AnswerSuggested(question_id=question_id, text=text, by=by):
+            line = f"{by.in_words} suggested an answer to {code(question_id)}: {code(text)}"
         case RunParked(reason=reason, detail=detail):
             line = f"the run was parked, {code(reason)}: {code(detail)}"
         case RunResumed(because=because):

@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from upthread.boundary import programs
 from upthread.errors import UpthreadError
 
 STEP_TIMEOUT_S = 120.0
@@ -62,7 +62,7 @@ def _started(
     arguments: Sequence[str], *, directory: str, environment: Mapping[str, str]
 ) -> Generator[subprocess.Popen[str]]:
     child = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
+        programs.own_module(*arguments),
         cwd=directory,
         env=dict(environment),
         stdin=subprocess.PIPE,

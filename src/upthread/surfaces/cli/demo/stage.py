@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from upthread.boundary.git.starting import start_repository
 
 EXAMPLE = "greeter"
 WORKSTREAM = "spec-42"
@@ -16,7 +17,8 @@ PACE_MS = 60
 ANSWERS = {"opening": "Good day", "stranger": "whoever you are"}
 ANY_ANSWER = "yes"
 
-# The demo's own project says yes to the demo's own agent; a project of yours asks you.
+# The demo's own person says yes to the demo's own agent, in their own configuration: a repository
+# cannot, and yours asks you.
 SETTINGS = '[permissions]\nedit = "allow"\nexecute = "allow"\n'
 
 
@@ -35,6 +37,10 @@ class Stage:
         return self.directory / EXAMPLE
 
     @property
+    def home(self) -> Path:
+        return self.directory / "home"
+
+    @property
     def log(self) -> Path:
         """What the agent received, one JSON line each, written by the agent."""
         return self.directory / "received.jsonl"
@@ -49,7 +55,7 @@ class Stage:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("UPTHREAD_")}
         return {
             **kept,
-            "UPTHREAD_HOME": str(self.directory / "home"),
+            "UPTHREAD_HOME": str(self.home),
             "UPTHREAD_REHEARSAL_HOME": str(self.directory / "sessions"),
             "UPTHREAD_REHEARSAL_LOG": str(self.log),
             "UPTHREAD_REHEARSAL_PACE_MS": str(PACE_MS),
@@ -61,10 +67,9 @@ def set_stage(directory: Path, *, settings: str = SETTINGS) -> Stage:
     stage = Stage(directory=directory)
     directory.mkdir(mode=0o700, parents=True)
     shutil.copytree(example_directory(), stage.project)
-    (stage.project / "upthread.toml").write_text(settings, encoding="utf-8")
-    _git(stage.project, "init", "--quiet", "--initial-branch=main")
-    _git(stage.project, "add", "--all")
-    _git(stage.project, "commit", "--quiet", "--message=Start")
+    stage.home.mkdir(mode=0o700)
+    (stage.home / "config.toml").write_text(settings, encoding="utf-8")
+    start_repository(stage.project)
     return stage
 
 
@@ -73,9 +78,3 @@ def example_directory() -> Path:
     package = Path(__file__).resolve().parents[3]
     installed = package / "examples" / EXAMPLE
     return installed if installed.is_dir() else package.parents[1] / "examples" / EXAMPLE
-
-
-def _git(project: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=demo", "-c", "user.email=demo@localhost")
-    command = ["git", "-C", str(project), *identity, "-c", "commit.gpgsign=false", *arguments]
-    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from upthread.config import load_settings
+from upthread.core.shell import command
 from upthread.errors import UsageError
 from upthread.surfaces.cli.demo import with_upthread, without
 from upthread.surfaces.cli.demo.counting import Counts
@@ -57,7 +58,8 @@ def demo(
     typer.echo(_table(tuple(parts.values())))
     if keep is not None:
         project, home = directory / "with" / EXAMPLE, directory / "with" / "home"
-        typer.echo(f"kept; try: UPTHREAD_HOME={home} upthread -C {project} audit {WORKSTREAM}")
+        words = ("env", f"UPTHREAD_HOME={home}", "upthread", "-C", str(project), "audit")
+        typer.echo(f"kept; try: {command(*words, WORKSTREAM)}")
     raise typer.Exit(_exit_code(parts["with"]))
 
 

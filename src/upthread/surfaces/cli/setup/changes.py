@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from upthread.boundary import files as opener
+from upthread.config import PROJECT_FILE
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
 from upthread.runtime.publishing import installed_path
@@ -60,14 +62,24 @@ class Change:
 def read_file(path: Path) -> bytes | None:
     """Return a file's bytes, None without one. Raises UsageError for one that is no plain file."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_BYTES_MAX:
-            raise UsageError(f"{path} is not a file of settings", hint="look what it is")
-        return path.read_bytes()
+        if is_of_repository(path):
+            descriptor = opener.within(str(path.parent), path.name)
+        else:
+            descriptor = opener.through_links(str(path))
+        return opener.read_all(descriptor, str(path), bytes_max=FILE_BYTES_MAX)
     except FileNotFoundError:
         return None
+    except opener.RefusedError as error:
+        raise UsageError(
+            f"{path} is not a file of settings: {error.strerror}", hint=error.cure
+        ) from error
     except OSError as error:
         raise UpthreadError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def is_of_repository(path: Path) -> bool:
+    """Return whether a file is a repository's: its links are nobody's we know, and not followed."""
+    return path.name == PROJECT_FILE
 
 
 def _lines(content: bytes | None) -> list[str]:
@@ -78,7 +90,8 @@ def _replace(path: Path, content: bytes | None) -> None:
     if content is None:
         path.unlink(missing_ok=True)
         return
-    target = path.resolve()  # a link to a file kept elsewhere stays one
+    # A link of the person's own, to a file kept elsewhere, stays one.
+    target = path if is_of_repository(path) else path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE
     beside = target.with_name(f".{target.name}.upthread-{os.getpid()}")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from upthread.boundary import programs
 from upthread.surfaces.cli.setup import blocks
 from upthread.surfaces.cli.setup.changes import Change, read_file
 from upthread.surfaces.cli.setup.hook_entries import with_hooks, without_hooks
@@ -24,6 +26,8 @@ HOOK_TIMEOUT_S: Final = 3
 START_TIMEOUT_S: Final = 30
 ANSWER_TIMEOUT_S: Final = 120
 HOOKS: Final = "hooks.json"
+CONFIG: Final = "config.toml"
+SERVER: Final = "upthread"
 THEN: Final = "Codex leaves new hooks out until you have trusted them: type /hooks in codex"
 
 EVENTS: Final[Mapping[str, str]] = {
@@ -52,14 +56,23 @@ def taken_out(path: Path, content: bytes) -> bytes | None:
     return (without_hooks if path.name == HOOKS else blocks.taken_out)(path, content)
 
 
+def is_unsafe(path: Path, content: bytes) -> bool:
+    """Return whether our block starts the server as it once did, with a repository importable."""
+    if path.name != CONFIG:
+        return False
+    block = tomllib.loads(blocks.block_of(content).decode("utf-8", "replace"))
+    server = block.get("mcp_servers", {}).get(SERVER, {})
+    return programs.is_unsafe((server.get("command", ""), *server.get("args", ())))
+
+
 def _mcp_server(environment: Mapping[str, str], command: tuple[str, ...]) -> Change:
-    path = _folder(environment) / "config.toml"
+    path = _folder(environment) / CONFIG
     before = read_file(path)
-    python, home = command[0], command[-1]
+    server, home = programs.own_module("upthread", "mcp"), command[-1]
     lines = (
-        "[mcp_servers.upthread]",
-        f"command = {json.dumps(python)}",
-        'args = ["-m", "upthread", "mcp"]',
+        f"[mcp_servers.{SERVER}]",
+        f"command = {json.dumps(server[0])}",
+        f"args = {json.dumps(server[1:])}",
         f"env = {{ UPTHREAD_HOME = {json.dumps(home)} }}",
         f"startup_timeout_sec = {START_TIMEOUT_S}",
         f"tool_timeout_sec = {ANSWER_TIMEOUT_S}",

@@ -25,7 +25,7 @@ def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
     said = {name for name, table in tables.items() if table.continuity is not None}
     return tuple(
         name
-        for name, role in sorted(settings.roles.items())
+        for name, role in sorted(settings.native_roles.items())
         if role.continuity == USUAL and name not in said and Path(role.source).is_file()
     )
 
@@ -48,9 +48,9 @@ def changes(
     """Return what is to be written of roles. `ask` is None where nobody is there to be asked."""
     path = Path(settings.working_directory) / PROJECT_FILE
     before = read_file(path)
-    unknown = sorted(set(said) - set(settings.roles))
+    unknown = sorted(set(said) - set(settings.native_roles))
     if unknown:
-        known = ", ".join(sorted(settings.roles))
+        known = ", ".join(sorted(settings.native_roles))
         raise UsageError(f"there is no role {unknown[0]!r}", hint=f"known roles: {known}")
     asked = [name for name in undecided(settings, before) if name not in said] if ask else []
     told = {**{name: ask(name) for name in asked if ask}, **said}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,15 +10,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from upthread.boundary import programs
 from upthread.client import Project
-from upthread.config import PROJECT_FILE, home_directory, load_settings
+from upthread.client.trusting import load_trusting
+from upthread.config import home_directory
 from upthread.errors import UsageError
-from upthread.runtime.repository import find_repository
 from upthread.surfaces.cli.asking import can_ask, choose, confirm
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.changing import DECLINED
+from upthread.surfaces.cli.consenting import HOOKS, Needs
 from upthread.surfaces.cli.setup import blocks, claude_code, codex, opencode, roles
-from upthread.surfaces.cli.setup.changes import Change, Installed
+from upthread.surfaces.cli.setup.changes import Change, Installed, is_of_repository
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -80,14 +81,14 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
     if asked.is_removing:
         installed.forget(agent)
     else:
-        call.with_project(_publish)
+        call.with_project(_publish, needs=Needs(tables=HOOKS))
         if TARGETS[agent].then:
             call.output.note(TARGETS[agent].then, "yellow")
     return _tell(call, agent, needed, is_done=True)
 
 
 def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
-    settings = load_settings(find_repository(Path()).root, environment=os.environ)
+    settings = load_trusting(Path(), environment=os.environ)
 
     def ask(role: str) -> str:
         question = f"{role}: go on in its earlier session?"
@@ -98,19 +99,18 @@ def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
 
 
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
-    is_ours = path.name == PROJECT_FILE
-    return (blocks.taken_out if is_ours else target.taken_out)(path, content)
+    return (blocks.taken_out if is_of_repository(path) else target.taken_out)(path, content)
 
 
 def hook_command(agent: str, home: Path) -> tuple[str, ...]:
     """Return how the hook program is run: one file, no site, nothing of the environment."""
     program = resources.files("upthread").joinpath("surfaces/hook/__main__.py")
-    return (sys.executable, "-I", "-S", str(program), agent, str(home.absolute()))
+    return programs.own_file(str(program), agent, str(home.absolute()))
 
 
 def drain_command() -> tuple[str, ...]:
     """Return how hooks start a drain."""
-    return (sys.executable, "-m", "upthread", "drain")
+    return programs.own_module("upthread", "drain")
 
 
 async def _publish(project: Project) -> None:

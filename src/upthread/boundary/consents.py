@@ -1,0 +1,211 @@
+"""What a person has agreed to of repositories: one file of ours, in their own directory.
+
+A consent is to exactly one text, by its SHA-256, under one name in one repository. The text is kept
+beside it, bounded, so that a change can be shown as one. What is written here loosens what is kept
+and what agents may do, so a file that anybody else could have written is an error, never a no.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from upthread.core.actors import Actor
+from upthread.core.trust import Item, Pending
+from upthread.errors import ConfigError
+
+FILE: Final = "trust.json"
+LOCK: Final = "trust.lock"
+SCHEMA: Final = 1
+
+FILE_BYTES_MAX: Final = 16 * 1024 * 1024
+TEXT_BYTES_MAX: Final = 64 * 1024
+"""Of a longer text only the digest is kept: it is shown whole when it has changed."""
+
+TEXTS_PER_NAME_MAX: Final = 8
+"""Of one name so many texts are remembered: branches that differ are not asked about each time."""
+
+_MEND: Final = "look at it, then move it away: you are asked anew about each repository"
+
+
+class Consent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What was said of one text; `is_given` False for a no. `text` is None if it was long.
+
+    `by` is who said it: a person, or a program of theirs. None: before that was recorded.
+    """
+
+    repository: str
+    kind: Literal["setting", "role"]
+    name: str
+    sha256: str
+    text: str | None
+    decided_at_ms: int
+    is_given: bool = True
+    by: Actor | None = None
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    schema: Literal[1]
+    consents: tuple[Consent, ...]
+
+
+class Consents:
+    """What was decided of one repository. Of what is asked about and does not count it takes note.
+
+    The file is read when the first question comes: most repositories ask for nothing.
+    """
+
+    def __init__(self, home: Path, repository: str) -> None:
+        self.repository = as_known(repository)
+        self._home = home
+        self._decided: tuple[Consent, ...] | None = None
+        self._pending: list[Pending] = []
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """What was asked about and does not count, in the order it was asked."""
+        return tuple(self._pending)
+
+    def cover(self, item: Item) -> bool:
+        """Return whether a person agreed to exactly this. Raises ConfigError as the file does."""
+        if self._decided is None:
+            known = read_consents(self._home)
+            self._decided = tuple(each for each in known if each.repository == self.repository)
+        about = [e for e in self._decided if (e.kind, e.name) == (item.kind, item.name)]
+        said = [each.is_given for each in about if each.sha256 == item.digest]
+        if said and said[-1]:
+            return True
+        given = [each.text for each in about if each.is_given]
+        was = given[-1] if given else None
+        self._pending.append(Pending(item=item, was=was, is_declined=bool(said)))
+        return False
+
+    def tell_instead(self, stand_in: Callable[[Item], str]) -> None:
+        """Note of all that is pending what is used in its place."""
+        self._pending = [replace(e, instead=stand_in(e.item)) for e in self._pending]
+
+
+def as_known(path: str | os.PathLike[str]) -> str:
+    """Return a path as it is kept: one that is no text is escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def read_consents(home: Path) -> tuple[Consent, ...]:
+    """Return all that was decided, oldest first; nothing where there is no file.
+
+    ConfigError for a file that is a link, somebody else's, writable by others, or not as we wrote
+    it.
+    """
+    raw = _read(home / FILE)
+    if raw is None:
+        return ()
+    try:
+        consents = msgspec.json.decode(raw, type=_File).consents
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _refused(home / FILE, f"is not as upthread wrote it: {error}") from error
+    for each in consents:
+        if each.text is not None and _digest(each.text) != each.sha256:
+            raise _refused(home / FILE, f"has a text that is not its digest's, of {each.name!r}")
+    return consents
+
+
+def change_consents(
+    home: Path, change: Callable[[tuple[Consent, ...]], Iterable[Consent]]
+) -> tuple[Consent, ...]:
+    """Replace what is decided by what `change` makes of it, and return that.
+
+    Whole or not at all, 0600, one process after the other. Of each name the newest texts are kept.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(home / LOCK):
+        kept = _newest(tuple(change(read_consents(home))))
+        raw = msgspec.json.format(msgspec.json.encode(_File(schema=SCHEMA, consents=kept)))
+        if len(raw) > FILE_BYTES_MAX:
+            raise ConfigError(
+                f"{home / FILE} would have {len(raw)} bytes",
+                hint="take back what is no longer needed: upthread trust --remove",
+            )
+        _replace(home / FILE, raw)
+    return kept
+
+
+def kept_text(text: str) -> str | None:
+    """Return a text as it is kept beside its digest, None for one that is too long."""
+    return text if len(text.encode()) <= TEXT_BYTES_MAX else None
+
+
+def _newest(consents: tuple[Consent, ...]) -> tuple[Consent, ...]:
+    counts: dict[tuple[str, str, str], int] = {}
+    kept: list[Consent] = []
+    for each in reversed(consents):
+        name = (each.repository, each.kind, each.name)
+        counts[name] = counts.get(name, 0) + 1
+        if counts[name] <= TEXTS_PER_NAME_MAX:
+            kept.append(each)
+    return tuple(reversed(kept))
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        # Not blocking: in place of the file there might be a FIFO.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refused(path, f"cannot be opened: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise _refused(path, "is not an ordinary file of yours")
+        if found.st_mode & 0o022:
+            raise _refused(path, f"could be written by others (mode {found.st_mode & 0o777:04o})")
+        raw = file.read(FILE_BYTES_MAX + 1)
+    if len(raw) > FILE_BYTES_MAX:
+        raise _refused(path, f"has more than {FILE_BYTES_MAX} bytes")
+    return raw
+
+
+def _replace(path: Path, raw: bytes) -> None:
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(descriptor)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None]:
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise _refused(path, f"cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _refused(path: Path, problem: str) -> ConfigError:
+    return ConfigError(f"{path} {problem}", hint=_MEND)

@@ -1,0 +1,259 @@
+"""How a file that is not ours is opened: an ordinary one, at once, and no more of it than asked.
+
+A name in a repository, in an agent's store or in a hook's request may lead anywhere: to a device
+that never ends, a pipe that nobody writes to, `/proc`, or out of the tree by a link. Nothing here
+waits, nothing takes a terminal over, and what was opened is looked at again, since a name may have
+been given to something else meanwhile.
+
+Three ways, by whose the name is. `within` is for a repository: each part of the path is opened in
+the directory before it, and a link is followed by us, only to what is within the tree. `direct` is
+for places we were told of: the last part may be no link. `through_links` is for a person's own
+files, which may be kept elsewhere. Light enough for a hook: `os`, `stat` and `errno` alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""With these an open never waits, takes no terminal over and is not handed on."""
+
+LINKS_MAX = 40
+"""How many links one path may lead through; what Linux itself follows."""
+
+PIECE_BYTES = 1024 * 1024
+
+_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STEP = _DIRECTORY | getattr(os, "O_PATH", OPEN_FLAGS)
+"""A directory that is only gone through need not be one that may be listed, where that is known."""
+
+_KINDS = (
+    (stat.S_ISDIR, "it is a directory"),
+    (stat.S_ISFIFO, "it is a pipe"),
+    (stat.S_ISSOCK, "it is a socket"),
+    (stat.S_ISCHR, "it is a device"),
+    (stat.S_ISBLK, "it is a device"),
+    (stat.S_ISLNK, "it is a link"),
+)
+
+
+class RefusedError(OSError):
+    """A file is there and is not read. `strerror` says why, `cure` what helps."""
+
+    def __init__(self, path: str, why: str, cure: str) -> None:
+        super().__init__(errno.EINVAL, why, path)
+        self.cure = cure
+
+
+def direct(path: str) -> int:
+    """Return a descriptor of an ordinary file whose name is no link. Raises OSError."""
+    try:
+        _refuse_kind(os.lstat(path).st_mode, path)  # to open a device may already do something
+        return _ordinary(os.open(path, OPEN_FLAGS | os.O_NOFOLLOW), path)
+    except OSError as error:
+        raise _said(error, path) from error
+
+
+def through_links(path: str) -> int:
+    """Return a descriptor of an ordinary file of a person's own. Raises OSError."""
+    try:
+        _refuse_kind(os.stat(path).st_mode, path)
+        return _ordinary(os.open(path, OPEN_FLAGS), path)
+    except OSError as error:
+        raise _said(error, path) from error
+
+
+def within(tree: str, path: str) -> int:
+    """Return a descriptor of an ordinary file in a tree, by its path there. Raises OSError.
+
+    A link counts for what it leads to, as long as that is in the tree as well.
+    """
+    shown = os.path.join(tree, path)
+    walk = _Walk(tree, shown)
+    try:
+        last = walk.to_parent_of(path)
+        _refuse_kind(os.stat(last, dir_fd=walk.place, follow_symlinks=False).st_mode, shown)
+        descriptor = os.open(last, OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=walk.place)
+        return _ordinary(descriptor, shown)
+    except OSError as error:
+        raise _said(error, shown) from error
+    finally:
+        walk.close()
+
+
+def names_within(tree: str, path: str, *, names_max: int) -> list[str]:
+    """Return the names in a directory of a tree, unsorted. Raises OSError, also for too many."""
+    shown = os.path.join(tree, path)
+    walk = _Walk(tree, shown)
+    try:
+        last = walk.to_parent_of(path)
+        directory = os.open(last, _DIRECTORY | OPEN_FLAGS, dir_fd=walk.place)
+    except OSError as error:
+        raise _said(error, shown) from error
+    finally:
+        walk.close()
+    try:
+        return _names(directory, shown, names_max)
+    finally:
+        os.close(directory)
+
+
+def read_all(descriptor: int, path: str, *, bytes_max: int) -> bytes:
+    """Return what a descriptor holds, which it closes. Raises RefusedError for more than that."""
+    pieces: list[bytes] = []
+    left = bytes_max
+    try:
+        while piece := os.read(descriptor, min(left + 1, PIECE_BYTES)):
+            left -= len(piece)
+            if left < 0:
+                raise RefusedError(path, f"it has more than {bytes_max} bytes", "shorten it")
+            pieces.append(piece)
+    finally:
+        os.close(descriptor)
+    return b"".join(pieces)
+
+
+def read_start(path: str, bytes_max: int) -> bytes:
+    """Return the beginning of an ordinary file, wherever its links lead. Raises OSError."""
+    descriptor = through_links(path)
+    try:
+        return os.read(descriptor, bytes_max)
+    finally:
+        os.close(descriptor)
+
+
+def streamed(path: str) -> BinaryIO:
+    """Open an ordinary file for reading piece by piece. Raises OSError."""
+    return os.fdopen(through_links(path), "rb")
+
+
+def read_end(path: str, bytes_max: int) -> bytes:
+    """Return the end of an ordinary file that may be growing, its name no link. Raises OSError.
+
+    Only what its size tells of: what has none, such as a file of /proc, holds nothing.
+    """
+    descriptor = direct(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, min(size, bytes_max), max(0, size - bytes_max))
+    finally:
+        os.close(descriptor)
+
+
+def is_ordinary(descriptor: int) -> bool:
+    """Return whether what was opened is an ordinary file."""
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+
+class _Walk:
+    """Goes down a path one directory after the other; `place` is the one it is in.
+
+    Each step is taken in a directory that is held open, so that nobody can put a link in its way.
+    """
+
+    def __init__(self, tree: str, shown: str) -> None:
+        self._tree = os.path.realpath(tree)
+        self._shown = shown
+        self._held = [os.open(self._tree, _STEP)]
+        self._links = 0
+
+    @property
+    def place(self) -> int:
+        return self._held[-1]
+
+    def close(self) -> None:
+        for each in self._held:
+            os.close(each)
+
+    def to_parent_of(self, path: str) -> str:
+        """Go to the directory that a path's last part is in; return that part, which is no link.
+
+        It may have become one when it is opened: that has to refuse links itself.
+        """
+        parts = self._parts(path)
+        while parts:
+            part = parts.pop(0)
+            if part == os.pardir:
+                self._up()
+            elif target := self._link(part):
+                parts = [*self._parts(target), *parts]
+            elif not parts:
+                return part
+            else:
+                self._held.append(os.open(part, _STEP, dir_fd=self.place))
+        return os.curdir
+
+    def _parts(self, path: str) -> list[str]:
+        """Return a path's parts from where we are; of an absolute one, from the tree's top."""
+        if os.path.isabs(path):
+            if path != self._tree and not path.startswith(self._tree + os.sep):
+                raise self._leads_out()
+            while len(self._held) > 1:
+                os.close(self._held.pop())
+            path = path[len(self._tree) :]
+        return [part for part in path.split(os.sep) if part not in {"", os.curdir}]
+
+    def _up(self) -> None:
+        if len(self._held) == 1:
+            raise self._leads_out()
+        os.close(self._held.pop())
+
+    def _link(self, part: str) -> str:
+        """Return what a link leads to, empty for what is none."""
+        try:
+            target = os.readlink(part, dir_fd=self.place)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return ""
+            raise
+        self._links += 1
+        if self._links > LINKS_MAX:
+            raise RefusedError(self._shown, "its links go round in a circle", "remove the link")
+        return target
+
+    def _leads_out(self) -> RefusedError:
+        why = f"a link leads out of {self._tree}"
+        return RefusedError(self._shown, why, "put the file itself there, or remove the link")
+
+
+def _names(directory: int, shown: str, names_max: int) -> list[str]:
+    found: list[str] = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if len(found) >= names_max:
+                cure = "remove what does not belong there"
+                raise RefusedError(shown, f"it holds more than {names_max} names", cure)
+            found.append(entry.name)
+    return found
+
+
+def _ordinary(descriptor: int, path: str) -> int:
+    try:
+        _refuse_kind(os.fstat(descriptor).st_mode, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _refuse_kind(mode: int, path: str) -> None:
+    for is_kind, why in _KINDS:
+        if is_kind(mode):
+            raise RefusedError(path, f"{why}, no ordinary file", "put an ordinary file there")
+
+
+def _said(error: OSError, path: str) -> OSError:
+    """Return an error in words: O_NOFOLLOW and a socket say so by numbers of their own."""
+    if isinstance(error, RefusedError):
+        return error
+    if error.errno == errno.ELOOP:
+        return RefusedError(path, "it is a link", "put the file itself there")
+    if error.errno == errno.ENXIO:
+        return RefusedError(path, "it is a socket, no ordinary file", "put an ordinary file there")
+    return error

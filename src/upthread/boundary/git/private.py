@@ -1,0 +1,200 @@
+"""The private directory git runs in: a repository of ours around somebody else's objects.
+
+It holds a HEAD, a configuration and patterns that we wrote, and copies of the index and of the list
+where a shallow history ends. The objects and the working tree are the real ones. Whatever anybody
+writes into the real git directory meanwhile, git does not look there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from upthread.boundary.git import running
+from upthread.boundary.git.places import Place
+from upthread.boundary.git.reading import GitFileError, open_plain, read_plain
+from upthread.boundary.git.running import UNCONFIGURED, Done, private_parent, run_git
+from upthread.boundary.git.settings import PATTERNS_BYTES_MAX, read_settings
+from upthread.errors import UsageError
+
+INDEX_BYTES_MAX = 1 << 30
+"""How large an index may be: about ten million files."""
+
+SHALLOW_BYTES_MAX = 16 << 20
+
+ALTERNATES_BYTES_MAX = 1 << 16
+
+_COPY_BYTES = 1 << 20
+_SHARED_INDEX = "sharedindex."
+_HEX = re.compile(r"(?:[0-9a-f]{2})+")
+_UNBORN = "ref: refs/heads/none\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateGit:
+    """Git for one place, with nothing of that place's configuration. Blocking."""
+
+    place: Place
+    directory: str
+    environment: dict[str, str]
+    until_s: float
+
+    def ask(self, *arguments: str, given: bytes = b"") -> bytes | None:
+        """Return what git says, None where it says no. Raises UsageError when it takes too long."""
+        done = self._run(arguments, given, self.until_s)
+        return done.said if done.code == 0 else None
+
+    def do(self, *arguments: str, given: bytes = b"") -> bytes:
+        """Return what git says; raises UsageError with git's own words when it fails."""
+        done = self._run(arguments, given, self.until_s)
+        if done.code != 0:
+            raise UsageError(
+                f"git {arguments[0]} failed: {done.complaint}",
+                hint=f"see what git says in {self.place.top}",
+            )
+        return done.said
+
+    def _run(self, arguments: tuple[str, ...], given: bytes, until_s: float) -> Done:
+        done = run_git(
+            arguments,
+            directory=self.place.top,
+            outside=self.place.untrusted,
+            environment=self.environment,
+            given=given,
+            until_s=until_s,
+        )
+        if done is None:
+            raise UsageError("git is not installed", hint="install git")
+        return done
+
+
+@contextmanager
+def objects_of(place: Place, *, timeout_s: float | None = None) -> Generator[PrivateGit]:
+    """Give git the objects of a place alone: for questions about commits and what they hold."""
+    with _private(place, timeout_s) as git:
+        _write(git.directory, "HEAD", _UNBORN)
+        _write(git.directory, "config", _configuration(place, {}))
+        yield git
+
+
+@contextmanager
+def tree_of(
+    place: Place, commit: str | None, *, timeout_s: float | None = None, index: str = ""
+) -> Generator[PrivateGit]:
+    """Give git the working tree of a place too, and a copy of its index, for reading.
+
+    `index` names an index to write instead, for a tree that is being made.
+    """
+    settings = read_settings(place)
+    with _private(place, timeout_s) as git:
+        at = git.directory
+        values = dict(settings.values)
+        _write(at, "HEAD", f"{commit}\n" if commit else _UNBORN)
+        os.mkdir(os.path.join(at, "info"))
+        for name in ("exclude", "attributes"):
+            path = os.path.join(place.common_directory, "info", name)
+            _write(at, f"info/{name}", read_plain(path, bytes_max=PATTERNS_BYTES_MAX) or b"")
+        for name, content in (("excludes", settings.ignored), ("attributes", settings.attributes)):
+            if content is not None:
+                _write(at, name, content)
+                values[f"core.{name}file"] = os.path.join(at, name)
+        _write(at, "config", _configuration(place, values))
+        if not index:
+            _copy_index(place.git_directory, at)
+        git.environment["GIT_INDEX_FILE"] = index or os.path.join(at, "index")
+        git.environment["GIT_WORK_TREE"] = place.top
+        yield git
+
+
+@contextmanager
+def _private(place: Place, timeout_s: float | None) -> Generator[PrivateGit]:
+    _require_plain_objects(place.objects)
+    until_s = time.monotonic() + (running.TIMEOUT_S if timeout_s is None else timeout_s)
+    parent = private_parent(place.untrusted)
+    with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=parent) as directory:
+        for name in ("objects", "refs"):
+            os.mkdir(os.path.join(directory, name))
+        environment = {
+            **UNCONFIGURED,
+            "GIT_DIR": directory,
+            "GIT_OBJECT_DIRECTORY": place.objects,
+        }
+        shallow = os.path.join(place.common_directory, "shallow")
+        ends = read_plain(shallow, bytes_max=SHALLOW_BYTES_MAX)
+        if ends is not None:
+            _write(directory, "shallow", ends)
+        yield PrivateGit(place=place, directory=directory, environment=environment, until_s=until_s)
+
+
+def _configuration(place: Place, values: dict[str, str]) -> str:
+    kind = place.configuration.last("extensions.objectformat") or "sha1"
+    if kind not in {"sha1", "sha256"}:
+        raise GitFileError(
+            f"{place.common_directory} names objects by {kind!r}, which is not known"
+        )
+    lines = ["[core]", "repositoryformatversion = 1", f"hooksPath = {os.devnull}"]
+    for name, value in values.items():
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'{name.removeprefix("core.")} = "{quoted}"')
+    return "\n".join([*lines, "[extensions]", f"objectFormat = {kind}", ""])
+
+
+def _write(directory: str, name: str, content: bytes | str) -> None:
+    raw = content if isinstance(content, bytes) else os.fsencode(content)
+    with open(os.path.join(directory, name), "xb") as file:
+        file.write(raw)
+
+
+def _require_plain_objects(objects: str) -> None:
+    """Refuse what git would wait for: it opens every index of a pack as it begins."""
+    read_plain(os.path.join(objects, "info", "alternates"), bytes_max=ALTERNATES_BYTES_MAX)
+    for below in ("", "info", "pack"):
+        try:
+            entries = list(os.scandir(os.path.join(objects, below)))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            mode = entry.stat(follow_symlinks=True).st_mode if _leads(entry) else stat.S_IFREG
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise GitFileError(f"{entry.path} is not a plain file")
+
+
+def _leads(entry: os.DirEntry[str]) -> bool:
+    """Whether it has to be looked at: a folder or a plain file is told from its entry alone."""
+    is_plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+    return not is_plain and (not entry.is_symlink() or os.path.exists(entry.path))
+
+
+def _copy_index(git_directory: str, to: str) -> None:
+    index = _copied(git_directory, "index", to)
+    shared = [name for name in os.listdir(git_directory) if name.startswith(_SHARED_INDEX)]
+    if not index or not shared:
+        return
+    with open(index, "rb") as file:
+        content = file.read()
+    for name in shared:
+        # A split index names its other part in its own bytes; parts of others may lie about.
+        named = name.removeprefix(_SHARED_INDEX)
+        if _HEX.fullmatch(named) and bytes.fromhex(named) in content:
+            _copied(git_directory, name, to)
+
+
+def _copied(git_directory: str, name: str, to: str) -> str:
+    """Copy a file of a git directory, with its time; returns where to, empty for none."""
+    descriptor = open_plain(os.path.join(git_directory, name), bytes_max=INDEX_BYTES_MAX)
+    if descriptor is None:
+        return ""
+    copied = os.path.join(to, name)
+    with open(descriptor, "rb") as source, open(copied, "xb") as copy:
+        seen = os.fstat(descriptor)
+        shutil.copyfileobj(source, copy, _COPY_BYTES)
+    # Git takes an entry that is as old as the index for one that may have changed since.
+    os.utime(copied, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    return copied

@@ -1,0 +1,198 @@
+"""How a program is started: which one, with what in its environment, and what it can import.
+
+Three answers, for whoever starts something. A program is an absolute path, looked up in the
+absolute entries of PATH, and never one that lies in the working tree: a clone brings files, and
+whoever may edit may write one. upthread's own modules run isolated (`python -I`, through
+`isolated.py`), so that neither the working directory nor PYTHONPATH nor the user's site is
+importable. What they are given of the environment is named here; agents have a list of their own
+(`agents._process`). This file starts nothing, and imports nothing a hook would have to wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+NOWHERE = "/"
+"""Where what needs no place of its own is started: nothing in there is a repository's."""
+
+UP_MAX = 64
+"""How many directories up a repository is looked for."""
+
+LINE_BYTES_MAX = 256
+"""Of a script, in which its interpreter stands; what Linux itself reads."""
+
+OWN_ENVIRONMENT = (
+    *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
+    "DBUS_SESSION_BUS_ADDRESS",  # a keyring is asked through it
+)
+"""The variables a process of our own is given by name, where somebody else's is what we have."""
+
+OWN_ENVIRONMENT_PREFIXES = ("UPTHREAD_", "PG", "LC_", "XDG_", "SSL_CERT_", "KRB5")
+"""And the families it is given: ours, libpq's, and what those two need."""
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_LAUNCHER = os.path.join(_HERE, "isolated.py")
+_ENV = (b"#!/usr/bin/env ", b"#! /usr/bin/env ", b"#!/bin/env ")
+_UNSAFE = ("-m", "upthread")
+
+
+def own_module(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the words that run a module of upthread's, with what upthread needs and nothing else.
+
+    The same upthread that asks, however it was installed: in a venv, editable, by `--user`.
+    """
+    return (sys.executable, "-I", _LAUNCHER, module, *arguments)
+
+
+def own_file(path: str, *arguments: str) -> tuple[str, ...]:
+    """Return the words that run a file of upthread's which needs the standard library alone."""
+    return (sys.executable, "-I", "-S", path, *arguments)
+
+
+def made_safe(words: Sequence[str]) -> tuple[str, ...]:
+    """Return words that run a module of ours isolated, if an earlier version wrote them without.
+
+    `python -m upthread` imports from the working directory first, which is a repository.
+    """
+    if is_unsafe(words):
+        return (words[0], "-I", _LAUNCHER, *words[2:])
+    return tuple(words)
+
+
+def is_unsafe(words: Sequence[str]) -> bool:
+    """Return whether words run upthread as it was once set up, importing what lies about."""
+    return tuple(words[1:3]) == _UNSAFE
+
+
+def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a process of our own is given of an environment that is an agent's."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name in OWN_ENVIRONMENT or name.startswith(OWN_ENVIRONMENT_PREFIXES)
+    }
+    return {**kept, "PATH": search_path(environment)}
+
+
+def search_path(environment: Mapping[str, str], trees: Sequence[str] = ()) -> str:
+    """Return PATH without its relative and its empty entries: those mean the working directory.
+
+    Entries in any of `trees` are left out as well.
+    """
+    entries = environment.get("PATH", os.defpath).split(os.pathsep)
+    kept = (entry for entry in entries if os.path.isabs(entry) and not is_in(entry, trees))
+    return os.pathsep.join(kept)
+
+
+def absolute_program(name: str, environment: Mapping[str, str], *, outside: str) -> str | None:
+    """Return where a program is, None if nowhere; never one in the working tree of `outside`.
+
+    `outside` is the directory that is worked in. A program named by its absolute path is the one
+    somebody meant, wherever it lies; one named by a relative path with a slash is none.
+    """
+    if os.path.isabs(name):
+        return name if _is_program(name) else None
+    if os.sep in name or not name:
+        return None
+    tree = working_tree_of(outside, home=environment.get("HOME", ""))
+    return program_outside(name, environment, (tree,) if tree else ())
+
+
+def program_outside(name: str, environment: Mapping[str, str], trees: Sequence[str]) -> str | None:
+    """Return where a program of a plain name is, None if nowhere but in one of `trees`."""
+    for entry in search_path(environment).split(os.pathsep):
+        found = os.path.join(entry, name)
+        if entry and _is_program(found) and not is_in(found, trees):
+            return found
+    return None
+
+
+def absolute_command(
+    command: Sequence[str], environment: Mapping[str, str], *, outside: str
+) -> list[str] | None:
+    """Return a command with its program's absolute path, and its interpreter's; None: not found.
+
+    A script that says `#!/usr/bin/env node` has its `node` looked up here too: `env` would take the
+    first one on PATH, be it the repository's.
+    """
+    program = absolute_program(command[0], environment, outside=outside)
+    if program is None:
+        return None
+    words = _looked_up_by_env(program)
+    if not words:
+        return [program, *command[1:]]
+    interpreter = absolute_program(words[0], environment, outside=outside)
+    return None if interpreter is None else [interpreter, *words[1:], program, *command[1:]]
+
+
+def working_tree_of(directory: str, *, home: str) -> str:
+    """Return the outermost directory that is a repository's, or the directory itself.
+
+    Empty where that would be somebody's whole home or more: what they installed lies in there.
+    """
+    tree = place = os.path.realpath(directory)
+    if home and _is_below(os.path.realpath(home), place):
+        return ""
+    for _ in range(UP_MAX):
+        place = os.path.dirname(place)
+        if len(place) == 1 or (home and _is_below(os.path.realpath(home), place)):
+            break
+        if os.path.lexists(os.path.join(place, ".git")):
+            tree = place
+    return tree
+
+
+def forget_working_directory(path: list[str]) -> None:
+    """Take the working directory out of where modules are looked for, unless upthread is there.
+
+    An empty entry in PYTHONPATH means it, and so does `python -m`.
+    """
+    ours = os.path.dirname(os.path.dirname(_HERE))
+    try:
+        here = os.path.realpath(os.getcwd())
+    except OSError:
+        return  # it is gone, and so is what lay in it
+    if here != os.path.realpath(ours):
+        path[:] = [entry for entry in path if entry and os.path.realpath(entry) != here]
+
+
+def is_in(path: str, trees: Sequence[str]) -> bool:
+    """Return whether a path is one of some trees or in one, by its name or where it leads to."""
+    real = [os.path.realpath(tree) for tree in trees]
+    return any(_is_below(each, tree) for tree in (*trees, *real) for each in _ways_to(path))
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _ways_to(path: str) -> Iterator[str]:
+    yield os.path.normpath(path)
+    yield os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    yield os.path.realpath(path)
+
+
+def _is_below(path: str, tree: str) -> bool:
+    return path == tree or path.startswith(tree.rstrip(os.sep) + os.sep)
+
+
+def _looked_up_by_env(program: str) -> list[str]:
+    """Return a script's interpreter, by name, and its options, where `env` would look it up."""
+    from upthread.boundary.files import RefusedError, read_start
+
+    try:
+        first = read_start(program, LINE_BYTES_MAX).partition(b"\n")[0]
+    except (RefusedError, OSError):
+        return []  # one may run what one may not read
+    for beginning in _ENV:
+        if first.startswith(beginning):
+            words = os.fsdecode(first[len(beginning) :]).split()
+            words = words[1:] if words[:1] == ["-S"] else words[:1]
+            # What sets options or variables of env's own is left to env.
+            return words if words and words[0][0] not in "-/" and "=" not in words[0] else []
+    return []

@@ -1,0 +1,163 @@
+"""What will happen: all that an agent has said of one call, in one normal form. Pure.
+
+An agent says the same thing more than once: it announces a call, changes it, and asks whether it
+may. In ACP all but the id of a request's call is optional, and nothing makes an agent say the same
+each time. So a request is never judged by itself: what was told of its id, in whatever session, and
+what it says now are laid together, and where they disagree the stricter counts. To say more never
+makes a judgement milder, except that a call of which nobody said a kind is of none.
+
+The permissions, the hold-back of outward actions and the record all read the value made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from upthread.core.effects import command_of, digest_of, is_outward
+from upthread.core.executes import holds_command, is_command
+from upthread.core.types import JsonValue
+
+Rule: TypeAlias = Literal["allow", "deny", "ask"]
+
+EXECUTE: Final = "execute"
+OTHER: Final = "other"
+
+KINDS: Final = frozenset(
+    {"read", "edit", "delete", "move", "search", EXECUTE, "think", "fetch", "switch_mode"}
+)
+"""ACP's kinds of tools that say something; `other`, and what an agent makes up, says nothing."""
+
+TITLE_BETWEEN: Final = " / "
+
+_STRICTNESS: Final[Mapping[Rule, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What was said of a call at one time; None and empty where nothing was.
+
+    `implied_kinds` are what its content shows it to be: a diff an edit, a terminal a command.
+    """
+
+    title: str | None = None
+    tool_kind: str | None = None
+    arguments: JsonValue = None
+    locations: tuple[str, ...] | None = None
+    implied_kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What a call will do. `title`, `tool_kind`, `arguments` and `locations` are for the record.
+
+    `kinds` are all that it may be, `other` among them where that is not known; `tellings` is what
+    it was made from, each once, in the order it was said.
+    """
+
+    title: str
+    tool_kind: str
+    arguments: JsonValue
+    locations: tuple[str, ...]
+    kinds: frozenset[str]
+    tellings: tuple[Told, ...]
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """The digests of all the actions this may be, as effects have them."""
+        titles = [each.title for each in self.tellings if each.title]
+        arguments = [each.arguments for each in self.tellings if each.arguments]
+        return frozenset(
+            digest_of(title, meant) for title in titles or [""] for meant in (None, *arguments)
+        )
+
+    def is_outward(self, patterns: Iterable[str]) -> bool:
+        """Return whether anything that was said of it reaches beyond this machine."""
+        given = tuple(patterns)
+        return any(is_outward(each.title or "", each.arguments, given) for each in self.tellings)
+
+
+def foreseen(tellings: Iterable[Told]) -> Foreseen:
+    """Lay together what was said of one call, the oldest first."""
+    said = tuple(_distinct(tellings))
+    kinds = _kinds(said)
+    arguments = [each.arguments for each in said if each.arguments is not None]
+    places = (place for each in said for place in each.locations or ())
+    return Foreseen(
+        title=TITLE_BETWEEN.join(_titles(said)),
+        tool_kind=_shown_kind(said, kinds),
+        arguments=_laid_together(arguments),
+        locations=tuple(dict.fromkeys(places)),
+        kinds=kinds,
+        tellings=said,
+    )
+
+
+def judged(kinds: Iterable[str], rules: Mapping[str, Rule]) -> tuple[Rule, str]:
+    """Return the strictest rule for what a call may be, and the rule in words: `execute=deny`.
+
+    A kind without a rule is asked about. What is of no known kind may be of any: it is denied where
+    any kind is.
+    """
+    found = [_judged_kind(kind, rules) for kind in sorted(kinds)]
+    return max(found, key=lambda each: _STRICTNESS[each[0]], default=("ask", OTHER))
+
+
+def _judged_kind(kind: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:
+    if kind in KINDS:
+        rule = rules.get(kind, "ask")
+        return rule, f"{kind}={rule}"
+    denied = next((name for name, rule in sorted(rules.items()) if rule == "deny"), None)
+    if denied is not None and denied != OTHER:
+        return "deny", f"{denied}=deny, and the kind of this call is not known"
+    rule = rules.get(OTHER, "ask")
+    return rule, f"{OTHER}={rule}"
+
+
+def _distinct(tellings: Iterable[Told]) -> list[Told]:
+    said: list[Told] = []
+    for each in tellings:
+        if each not in said:
+            said.append(each)
+    return said
+
+
+def _titles(said: tuple[Told, ...]) -> list[str]:
+    """Return the titles and commands that were said, without those that others hold."""
+    words = dict.fromkeys(each.title for each in said if each.title)
+    words |= dict.fromkeys(command for each in said if (command := command_of(each.arguments)))
+    return [word for word in words if not any(word in other for other in words if other != word)]
+
+
+def _kinds(said: tuple[Told, ...]) -> frozenset[str]:
+    """Return the kinds that were said or follow; what was made up is `other`, and so is nothing.
+
+    What only may be a command, or is only shown, is added: it makes no call of no kind milder.
+    """
+    named = {each.tool_kind for each in said if each.tool_kind not in {None, "", OTHER}}
+    kinds = {kind if kind in KINDS else OTHER for kind in named}
+    if any(command_of(each.arguments) for each in said):
+        kinds.add(EXECUTE)
+    kinds = (kinds or {OTHER}).union(*(each.implied_kinds for each in said))
+    if any(holds_command(each.arguments) or is_command(each.title) for each in said):
+        kinds.add(EXECUTE)
+    return frozenset(kinds)
+
+
+def _shown_kind(said: tuple[Told, ...], kinds: frozenset[str]) -> str:
+    """Return one kind for the record: a command's, else what is shown, else the first said."""
+    if EXECUTE in kinds:
+        return EXECUTE
+    implied = sorted(kind for each in said for kind in each.implied_kinds)
+    named = (each.tool_kind for each in said if each.tool_kind in KINDS)
+    return next((kind for kind in (*implied, *named) if kind), OTHER)
+
+
+def _laid_together(arguments: Sequence[JsonValue]) -> JsonValue:
+    """Return the arguments as they were last given; where any held a command, that is not lost."""
+    if not arguments:
+        return None
+    last = arguments[-1]
+    commands = [each for each in arguments if command_of(each)]
+    return last if command_of(last) or not commands else commands[-1]

@@ -1,0 +1,102 @@
+"""Visible text: what somebody else said, as it may be shown. Nothing in it acts, or hides.
+
+One place for every surface: terminals, Markdown, hooks' lines, what MCP clients show, and a page
+once there is one (which escapes its own mark-up after this). Nothing is removed: a character that
+could act is shown as its escape. Exact text is in `--json`. Light: hooks pay for this import.
+"""
+
+from __future__ import annotations
+
+from unicodedata import category
+
+LINE_CHARACTERS_MAX = 300
+"""How much is shown of what has one line: an id, title, detail, address, path, reason or name."""
+
+MARKS_MAX = 4
+"""How many combining marks may stand on one letter; more would cover the lines around it."""
+
+READ_AHEAD = 4
+"""White space is folded before a line is cut: so many times its length is looked at."""
+
+_JOINERS = "\u200c\u200d"  # letters of Persian, Hindi and families of emoji need them
+# Letters and signs that are drawn as nothing, or as a space: they imitate columns and lines.
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_CACHED_MAX = 4096
+
+
+class _Escapes(dict[int, "int | str"]):
+    """What each character is shown as, found when it is first met."""
+
+    def __init__(self, *, is_line: bool) -> None:
+        super().__init__()
+        self._is_line = is_line
+
+    def __missing__(self, number: int) -> int | str:
+        character = chr(number)
+        shown = number if self._is_kept(character) else escaped(character)
+        if len(self) < _CACHED_MAX:
+            self[number] = shown
+        return shown
+
+    def _is_kept(self, character: str) -> bool:
+        if character.isprintable():
+            return character not in _BLANKS
+        if self._is_line:
+            return False
+        # No-break and ideographic spaces and a font's own signs are at home in a text.
+        return character in "\n\t" + _JOINERS or category(character) in {"Zs", "Co"}
+
+
+_IN_TEXT = _Escapes(is_line=False)
+_IN_LINE = _Escapes(is_line=True)
+
+
+def visible_text(text: str) -> str:
+    """Return text of many lines; nothing but line feeds ends one."""
+    return _unstacked(text.translate(_IN_TEXT))
+
+
+def visible_row(text: str) -> str:
+    """Return text that stays on its line, its white space as it was, of any length."""
+    return _unstacked(text.translate(_IN_LINE))
+
+
+def visible_line(text: str, *, characters_max: int = LINE_CHARACTERS_MAX) -> str:
+    """Return text on one line, white space folded, cut to so many characters."""
+    head = text[: characters_max * READ_AHEAD]
+    # Only what is white space to everybody folds; what ends a line for some is shown.
+    spaced = "".join(" " if c in "\n\t" or _is_space(c) else c for c in head)
+    flat = " ".join(visible_row(spaced).split())
+    if len(flat) <= characters_max and len(head) == len(text):
+        return flat
+    return flat[: characters_max - 1] + "…"
+
+
+def escaped(character: str) -> str:
+    """Return the escape of a character, as Python writes it."""
+    number = ord(character)
+    if character in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def is_mark(character: str) -> bool:
+    """Return whether a character is drawn onto the one before it."""
+    return category(character) in {"Mn", "Me"}
+
+
+def _is_space(character: str) -> bool:
+    return not character.isascii() and category(character) == "Zs"
+
+
+def _unstacked(text: str) -> str:
+    if text.isascii():
+        return text
+    told: list[str] = []
+    marks = 0
+    for character in text:
+        marks = marks + 1 if is_mark(character) else 0
+        told.append(character if marks <= MARKS_MAX else escaped(character))
+    return "".join(told)

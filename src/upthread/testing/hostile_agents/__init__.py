@@ -1,0 +1,256 @@
+"""Agents that mean harm, and what must come of it: a suite for everything that drives an agent.
+
+Each case is a real process of upthread that tells a real process of a hostile agent one prompt,
+over the agent's own wire, and then a second one. What must hold: upthread ends in time, with little
+memory and a database that has grown by no more than is named here; the turn has an end, or is
+parked with a reason that names the limit which was passed; and the next prompt gets its answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from upthread.core.quotas import (
+    CALLS_AT_ONCE,
+    CALLS_OF_TURN,
+    FRAME,
+    IDENTITY,
+    NESTING,
+    OPTIONS,
+    PARTS_OF_TURN,
+    TEXT_OF_TURN,
+    VALUES,
+    WHOLE_NUMBER,
+)
+
+WIRES: Final = ("acp", "claude-code", "codex", "opencode")
+"""The wires the shipped hostile agent speaks; each is an adapter's."""
+
+MEMORY_MIB_MAX: Final = 200
+"""What upthread's process may hold at most, whatever an agent sends."""
+
+DATABASE_MIB_MAX: Final = 64
+"""How much one hostile turn of this suite may add to the database."""
+
+LOGS_MIB_MAX: Final = 9
+"""How much of the stderr of one process of an agent is kept, and a line that says so."""
+
+CASE_S_MAX: Final = 300.0
+"""How long one prompt may take, on a machine that does much else."""
+NEW_ID: Final = "ses_hostile"
+PROGRAM: Final = Path(__file__).parent / "program.py"
+_COMMANDS: Final[Mapping[str, str]] = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "opencode": "opencode",
+}
+LOOK_EVERY_S: Final = 0.01
+_KIB_OF_MIB: Final = 1024
+_HIGH_WATER: Final = re.compile(r"VmHWM:\s+(\d+) kB")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One misbehaviour, named as the act of `program.py` that does it.
+
+    `says` is what the detail of the parked turn must hold; empty where the turn ends by itself, in
+    whatever way. `short` is the number that the act is given in the quick version of the suite,
+    `full` in the long one; a `short` of 0 leaves it to the long one. `new_id` is what a new session
+    is answered with; an agent whose ids are none never comes to be prompted. `wires` are those that
+    can do this at all.
+    """
+
+    act: str
+    short: int = 1
+    full: int = 1
+    says: str = ""
+    new_id: str = NEW_ID
+    wires: Sequence[str] = WIRES
+
+    @property
+    def name(self) -> str:
+        """What the case is called in a report."""
+        return self.act if self.new_id == NEW_ID else f"{self.act}-{self.new_id[:12]!a}"
+
+
+_NAMING: Final = ("acp", "codex", "opencode")
+"""Wires on which the agent names a new session; Claude Code takes a name of ours."""
+_NO_NAME: Final = "an id is one line that can be printed"
+
+CASES: Final = (
+    Case(act="text", short=9_000, full=72_000, says=TEXT_OF_TURN.what),
+    Case(act="updates", short=0, full=1_000_000, says=PARTS_OF_TURN.what),
+    Case(act="silent", short=500, full=1_000_100, says=""),
+    Case(act="calls", short=1_001, full=20_000, says=CALLS_AT_ONCE.what),
+    Case(act="prints", short=12, full=40, says=CALLS_OF_TURN.what, wires=("acp",)),
+    Case(act="stderr", short=9_000, full=60_000),
+    Case(act="nested", short=400, full=100_000, says=NESTING.what),
+    Case(act="number", short=400, full=4_000, says=WHOLE_NUMBER.what),
+    Case(act="odd_numbers"),
+    Case(act="line", short=17 * 2**20, full=256 * 2**20, says=FRAME.what),
+    Case(act="frame", short=0, full=15 * 2**20, says=TEXT_OF_TURN.what),
+    Case(act="nodes", short=200_001, full=5_000_000, says=VALUES.what),
+    Case(act="long_id", short=10_000, full=10_000_000, says=IDENTITY.what),
+    Case(act="asks", short=5_001, full=200_000, wires=("acp",)),  # the first one parks it
+    Case(act="options", short=65, full=20_000, says=OPTIONS.what, wires=("acp",)),
+    Case(act="client_methods", wires=("acp",)),
+    Case(act="garbage", short=100, full=50_000),
+    Case(act="wrong_types"),
+    Case(act="replies", short=100, full=100_000),
+    Case(act="twice"),
+    Case(act="forks"),
+    Case(act="closes"),
+    Case(act="none", says=_NO_NAME, new_id="ses_1\nspec-9: approved", wires=_NAMING),
+    Case(act="none", says=_NO_NAME, new_id="ses_\x1b[2J", wires=_NAMING),
+    Case(act="none", says=IDENTITY.what, new_id="s" * 100_000, wires=_NAMING),
+)
+"""All misbehaviours that every adapter has to bear."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a process of upthread did with one prompt."""
+
+    outcome: str
+    parked: str
+    detail: str
+    reply: str
+    exit_code: int
+    stderr: str
+    took_s: float
+    memory_mib: float
+
+
+class Place:
+    """A project of its own, in which one hostile agent of one wire is told things."""
+
+    def __init__(self, directory: Path, wire: str, *, new_id: str = NEW_ID) -> None:
+        self.project = directory / "project"
+        self.project.mkdir()
+        self._home = directory / "home"
+        self._commands = directory / "commands"
+        self._commands.mkdir()
+        self.agent = self._install(wire, new_id)
+
+    def _install(self, wire: str, new_id: str) -> str:
+        """Put the agent where its name is looked for, and return that name."""
+        own_id = new_id if wire in {"acp", "opencode"} or new_id != NEW_ID else ""
+        words = (sys.executable, "-I", str(PROGRAM), wire, own_id)
+        name = _COMMANDS.get(wire, "hostile")
+        command = self._commands / name
+        command.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        command.chmod(0o700)
+        return f"acp:{command}" if wire == "acp" else wire
+
+    @property
+    def database_mib(self) -> float:
+        """How large the database is, with what it has not taken in yet."""
+        return sum(each.stat().st_size for each in self._home.rglob("upthread.db*")) / 2**20
+
+    @property
+    def logs_mib(self) -> float:
+        """How much of the agents' stderr is kept."""
+        return sum(each.stat().st_size for each in self._home.rglob("*.log")) / 2**20
+
+    def tell(self, address: str, prompt: str) -> Told:
+        """Tell the agent something from a process of upthread, and return what came of it."""
+        return self._run("tell", address, prompt, "--agent", self.agent)
+
+    def go_on(self, address: str) -> Told:
+        """Go on with a parked turn."""
+        return self._run("tell", address, "--continue", "--agent", self.agent)
+
+    def _run(self, *words: str) -> Told:
+        environment = {
+            "HOME": str(self._home),
+            "UPTHREAD_HOME": str(self._home / "upthread"),
+            "PATH": f"{self._commands}:{os.environ['PATH']}",
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
+        }
+        began_s = time.monotonic()
+        out, err = self._home.parent / "out", self._home.parent / "err"
+        self._home.mkdir(exist_ok=True)
+        with out.open("wb") as said, err.open("wb") as complained:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "upthread", *words, "--json"],
+                cwd=self.project,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=complained,
+            )
+            memory_mib = _watched(process)
+        return Told(
+            **_read(out.read_text()),
+            exit_code=process.returncode,
+            stderr=err.read_text(errors="replace"),
+            took_s=time.monotonic() - began_s,
+            memory_mib=memory_mib,
+        )
+
+
+def attack(case: Case, wire: str, directory: Path, *, is_full: bool = False) -> None:
+    """Run one case on one wire in an empty directory. AssertionError for what did not hold."""
+    place = Place(directory, wire, new_id=case.new_id)
+    number = case.full if is_full else case.short
+    told = place.tell("spec-1/planner", f"[[hostile: {case.act} {number}]]")
+    _require_bounded(told, place)
+    if case.says:
+        assert case.says in told.detail, told
+    if case.new_id != NEW_ID:
+        return
+    again = place.tell("spec-1/planner", "[[sound]]")
+    _require_bounded(again, place)
+    assert "a sound answer" in again.reply, again
+
+
+def _require_bounded(told: Told, place: Place) -> None:
+    assert told.outcome or told.parked, told
+    assert "Traceback" not in told.stderr, told.stderr
+    assert told.memory_mib <= MEMORY_MIB_MAX, told
+    assert told.took_s < CASE_S_MAX, told
+    assert place.database_mib <= DATABASE_MIB_MAX, place.database_mib
+    assert place.logs_mib <= LOGS_MIB_MAX, place.logs_mib
+
+
+def _watched(process: subprocess.Popen[bytes]) -> float:
+    """Wait for a process and return the most memory it held, as the kernel keeps it (Linux).
+
+    Its own alone: what the kernel tells of an ended one counts what it started too.
+    """
+    status, most_kib = Path(f"/proc/{process.pid}/status"), 0
+    until_s = time.monotonic() + CASE_S_MAX
+    while process.poll() is None:
+        found = _HIGH_WATER.search(status.read_text()) if status.exists() else None
+        most_kib = max(most_kib, int(found[1]) if found else 0)
+        if time.monotonic() > until_s:
+            process.kill()
+        time.sleep(LOOK_EVERY_S)
+    return most_kib / _KIB_OF_MIB
+
+
+def _read(said: str) -> dict[str, str]:
+    """Return what the verb's JSON says of the turn."""
+    found: dict[str, Any] = {}
+    for line in said.splitlines() if said.count("\n{") else [said]:
+        try:
+            found = {**found, **json.loads(line)}
+        except ValueError:
+            continue
+    parked: dict[str, Any] = found.get("parked") or {}
+    return {
+        "outcome": str(found.get("outcome", "")),
+        "parked": str(parked.get("reason", "")),
+        "detail": str(parked.get("detail") or found.get("detail") or found.get("message") or ""),
+        "reply": str(found.get("reply", "")),
+    }

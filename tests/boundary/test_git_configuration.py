@@ -1,0 +1,94 @@
+"""Git's configuration format, held to the real git.
+
+upthread.boundary.git.configuration and upthread.boundary.git.settings.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.support.world import git, make_repository
+
+from upthread.boundary.git.configuration import parse, read_configuration
+from upthread.boundary.git.places import find_place
+from upthread.boundary.git.reading import GitFileError
+from upthread.boundary.git.settings import read_settings
+
+PIECES = (
+    "[core]",
+    '[remote "origin"]', '[a "b\\"c\\\\d"]', "[a.B]", "[", "]", "\n", "\n", "\n", " ", "\t",
+    "url", "key-1", "=", " = ", "value", "two  words", '"quoted # no comment"', '"', "\\", "\\n",
+    "\\\n", "# comment", "; comment", "true", "\r\n", "ü", "\\q", "1x", "_",
+)  # fmt: skip
+
+
+def told_by_git(path: Path) -> list[tuple[str, str | None]] | None:
+    done = subprocess.run(
+        ["git", "config", "--file", str(path), "--no-includes", "--list", "-z"],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        return None
+    lines = os.fsdecode(done.stdout).split("\0")[:-1]
+    pairs = (line.partition("\n") for line in lines)
+    return [(name, value if equals else None) for name, equals, value in pairs]
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@example('[core]\n\tfilemode = true\n[remote "origin"]\n\turl = git@x:y.git # why\n')
+@example('[a]b=c d  \n[a] e = " f "g ;x\n')
+def test_a_configuration_is_read_as_git_reads_it(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text, newline="")
+    told = told_by_git(path)
+    try:
+        found = parse(text)
+    except ValueError:
+        # Where git reads more than we do nothing is guessed: the repository is refused.
+        return
+    assert told is not None
+    listed = [(name, value) for name, values in found.values.items() for value in values]
+    assert sorted(listed, key=str) == sorted(told, key=str)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[core]\n\tbare = false\n", '[branch "a/b"]\n\tmerge = refs/heads/a/b\n']
+)
+def test_what_git_writes_is_never_refused(text: str) -> None:
+    parse(text)
+
+
+def test_what_no_configuration_is_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[core\n")
+    with pytest.raises(GitFileError, match=r"config: bad configuration line 1"):
+        read_configuration(str(tmp_path / "config"))
+
+
+def test_git_is_given_known_values_alone(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "project")
+    (tmp_path / "patterns").write_text("*.log\n")
+    for key, value in (
+        ("core.autocrlf", "input"),
+        ("core.eol", "lf\n[filter]"),
+        ("core.fileMode", "no"),
+        ("core.fsmonitor", "/bin/true"),
+        ("core.checkStat", "true"),
+        ("core.excludesFile", str(tmp_path / "patterns")),
+    ):
+        git(root, "config", key, value)
+    place = find_place(str(root))
+    assert place is not None
+    found = read_settings(place)
+    assert found.values["core.autocrlf"] == "input"
+    assert found.values["core.filemode"] == "false"
+    assert not {"core.eol", "core.fsmonitor", "core.checkstat"} & set(found.values)
+    assert found.ignored == b"*.log\n"

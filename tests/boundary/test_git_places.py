@@ -1,0 +1,436 @@
+"""Which repository a directory is in: git's own answer where it may be believed, else a refusal.
+
+upthread.boundary.git.places, pointing, reading and references.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.support.world import git, make_repository
+
+from upthread.boundary.git.places import find_place
+from upthread.boundary.git.pointing import common_of, named_in, points_back
+from upthread.boundary.git.reading import LINE_BYTES_MAX, GitFileError, read_line, read_plain
+from upthread.boundary.git.references import is_reference, read_head
+from upthread.errors import UpthreadError, UsageError
+from upthread.runtime.bindings.places import Place as HookPlace
+from upthread.runtime.repository import default_branch, find_repository, git_facts
+from upthread.runtime.tree import tree_digest
+
+SHORT_S = 1.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = make_repository(tmp_path / "project")
+    (root / "below").mkdir()
+    return root
+
+
+def told_by_git(where: Path, *arguments: str) -> str:
+    return git(where, "rev-parse", *arguments)
+
+
+def test_a_main_tree_a_linked_one_and_a_submodule_are_found_as_git_finds_them(
+    root: Path, tmp_path: Path
+) -> None:
+    inner = make_repository(tmp_path / "inner")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
+    git(root, "commit", "-qm", "sub")
+    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
+    for where in (root, root / "below", root / "sub", tmp_path / "tree"):
+        place = find_place(str(where))
+        assert place is not None
+        assert place.top == told_by_git(where, "--show-toplevel")
+        assert place.git_directory == told_by_git(where, "--absolute-git-dir")
+        common = Path(where, told_by_git(where, "--git-common-dir")).resolve()
+        assert place.common_directory == str(common)
+        assert read_head(place).commit == told_by_git(where, "HEAD")
+
+
+def test_a_dot_git_file_to_another_project_does_not_make_a_folder_pass_for_it(
+    root: Path, tmp_path: Path
+) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    (stranger / ".git").write_text(f"gitdir: {root}/.git\n")
+    with pytest.raises(UsageError, match="does not name this folder") as caught:
+        find_repository(stranger)
+    assert "core.worktree" in caught.value.hint
+    assert "does not name this folder" in git_facts(stranger).fault
+    assert tree_digest(stranger) == ""
+
+
+def test_nor_does_one_to_a_linked_tree_of_it_nor_a_link(root: Path, tmp_path: Path) -> None:
+    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
+    for number, lay in enumerate(
+        (
+            lambda at: (at / ".git").write_text(f"gitdir: {root}/.git/worktrees/tree\n"),
+            lambda at: (at / ".git").symlink_to(root / ".git"),
+            lambda at: (at / ".git").symlink_to(root / ".git" / "worktrees" / "tree"),
+        )
+    ):
+        stranger = tmp_path / f"stranger{number}"
+        stranger.mkdir()
+        lay(stranger)
+        with pytest.raises(UsageError):
+            find_repository(stranger)
+
+
+def test_a_git_directory_that_shares_another_ones_is_refused(root: Path, tmp_path: Path) -> None:
+    stranger = make_repository(tmp_path / "stranger")
+    (stranger / ".git" / "commondir").write_text(f"{root}/.git\n")
+    with pytest.raises(UsageError, match="names a repository that does not hold it"):
+        find_repository(stranger)
+
+
+def test_a_git_directory_kept_apart_counts_when_it_names_its_tree(tmp_path: Path) -> None:
+    tree, apart = tmp_path / "tree", tmp_path / "apart"
+    subprocess.run(["git", "init", "-q", f"--separate-git-dir={apart}", str(tree)], check=True)
+    with pytest.raises(UsageError) as caught:
+        find_repository(tree)
+    cure = caught.value.hint.rpartition(": ")[2]
+    subprocess.run(cure.split(), check=True)
+    assert find_repository(tree).root == tree
+
+
+HARMFUL = "it's; touch harm; $(touch harm) `touch harm`"
+
+
+def test_a_cure_can_be_pasted_whatever_the_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tree, apart = tmp_path / HARMFUL, tmp_path / f"apart {HARMFUL}"
+    subprocess.run(["git", "init", "-q", f"--separate-git-dir={apart}", str(tree)], check=True)
+    with pytest.raises(UsageError) as caught:
+        find_repository(tree)
+    subprocess.run(["sh", "-c", caught.value.hint.partition("kept apart: ")[2]], check=True)
+    assert not (tmp_path / "harm").exists()
+    assert find_repository(tree).root == tree
+
+
+def test_a_cure_is_one_line_that_does_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tree, apart = tmp_path / "a\ntouch harm\n\x1b[2J", tmp_path / "apart"
+    subprocess.run(["git", "init", "-q", f"--separate-git-dir={apart}", str(tree)], check=True)
+    with pytest.raises(UsageError) as caught:
+        find_repository(tree)
+    assert caught.value.hint.isprintable()
+    subprocess.run(["sh", "-c", caught.value.hint.partition("kept apart: ")[2]], check=True)
+    assert not (tmp_path / "harm").exists()
+
+
+def test_a_linked_tree_that_was_moved_is_refused_with_the_cure(root: Path, tmp_path: Path) -> None:
+    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
+    (tmp_path / "tree").rename(tmp_path / "moved")
+    with pytest.raises(UsageError) as caught:
+        find_repository(tmp_path / "moved")
+    assert "git worktree repair" in caught.value.hint
+    git(tmp_path / "moved", "worktree", "repair")
+    assert find_repository(tmp_path / "moved").identity == find_repository(root).identity
+
+
+def test_a_hook_too_takes_no_folder_for_another_project(root: Path, tmp_path: Path) -> None:
+    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    home = str(tmp_path / "home")
+    assert HookPlace(home, str(root / "below")).repository == str(root)
+    linked = HookPlace(home, str(tmp_path / "tree"))
+    assert (linked.repository, linked.root) == (str(root), str(tmp_path / "tree"))
+    assert linked.branch == "topic"
+    for pointer in (f"{root}/.git", f"{root}/.git/worktrees/tree", "a\0b"):
+        (stranger / ".git").write_text(f"gitdir: {pointer}\n")
+        seen = HookPlace(home, str(stranger))
+        assert (seen.repository, seen.branch) == (str(stranger), None)
+        assert git_facts(stranger).fault
+
+
+def test_core_worktree_moves_nothing(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    git(root, "config", "core.worktree", str(tmp_path / "secrets"))
+    assert find_repository(root / "below").root == root
+
+
+def test_a_folder_that_looks_like_a_bare_repository_is_none(root: Path, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", str(root / "packages"))
+    (root / "packages" / "app").mkdir()
+    assert find_repository(root / "packages" / "app").root == root
+    git(tmp_path, "init", "-q", "--bare", str(tmp_path / "bare"))
+    assert find_repository(tmp_path / "bare").identity.root_commit is None
+    assert git_facts(tmp_path / "bare").repository is None
+
+
+def test_a_name_with_line_feeds_is_a_name(tmp_path: Path) -> None:
+    odd = make_repository(tmp_path / 'a\nb"\\ü')
+    assert find_repository(odd).root == odd
+    assert git_facts(odd).repository == str(odd)
+    (odd / "x\ny").write_text("x")
+    assert tree_digest(odd)
+
+
+def test_the_remote_is_the_plain_value_of_the_repositorys_own_file(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "more").write_text('[remote "origin"]\nurl = https://evil.invalid/x\n')
+    git(root, "config", "remote.origin.url", "git@example.org:a/b.git")
+    git(root, "config", "include.path", str(tmp_path / "more"))
+    assert find_repository(root).identity.remote == "example.org/a/b"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away takes root")
+def test_a_repository_of_another_user_is_refused_until_the_person_trusts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_repository(tmp_path / "some $(body)'s")
+    trusted = find_repository(root)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 12345, 12345)
+    with pytest.raises(UsageError, match="dubious ownership") as caught:
+        find_repository(root)
+    assert "dubious ownership" in git_facts(root).fault
+    cure = caught.value.hint.rpartition(": ")[2]
+    subprocess.run(["sh", "-c", cure], check=True, env={**os.environ, "HOME": str(tmp_path)})
+    assert find_repository(root) == trusted
+    (tmp_path / ".gitconfig").write_text("[safe]\ndirectory = *\ndirectory =\n")
+    with pytest.raises(UsageError, match="dubious ownership"):
+        find_repository(root)
+    (tmp_path / ".gitconfig").write_text("")
+    git(tmp_path, "config", "--file", str(root / ".git" / "config"), "safe.directory", "*")
+    with pytest.raises(UsageError, match="dubious ownership"):
+        find_repository(root)
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def a_link(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+ODD = [fifo, endless, huge, a_link, a_folder]
+READ = (
+    "config",
+    "HEAD",
+    "refs/heads/main",
+    "packed-refs",
+    "shallow",
+    "index",
+    "commondir",
+    "info/exclude",
+    "info/attributes",
+    "objects/info/alternates",
+    "objects/info/commit-graph",
+    "objects/pack/pack-1.idx",
+    "sharedindex.1111111111111111111111111111111111111111",
+    "refs/remotes/origin/HEAD",
+)
+
+
+@pytest.mark.parametrize("lay", ODD, ids=lambda lay: lay.__name__)
+@pytest.mark.parametrize("name", READ)
+def test_whatever_lies_where_git_reads_is_not_waited_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch, name: str, lay: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr("upthread.boundary.git.running.TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr("upthread.runtime.tree.DIGEST_TIMEOUT_S", SHORT_S)
+    path = root / ".git" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    lay(path)
+    began_s = time.monotonic()
+    facts = git_facts(root)
+    tree_digest(root)
+    for ask in (find_repository, default_branch):
+        with suppress(UpthreadError):
+            ask(root)
+    assert time.monotonic() - began_s < 8 * SHORT_S
+    if name in {"HEAD", "refs/heads/main"}:
+        assert facts.commit is None
+        assert facts.fault or lay is a_folder
+
+
+def a_loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def to_a_folder(path: Path) -> None:
+    path.symlink_to("/etc")
+
+
+def to_nowhere(path: Path) -> None:
+    path.symlink_to("/nowhere/at/all")
+
+
+def nothing(path: Path) -> None:
+    path.write_text("")
+
+
+def of_no_reference(path: Path) -> None:
+    path.write_text("ref: nothing\n")
+
+
+def out_of_the_references(path: Path) -> None:
+    path.write_text("ref: refs/heads/../../x\n")
+
+
+def of_a_pipe(path: Path) -> None:
+    path.write_text("ref: refs/heads/pipe/main\n")
+    os.mkfifo(path.parent / "refs" / "heads" / "pipe")
+
+
+def of_what_is_gone(path: Path) -> None:
+    path.write_text("gitdir: /nowhere/at/all\n")
+
+
+def not_there(path: Path) -> None:
+    assert not path.exists()
+
+
+ANY = (fifo, endless, huge, a_link, a_loop, to_a_folder, to_nowhere, nothing)
+NOT_READ = (
+    *[("HEAD", lay) for lay in (*ANY, a_folder, not_there)],
+    *[("HEAD", lay) for lay in (of_no_reference, out_of_the_references, of_a_pipe)],
+    *[("refs/heads/main", lay) for lay in ANY],
+    *[("refs/heads", lay) for lay in (fifo, endless, a_link, a_loop, to_nowhere)],
+)
+
+
+def refused_for_good(asked: Path) -> None:
+    for where in (asked, asked / "below"):
+        with pytest.raises(UpthreadError) as caught:
+            find_repository(where)
+        assert caught.value.exit_code == 1
+        assert ".git" in caught.value.message
+        assert caught.value.hint
+        assert git_facts(where).fault
+        assert git_facts(where).commit is None
+        assert tree_digest(where) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "lay"), NOT_READ, ids=lambda each: getattr(each, "__name__", each)
+)
+def test_a_repository_of_which_head_cannot_be_read_is_never_taken_for_another_project(
+    root: Path, name: str, lay: Callable[[Path], None]
+) -> None:
+    path = root / ".git" / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    lay(path)
+    refused_for_good(root)
+
+
+@pytest.mark.parametrize("lay", [*ANY, of_what_is_gone], ids=lambda lay: lay.__name__)
+def test_a_dot_git_that_leads_to_no_repository_is_not_passed_by(
+    root: Path, tmp_path: Path, lay: Callable[[Path], None]
+) -> None:
+    (root / ".git").rename(tmp_path / "away")
+    lay(root / ".git")
+    refused_for_good(root)
+
+
+def test_a_folder_that_no_repository_was_in_is_passed_by(root: Path) -> None:
+    """What a sandbox leaves that keeps agents out of `.git`: git passes it by, too."""
+    (root / "below" / ".git").mkdir()
+    assert find_repository(root / "below").root == root
+    (root / "below" / ".git" / "hooks").mkdir()
+    assert find_repository(root / "below").root == root
+
+
+@pytest.mark.parametrize("name", [".gitattributes", ".gitignore", "below/.gitattributes", "README"])
+def test_a_fifo_in_the_tree_ends_in_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("upthread.boundary.git.running.TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr("upthread.runtime.tree.DIGEST_TIMEOUT_S", SHORT_S)
+    (root / name).unlink(missing_ok=True)
+    fifo(root / name)
+    (root / "below" / "x").write_text("x")
+    began_s = time.monotonic()
+    tree_digest(root)
+    assert time.monotonic() - began_s < 4 * SHORT_S
+
+
+def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    assert read_plain(str(path), bytes_max=3) is None
+    path.write_bytes(b"abc")
+    assert read_plain(str(path), bytes_max=3) == b"abc"
+    with pytest.raises(GitFileError, match="larger than 2 bytes"):
+        read_plain(str(path), bytes_max=2)
+    with pytest.raises(GitFileError, match="no ordinary file"):
+        read_plain(str(tmp_path), bytes_max=2)
+    path.write_bytes(b"x" * (LINE_BYTES_MAX + 1))
+    with pytest.raises(GitFileError):
+        read_line(str(path))
+
+
+def test_pointers_are_followed_where_they_name_each_other(root: Path, tmp_path: Path) -> None:
+    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "topic")
+    record = named_in(str(tmp_path / "tree" / ".git"))
+    assert record == str(root / ".git" / "worktrees" / "tree")
+    assert common_of(record) == str(root / ".git")
+    assert points_back(record, str(tmp_path / "tree"))
+    assert not points_back(record, str(root))
+    assert named_in(str(root / "README")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("refs/heads/main", True),
+        ("refs/heads/a/b-c.d", True),
+        ("main", False),
+        ("refs/heads/../../x", False),
+        ("refs/heads/a b", False),
+        ("refs/heads/a\nb", False),
+        ("refs/heads/.a", False),
+        ("refs/heads/a.lock", False),
+        ("refs/heads/", False),
+        ("refs//a", False),
+    ],
+)
+def test_a_reference_is_a_name_git_takes(name: str, expected: bool) -> None:
+    found = subprocess.run(["git", "check-ref-format", name], check=False).returncode == 0
+    assert is_reference(name) is expected
+    assert found or not expected
+
+
+def test_a_packed_reference_is_found(root: Path) -> None:
+    before = git_facts(root)
+    git(root, "pack-refs", "--all")
+    assert not (root / ".git" / "refs" / "heads" / "main").exists()
+    assert git_facts(root) == before
+
+
+def test_head_that_leads_in_a_circle_is_a_fault(root: Path) -> None:
+    (root / ".git" / "refs" / "heads" / "main").write_text("ref: refs/heads/main\n")
+    assert "circle" in git_facts(root).fault

@@ -1,0 +1,208 @@
+"""Programs: which one is started, what it is given, and what a module of ours can import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from upthread.boundary import programs
+
+PACKAGE = Path(programs.__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A repository with programs of its own, and a home beside it with the real ones."""
+    (tmp_path / "home" / "bin").mkdir(parents=True)
+    (tmp_path / "clone" / "bin").mkdir(parents=True)
+    (tmp_path / "clone" / ".git").mkdir()
+    for place in (tmp_path / "clone", tmp_path / "clone" / "bin", tmp_path / "home" / "bin"):
+        program(place / "agent")
+    return tmp_path / "clone"
+
+
+def program(path: Path, first: str = "#!/bin/sh") -> Path:
+    path.write_text(f"{first}\n")
+    path.chmod(0o755)
+    return path
+
+
+def look(clone: Path, *entries: str, name: str = "agent", outside: str = "") -> str | None:
+    environment = {"PATH": ":".join(entries), "HOME": str(clone.parent / "home")}
+    return programs.absolute_program(name, environment, outside=outside or str(clone))
+
+
+# --- which program ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin", "./bin", "../clone/bin"])
+def test_what_a_relative_entry_of_path_leads_to_is_not_looked_at(clone, entry, monkeypatch):
+    monkeypatch.chdir(clone)
+    real = str(clone.parent / "home" / "bin")
+    assert look(clone, entry) is None
+    assert look(clone, entry, real, entry) == f"{real}/agent"
+
+
+def test_no_program_of_the_working_tree_is_taken_however_path_leads_there(clone):
+    home = clone.parent / "home"
+    (home / "to-clone").symlink_to(clone / "bin")
+    (home / "linked").mkdir()
+    (home / "linked" / "agent").symlink_to(clone / "agent")
+    (clone / "out").symlink_to(home / "bin")
+    (clone.parent / "way").symlink_to(clone)
+    ways = [clone, clone / "bin", clone / "bin" / "..", home / "to-clone", home / "linked"]
+    for way in [*ways, clone / "out", clone.parent / "way" / "bin"]:
+        assert look(clone, str(way)) is None, way
+        assert look(clone, str(way), f"{home}/bin") == f"{home}/bin/agent"
+
+
+def test_the_whole_repository_counts_and_one_that_was_made_within_hides_none_of_it(clone):
+    inner = clone / "packages" / "app"
+    (inner / ".git").mkdir(parents=True)
+    assert look(clone, str(clone / "bin"), outside=str(inner)) is None
+    assert look(clone, str(clone / "bin"), outside=str(clone / "packages")) is None
+
+
+def test_somebody_at_work_in_their_whole_home_still_finds_what_they_installed(clone):
+    home = clone.parent / "home"
+    (home / ".git").mkdir()
+    assert look(clone, f"{home}/bin", outside=str(home)) == f"{home}/bin/agent"
+    assert look(clone, f"{home}/bin", outside="/") == f"{home}/bin/agent"
+    project = home / "project"
+    (project / "bin").mkdir(parents=True)
+    program(project / "bin" / "agent")
+    assert look(clone, f"{project}/bin", f"{home}/bin", outside=str(project)) == f"{home}/bin/agent"
+
+
+def test_a_whole_path_is_what_somebody_meant_and_a_relative_one_with_a_slash_is_nothing(clone):
+    assert look(clone, name=str(clone / "agent")) == str(clone / "agent")
+    assert look(clone, name=str(clone / "none")) is None
+    for name in ("./agent", "bin/agent", ""):
+        assert look(clone, str(clone), "/", name=name) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "options"),
+    [
+        ("#!/usr/bin/env node", []),
+        ("#!/usr/bin/env -S node --flag", ["--flag"]),
+        ("#! /usr/bin/env node", []),
+    ],
+)
+def test_a_scripts_interpreter_is_looked_up_like_any_program(clone, first, options):
+    real = clone.parent / "home" / "bin"
+    script = program(real / "npm-agent", first)
+    program(clone / "bin" / "node")
+    environment = {"PATH": f"{clone}/bin:{real}", "HOME": str(clone.parent / "home")}
+    command = ("npm-agent", "serve")
+    assert programs.absolute_command(command, environment, outside=str(clone)) is None
+    node = program(real / "node")
+    found = programs.absolute_command(command, environment, outside=str(clone))
+    assert found == [str(node), *options, str(script), "serve"]
+
+
+def test_what_is_no_script_of_env_is_started_as_it_is(clone):
+    environment = {"PATH": f"{clone.parent}/home/bin", "HOME": str(clone.parent / "home")}
+    found = programs.absolute_command(("agent", "acp"), environment, outside=str(clone))
+    assert found == [f"{clone.parent}/home/bin/agent", "acp"]
+    found = programs.absolute_command((sys.executable, "-V"), environment, outside=str(clone))
+    assert found == [sys.executable, "-V"]
+
+
+# --- what it is given ---------------------------------------------------------------------------
+
+
+def test_of_an_agents_environment_a_process_of_ours_is_given_what_is_named():
+    given = {
+        "HOME": "/h",
+        "PATH": ".:/usr/bin::bin:/bin",
+        "UPTHREAD_DB": "postgres:",
+        "PGHOST": "h",
+        "PYTHONPATH": ".",
+        "PYTHONHOME": ".",
+        "LD_PRELOAD": "./x.so",
+        "GIT_DIR": "x",
+        "NODE_OPTIONS": "--require ./x",
+        "BASH_ENV": "x",
+        "GIT_SSH_COMMAND": "x",
+    }
+    assert programs.own_environment(given) == {
+        "HOME": "/h",
+        "PATH": "/usr/bin:/bin",
+        "UPTHREAD_DB": "postgres:",
+        "PGHOST": "h",
+    }
+
+
+# --- what it can import -------------------------------------------------------------------------
+
+
+def own(clone: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=clone,
+        env={"PATH": os.environ["PATH"], "HOME": str(clone.parent / "home"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_module_of_ours_runs_as_this_same_upthread_in_an_editable_install(clone):
+    (clone / "upthread.py").write_text("raise SystemExit('CANARY')\n")
+    done = own(clone, *programs.own_module("upthread", "--help"), PYTHONPATH=".")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: upthread" in done.stdout
+
+
+def test_one_that_was_installed_where_isolation_does_not_look_runs_all_the_same(clone):
+    """As `pip install --user` or `--target` leaves it: all in one directory, named by nobody."""
+    target = clone.parent / "site"
+    target.mkdir()
+    (target / "upthread").symlink_to(PACKAGE / "upthread")
+    copied = target / "upthread-copy"
+    copied.mkdir()
+    (copied / "upthread").mkdir()
+    for each in (PACKAGE / "upthread").iterdir():
+        (copied / "upthread" / each.name).symlink_to(each)
+    (copied / "upthread" / "boundary").unlink()
+    (copied / "upthread" / "boundary").mkdir()
+    for each in (PACKAGE / "upthread" / "boundary").iterdir():
+        if each.is_file():
+            (copied / "upthread" / "boundary" / each.name).write_bytes(each.read_bytes())
+    launcher = copied / "upthread" / "boundary" / "isolated.py"
+    (copied / "upthread" / "where.py").write_text("import upthread\nprint(upthread.__file__)\n")
+    done = own(clone, sys.executable, "-I", str(launcher), "upthread.where")
+    assert done.stdout.strip() == str(copied / "upthread" / "__init__.py"), done.stderr
+
+
+def test_only_modules_of_upthread_are_run():
+    done = own(Path.cwd(), *programs.own_module("timeit"))
+    assert done.returncode != 0
+    assert "upthread's own" in done.stderr
+
+
+def test_what_an_earlier_version_wrote_down_is_run_isolated():
+    old = ("/usr/bin/python3", "-m", "upthread", "drain")
+    assert programs.is_unsafe(old)
+    safe = programs.made_safe(old)
+    assert safe == ("/usr/bin/python3", *programs.own_module("upthread", "drain")[1:])
+    assert not programs.is_unsafe(safe)
+    assert programs.made_safe(safe) == safe
+
+
+def test_the_working_directory_is_taken_off_the_path_unless_upthread_lies_there(clone, monkeypatch):
+    monkeypatch.chdir(clone)
+    (clone.parent / "way").symlink_to(clone)
+    path = ["", str(clone), str(clone.parent / "way"), str(clone / "bin"), "/usr/lib"]
+    programs.forget_working_directory(path)
+    assert path == [str(clone / "bin"), "/usr/lib"]
+    monkeypatch.chdir(PACKAGE)
+    path = ["", str(PACKAGE)]
+    programs.forget_working_directory(path)
+    assert path == ["", str(PACKAGE)]

@@ -1,0 +1,273 @@
+"""Each way into upthread, in a folder full of decoys, really started: none of them ever runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.decoys import Decoys
+
+PATIENCE_S = 60
+INSTALLED = """\
+#!{python}
+import sys
+from upthread.__main__ import main
+sys.exit(main())
+"""
+"""What an installer makes of the entry point: the program that a person calls."""
+
+AGENTS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
+
+
+class InClone:
+    """upthread in a hostile clone, as a person calls it and as agents do."""
+
+    def __init__(self, up, tmp_path: Path) -> None:
+        self.up = up
+        self.home: Path = up.home
+        self.clone: Path = up.directory
+        program = up.home / "bin" / "upthread"
+        program.write_text(INSTALLED.format(python=sys.executable))
+        program.chmod(0o755)
+        up.words = lambda *words: [str(program), *words]
+        up("use", "spec-42")
+        for agent in AGENTS:
+            up("setup", agent, "--yes")
+        self.decoys = Decoys(self.clone, tmp_path / "canary")
+        up.environment["PATH"] = f"{self.decoys.path}:{up.environment['PATH']}"
+
+    @property
+    def agents_environment(self) -> dict[str, str]:
+        """What an agent hands on to what it starts: all that could lead to a decoy."""
+        return {**self.up.environment, **self.decoys.python_environment}
+
+    def run(self, words: list[str], *, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            words,
+            cwd=self.clone,
+            env=self.agents_environment,
+            input=said,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    @property
+    def addresses(self) -> list[str]:
+        """The conversations that are in the store."""
+        listed = self.up("ls", "--json").json["workstreams"]
+        return [role["address"] for each in listed for role in each["roles"]]
+
+    def hook(self, line: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Run a hook's line as an agent does: in its own shell."""
+        done = self.run(["/bin/sh", "-c", line], said=json.dumps(request).encode())
+        assert (done.returncode, done.stderr) == (0, b"")
+        return json.loads(done.stdout or b"{}")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory, make_upthread) -> InClone:
+    """One for all tests, so that whatever a test has fallen for fails those after it as well."""
+    directory = tmp_path_factory.mktemp("hostile")
+    return InClone(make_upthread(directory), directory)
+
+
+def test_the_decoys_do_catch_what_is_started_as_it_once_was(clone):
+    """The canary is no decoration: each of these is how something of ours was started before."""
+    for words in (
+        [sys.executable, "-m", "upthread", "drain"],
+        ["/bin/sh", "-c", "git --version"],
+        ["/usr/bin/env", "python3", "-V"],
+    ):
+        environment = clone.up.environment
+        subprocess.run(words, cwd=clone.clone, env=environment, capture_output=True, check=False)
+        assert clone.decoys.canary.exists(), words
+        clone.decoys.canary.unlink()
+
+
+VERBS = (
+    *("ls", "show spec-42/planner", "why spec-42/planner", "id spec-42/planner", "status"),
+    *("brief spec-42/planner", "audit spec-42", "agents", "doctor", "drain", "keep", "--help"),
+    *("reset spec-42/planner --dry-run", "worktree list", "setup codex --dry-run"),
+    *("repair codex nothing", "open spec-42/constructor", "fork spec-42/planner"),
+    *("run spec-43 --spec README.md --agent opencode", "migrate --help"),
+)
+
+
+@pytest.fixture(scope="module")
+def at_work(clone) -> InClone:
+    up = clone.up
+    up("tell", "spec-42/planner", "Plan it. [[rehearse: say planned]]", "--agent", "rehearsal")
+    up("tell", "spec-42/constructor", "Do it.", "--agent", "opencode")
+    return clone
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_runs_one(at_work, verb):
+    done = at_work.up(*verb.split(), code=None)
+    assert "Traceback" not in done.err
+    at_work.decoys.assert_nothing_ran()
+
+
+def test_the_agent_is_the_installed_one_and_never_one_of_the_clone(clone):
+    opened = clone.up("tell", "spec-42/constructor", "Do it.", "--agent", "opencode", "--json")
+    assert opened.code == 0
+    installed = clone.home / "bin" / "opencode"
+    installed.rename(installed.with_name("away"))
+    refused = clone.up("tell", "spec-44/constructor", "Do it.", "--agent", "opencode", code=None)
+    installed.with_name("away").rename(installed)
+    assert refused.code != 0
+    assert "outside of the working tree" in refused.err
+    clone.decoys.assert_nothing_ran()
+
+
+def test_a_persons_editor_is_the_installed_one(clone):
+    clone.up("tell", "spec-42/planner", "Plan it. [[rehearse: say ok]]", "--agent", "rehearsal")
+    editor = clone.home / "bin" / "my-editor"
+    editor.write_text('#!/bin/sh\necho "- from $PWD" >> "$1"\n')
+    editor.chmod(0o755)
+    clone.up.environment["EDITOR"] = "my-editor"
+    edited = clone.up("brief", "spec-42/planner", "--edit").out
+    assert "- from /" in edited
+    assert str(clone.clone) not in edited, "it begins in a folder of ours"
+    editor.unlink()
+    refused = clone.up("brief", "spec-42/planner", "--edit", code=2)
+    assert "outside of this repository" in refused.err
+    clone.decoys.assert_nothing_ran()
+
+
+def drained(clone: InClone) -> list[str]:
+    """What is left to be taken in, once nothing is: the drain that a hook has started did it."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    spooled: list[str] = ["?"]
+    while spooled and time.monotonic() < deadline_s:
+        spooled = [path.name for path in clone.home.glob("upthread/hooks/projects/*/spool/*.json")]
+        time.sleep(0.1)
+    return spooled
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, agent):
+    settings = clone.home / (".claude/settings.json" if agent == "claude" else ".codex/hooks.json")
+    hooks = json.loads(settings.read_text())["hooks"]
+    tool = "Agent" if agent == "claude" else "spawn_agent"
+    role = "validator" if agent == "claude" else "clarifier"
+    given = {"subagent_type": role, "agent_type": role, "prompt": "Look.", "message": "x"}
+    for event, entries in hooks.items():
+        request = {
+            "hook_event_name": event,
+            "session_id": "main-1",
+            "cwd": str(clone.clone),
+            "transcript_path": str(clone.home / "main-1.jsonl"),
+            "agent_id": "a1",
+            "tool_name": tool,
+            "tool_use_id": "toolu_1",
+            "tool_input": given,
+            "prompt": "Hi.",
+            "tool_response": '{"agent_id": "a1"}',
+            "agent_type": role,
+        }
+        for entry in entries:
+            for each in entry["hooks"]:
+                told = clone.hook(each["command"], request)
+                assert "UNDECIDED" not in json.dumps(told)
+    assert drained(clone) == []
+    clone.decoys.assert_nothing_ran()
+    assert f"spec-42/{role}" in clone.addresses, "the drain has taken it in"
+
+
+def test_the_plug_ins_command_runs_none(clone):
+    plugin = (clone.home / ".config/opencode/plugin/upthread.js").read_text()
+    (line,) = (line for line in plugin.splitlines() if line.startswith("const COMMAND = "))
+    command = json.loads(line.removeprefix("const COMMAND = "))
+    call = {"cwd": str(clone.clone), "session": "s", "call_id": "c", "role": "auditor", "pid": 1}
+    for event in ("prompt", "before", "started", "ended"):
+        request = {**call, "event": event, "prompt": "Plan.", "child": "ses_1", "outcome": "ok"}
+        done = clone.run(command, said=json.dumps({**request, "reply": "Done."}).encode())
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert drained(clone) == []
+    clone.decoys.assert_nothing_ran()
+    assert "spec-42/auditor" in clone.addresses
+
+
+def test_the_mcp_server_as_codex_starts_it_runs_none_and_answers(clone):
+    server = tomllib.loads((clone.home / ".codex/config.toml").read_text())["mcp_servers"][
+        "upthread"
+    ]
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        },
+    }
+    done = clone.run([server["command"], *server["args"]], said=json.dumps(hello).encode() + b"\n")
+    assert b'"serverInfo"' in done.stdout, done
+    clone.decoys.assert_nothing_ran()
+
+
+def test_the_status_line_runs_none(clone):
+    shown = clone.up("status", "--snippet", "--json", code=None)
+    if shown.code:
+        shown = clone.up("use", "--status-line", "--json", code=None)
+    line = shown.json["snippet"]["statusLine"]["command"]
+    done = clone.run(["/bin/sh", "-c", line], said=json.dumps({"cwd": str(clone.clone)}).encode())
+    assert b"spec-42" in done.stdout
+    clone.decoys.assert_nothing_ran()
+
+
+# --- what an earlier version has set up ---------------------------------------------------------
+
+
+def as_once_set_up(clone: InClone) -> Path:
+    """The files as an earlier `upthread setup` wrote them, kept as it kept them."""
+    clone.up("setup", "codex", "--yes")
+    installed = clone.home / "upthread" / "hooks" / "installed.json"
+    config = clone.home / ".codex" / "config.toml"
+    server = tomllib.loads(config.read_text())["mcp_servers"]["upthread"]
+    old = config.read_text().replace(json.dumps(server["args"]), '["-m", "upthread", "mcp"]')
+    assert old != config.read_text()
+    known = json.loads(installed.read_text())
+    known["drain"] = [sys.executable, "-m", "upthread", "drain"]
+    import base64
+
+    after = base64.b64encode(old.encode()).decode()
+    known["agents"]["codex"][str(config)]["after"] = after
+    config.write_text(old)
+    installed.write_text(json.dumps(known))
+    return config
+
+
+def test_a_drain_that_an_earlier_version_wrote_down_is_started_isolated(clone):
+    as_once_set_up(clone)
+    test_no_hook_and_no_drain_of_one_runs_one_and_both_do_their_work(clone, "claude")
+
+
+def test_doctor_names_what_an_earlier_version_set_up_and_setup_mends_it(clone):
+    config = as_once_set_up(clone)
+
+    def found() -> list[str]:
+        findings = clone.up("doctor", "--json").json["findings"]
+        return [each["cure"] for each in findings if "an earlier version" in each["what"]]
+
+    assert found() == ["upthread setup codex"]
+    clone.up("setup", "codex", "--yes")
+    assert found() == []
+    assert "isolated.py" in config.read_text()
+
+
+def test_what_an_earlier_version_set_up_is_taken_back_whole(clone):
+    config = as_once_set_up(clone)
+    config.write_text(config.read_text() + '[mcp_servers.third]\ncommand = "third"\n')
+    clone.up("setup", "codex", "--remove", "--yes")
+    assert "upthread" not in config.read_text()
+    assert "third" in config.read_text()

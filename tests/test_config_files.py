@@ -1,0 +1,165 @@
+"""What a repository's files may lead to: nothing but ordinary files of its own, and at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.trusting import agree
+
+from upthread.config import FOLDER_NAMES_MAX, Settings, load_settings
+from upthread.errors import ConfigError
+
+MEMORY_KIB_MAX = 1024 * 1024
+AT_ONCE_S = 5.0
+ROLE = "---\nname: planner\n---\nYou are ours.\n"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    (tmp_path / "clone" / ".claude" / "agents").mkdir(parents=True)
+    (tmp_path / "secret.md").write_text(ROLE)
+    (tmp_path / "secret.toml").write_text('agent = "rehearsal"\n')
+    return tmp_path / "clone"
+
+
+def settings(clone: Path) -> Settings:
+    """The settings as they are where a person has agreed to what the roles are told."""
+    home = clone.parent / "home"
+    agree(clone, home)
+    started_s = time.monotonic()
+    try:
+        return load_settings(clone, environment={"UPTHREAD_HOME": str(home)})
+    finally:
+        assert time.monotonic() - started_s < AT_ONCE_S
+
+
+def role_file(clone: Path) -> Path:
+    return clone / ".claude" / "agents" / "planner.md"
+
+
+def fault_of_planner(clone: Path) -> str:
+    found = settings(clone)
+    assert found.role("constructor").instructions, "who uses another role is not kept from it"
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        found.role("planner")
+    assert caught.value.hint
+    return str(caught.value)
+
+
+OUT = [
+    *("/proc/self/environ", "/etc/shadow", "/dev/zero", "/dev/stdin", "../../../secret.md"),
+    *("/proc/self/root/etc/hostname", "/dev/fd/0"),
+]
+
+
+@pytest.mark.parametrize("target", OUT)
+def test_a_role_file_that_leads_out_is_a_fault_of_that_role_alone(clone, target):
+    role_file(clone).symlink_to(target)
+    assert "leads out of" in fault_of_planner(clone)
+
+
+def test_a_pipe_in_a_role_files_place_is_one_too(clone):
+    os.mkfifo(role_file(clone))
+    assert "it is a pipe" in fault_of_planner(clone)
+
+
+def test_so_is_a_file_of_any_size_a_directory_and_a_circle(clone):
+    with role_file(clone).open("wb") as file:
+        file.truncate(2**40)
+    assert "more than 1048576 bytes" in fault_of_planner(clone)
+    role_file(clone).unlink()
+    role_file(clone).mkdir()
+    assert "it is a directory" in fault_of_planner(clone)
+    role_file(clone).rmdir()
+    role_file(clone).symlink_to("planner.md")
+    assert "circle" in fault_of_planner(clone)
+
+
+def test_a_folder_of_roles_that_leads_out_may_hold_any_of_them(clone):
+    (clone / ".claude" / "agents").rmdir()
+    (clone / ".claude" / "agents").symlink_to(clone.parent)
+    found = settings(clone)
+    for role in ("planner", "constructor"):
+        with pytest.raises(ConfigError, match="leads out of"):
+            found.role(role)
+    later = clone / ".codex" / "agents"
+    later.mkdir(parents=True)
+    (later / "constructor.toml").write_text(
+        'name = "constructor"\ndeveloper_instructions = "Code."\n'
+    )
+    assert settings(clone).role("constructor").instructions == "Code."
+
+
+def test_a_folder_with_more_names_than_roles_are_had_is_refused(clone):
+    for number in range(FOLDER_NAMES_MAX + 1):
+        (clone / ".claude" / "agents" / f"{number}").touch()
+    assert f"more than {FOLDER_NAMES_MAX} names" in str(settings(clone).role_faults["planner"])
+
+
+@pytest.mark.parametrize("target", ["../agents", "{clone}/agents"])
+def test_one_set_of_roles_under_two_names_is_read(clone, target):
+    (clone / "agents").mkdir()
+    (clone / "agents" / "planner.md").write_text(ROLE)
+    (clone / ".claude" / "agents").rmdir()
+    (clone / ".claude" / "agents").symlink_to(target.format(clone=clone))
+    assert settings(clone).role("planner").instructions.strip() == "You are ours."
+    assert settings(clone).role_faults == {}
+
+
+def test_a_role_that_is_a_link_to_another_file_of_the_repository_is_read(clone):
+    (clone / "ROLE.md").write_text(ROLE)
+    role_file(clone).symlink_to("../../ROLE.md")
+    assert settings(clone).role("planner").instructions.strip() == "You are ours."
+
+
+@pytest.mark.parametrize("target", ["../secret.toml", "/dev/zero", "/proc/self/environ", "none"])
+def test_a_projects_file_that_leads_elsewhere_is_an_error_that_says_so(clone, target):
+    (clone / "upthread.toml").symlink_to(target)
+    with pytest.raises(ConfigError, match=r"upthread\.toml cannot be read"):
+        settings(clone)
+
+
+def test_a_projects_file_that_is_a_pipe_is_an_error_at_once(clone):
+    os.mkfifo(clone / "upthread.toml")
+    with pytest.raises(ConfigError, match="it is a pipe"):
+        settings(clone)
+
+
+def test_a_persons_own_file_may_be_kept_elsewhere_and_is_an_ordinary_one(clone):
+    home = clone.parent / "home"
+    home.mkdir()
+    (home / "config.toml").symlink_to("../secret.toml")
+    assert settings(clone).agent == "rehearsal"
+    (home / "config.toml").unlink()
+    (home / "config.toml").symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="it is a device"):
+        settings(clone)
+
+
+@pytest.mark.parametrize("make", ["endless", "pipe"])
+def test_a_verb_answers_in_little_memory_and_can_be_stopped(clone, make):
+    path = role_file(clone)
+    os.mkfifo(path) if make == "pipe" else path.symlink_to("/dev/zero")
+    words = f"{sys.executable} -m upthread tell w/planner Go. --agent rehearsal"
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", f"ulimit -v {MEMORY_KIB_MAX} && exec {words}"],
+        cwd=clone,
+        env={"PATH": os.environ["PATH"], "UPTHREAD_HOME": str(clone.parent / "home")},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        _, said = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        process.kill()
+        process.communicate()
+        raise
+    assert process.returncode == 1
+    assert b"planner.md cannot be read" in said
