@@ -114,7 +114,8 @@ class PipelineRuns:
 
     async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
         """Park a run that this worker cannot advance; see Runs.park."""
-        request = await self._request(workstream, RunOptions())
+        # No role is looked at: its broken file may be why the run cannot go on.
+        request = self._request_with({}, workstream, RunOptions())
         await self._runs.park(replace(request, wait_s=LEASE_WAIT_S), transition, detail=detail)
 
     async def answer(
@@ -131,6 +132,11 @@ class PipelineRuns:
 
     async def _request(self, workstream: str, chosen: RunOptions) -> RunRequest:
         agents = await self._parts.system.in_thread(lambda: self._agents(workstream, chosen))
+        return self._request_with(agents, workstream, chosen)
+
+    def _request_with(
+        self, agents: Mapping[str, str], workstream: str, chosen: RunOptions
+    ) -> RunRequest:
         listener = chosen.listener.telling_once()
         return RunRequest(
             project_id=self._project_id,

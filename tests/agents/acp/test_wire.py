@@ -138,7 +138,15 @@ TEXT = {"type": "text", "text": "hi"}
                     {"type": "content", "content": TEXT},
                 ],
             },
-            [ToolCallUpdated(upstream_session_id="s", call_id="c", status="completed", text="hi")],
+            [
+                ToolCallUpdated(
+                    upstream_session_id="s",
+                    call_id="c",
+                    status="completed",
+                    implied_kinds=("edit",),
+                    text="hi",
+                )
+            ],
         ),
         (
             {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawOutput": {"output": "o"}},

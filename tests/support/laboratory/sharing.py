@@ -141,6 +141,8 @@ class Workers:
             if not name.startswith("UPTHREAD_REHEARSAL") or name == "UPTHREAD_REHEARSAL_HOME"
         }
         self._projects = projects
+        for project in projects:  # whoever starts workers has agreed to what they work on
+            agree(project, Path(environment["UPTHREAD_HOME"]))
         self._numbers = count(1)
         self.running: list[Command] = []
         self.ended: list[Command] = []

@@ -65,7 +65,10 @@ def python_standard_library(directory: Path, canary: Canary) -> None:
             write(place / f"{name}.py", canary.module(f"python_standard_library {name}"))
 
 
-@hostile_clone("modules called as the libraries we need", careless=(PYTHON,))
+@hostile_clone(
+    "modules called as the libraries we need",
+    careless=(f'{sys.executable} -c "import msgspec"',),
+)
 def python_libraries(directory: Path, canary: Canary) -> None:
     for place in (directory, directory / "packages" / "app"):
         for name in LIBRARIES:

@@ -74,7 +74,10 @@ def everything() -> Sequence[Write]:
         RecordProject(
             project_id=PROJECT, identity=ProjectIdentity(path="/srv/\ud800", root_commit="c0ffee")
         ),
-        RecordProject(project_id=PROJECT, identity=ProjectIdentity(path="/srv/b", remote="g/x")),
+        RecordProject(
+            project_id=PROJECT,
+            identity=ProjectIdentity(path="/srv/b", remote="g/x", owner="ada@one"),
+        ),
         *samples.home(),
         samples.workstream("feature/\0", base_name="Lyra"),
         *_conversations(),

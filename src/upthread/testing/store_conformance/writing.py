@@ -38,7 +38,7 @@ from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJEC
 _ONCE = RecordOnce(
     project_id=PROJECT, key="deploy", attempt_id="att_1", state="intent", recorded_at_ms=9
 )
-_IDENTITY = ProjectIdentity(path="/srv/project", root_commit="abc", remote=None)
+_IDENTITY = ProjectIdentity(path="/srv/project", root_commit="abc", owner="ada@one")
 
 
 def _one_of_each() -> list[Write]:
