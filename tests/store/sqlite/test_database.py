@@ -104,7 +104,8 @@ def test_a_newer_schema_is_refused_by_both_numbers(tmp_path):
     connection = raw(path)
     connection.execute(f"PRAGMA user_version = {KNOWN + 1}")
     connection.close()
-    with pytest.raises(StoreError, match=f"schema {KNOWN + 1}, this version knows {KNOWN}") as caught:
+    told = f"schema {KNOWN + 1}, this version knows {KNOWN}"
+    with pytest.raises(StoreError, match=told) as caught:
         SqliteStore(path)
     assert "upgrade" in caught.value.hint
 

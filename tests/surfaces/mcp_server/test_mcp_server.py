@@ -189,7 +189,7 @@ async def test_what_a_model_answers_is_no_person_s_and_the_run_waits_for_one(ser
     assert "a model (through MCP, mcp) suggested an answer to `opening`: `Aloha" in audit
     assert "a human answered" not in audit
     (run,) = json.loads(server.upthread("audit", "asking", "--json").stdout)["runs"]
-    assert [act["what"] for act in run["acts"]] == ["started", "resumed"][: len(run["acts"])]
+    assert [act["what"] for act in run["acts"]] == ["started"], "a suggestion takes nothing on"
     server.upthread("answer", "asking", "opening", "Good day")
     told = server.upthread("audit", "asking").stdout
     assert "a program, with nobody at a terminal answered `opening`: `Good day`" in told
@@ -323,6 +323,16 @@ async def test_an_error_says_what_and_what_next(server):
     assert "upthread tell" in str(result.content)
     assert unknown.is_error
     assert "see `status`" in str(unknown.content)
+
+
+@pytest.mark.anyio
+async def test_an_error_has_no_secret_in_it(server):
+    token = f"ghp_{'aB3dE6gH9' * 4}"
+    async with server.over_stdio() as client:
+        result = await client.call_tool("why", {"address": f"{token}/planner"})
+    assert result.is_error
+    assert "[redacted:github-token:" in str(result.content)
+    assert token not in str(result.content)
 
 
 @pytest.mark.anyio

@@ -79,10 +79,10 @@ def failure_of(error: BaseException) -> Failure | None:
     if isinstance(error, UpthreadError):
         return Failure(
             kind=_kind_of(error),
-            message=_without_secrets(error.message),
+            message=without_secrets(error.message),
             exit_code=error.exit_code,
-            hint=_without_secrets(error.hint),
-            ids={name: _without_secrets(value) for name, value in error.ids.items()},
+            hint=without_secrets(error.hint),
+            ids={name: without_secrets(value) for name, value in error.ids.items()},
             refused=_refused(error),
         )
     return _of_the_parser(error)
@@ -125,15 +125,15 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
 
 def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -> int:
     """Show the traceback of a bug of ours, on standard error."""
-    told = _without_secrets("".join(traceback.format_exception(error)))
+    told = without_secrets("".join(traceback.format_exception(error)))
     output.quote_beside("\n".join(told.splitlines()[-TRACEBACK_LINES_MAX:]))
-    message = _without_secrets(one_line(f"{type(error).__name__}: {error}"))
+    message = without_secrets(one_line(f"{type(error).__name__}: {error}"))
     failure = Failure(kind="bug", message=message, hint=_ISSUES, exit_code=EXIT_ERROR)
     return tell(failure, output, is_stream=is_stream)
 
 
-def _without_secrets(text: str) -> str:
-    """An agent's own words may be in an error, and an error ends up in the log of a build."""
+def without_secrets(text: str) -> str:
+    """Return an error's text redacted: an agent's words may be in it, and builds log errors."""
     from upthread.core.redaction.redactor import Redactor  # only where there is one
 
     return Redactor(secrets.token_bytes(16)).redact(text)
@@ -163,7 +163,7 @@ def _of_the_parser(error: BaseException) -> Failure | None:
     path: str = getattr(context, "command_path", "upthread")
     return Failure(
         kind="usage",
-        message=_without_secrets(str(written()).rstrip(".")),
+        message=without_secrets(str(written()).rstrip(".")),
         hint=f"see {path} --help",
         exit_code=EXIT_USAGE,
     )

@@ -14,6 +14,7 @@ from upthread.client.stores import workers_of
 from upthread.config import load_settings
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.table import write_table
 
@@ -104,16 +105,17 @@ def _row(known: KnownWorker) -> tuple[str, ...]:
 
 
 def _tell(call: Call, served: Served) -> None:
+    detail = without_secrets(served.detail)
     if call.output.is_json:
         call.output.json(
             {
                 "type": f"worker_{served.what}" if not served.run_id else served.what,
                 "workstream": served.workstream,
                 "run_id": served.run_id,
-                "detail": served.detail,
+                "detail": detail,
             }
         )
         return
     about = f"{served.workstream}: " if served.workstream else ""
     what = served.what.replace("_", " ")
-    call.output.line(one_line(f"{about}{what}{f' {served.detail}' if served.detail else ''}"))
+    call.output.line(one_line(f"{about}{what}{f' {detail}' if detail else ''}"))

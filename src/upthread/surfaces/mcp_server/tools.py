@@ -20,6 +20,7 @@ from upthread.core.actors import Actor
 from upthread.core.visible import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.output import plain
 from upthread.surfaces.mcp_server.asking import client_name, resumed, with_answers
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
@@ -55,7 +56,7 @@ def _told(tool: Callable[Parameters, Awaitable[Result]]) -> Callable[Parameters,
         try:
             return await tool(*args, **kwargs)
         except UpthreadError as error:
-            raise ToolError(visible_text(str(error))) from error
+            raise ToolError(visible_text(without_secrets(str(error)))) from error
 
     return told
 
