@@ -53,14 +53,14 @@ def sends(world: World) -> list[PromptSent]:
 
 ONCE_FAILING = {
     Outcome.MISSING: "if_resumed lose_session",
-    Outcome.EXPIRED: "if_resumed fail this session has expired",
-    Outcome.CORRUPTED: "if_resumed fail tool_result blocks none match pending tool_use",
+    Outcome.EXPIRED: "if_resumed fail_as session_expired it is too old",
+    Outcome.CORRUPTED: "if_resumed fail_as invalid_request tool_result blocks none match tool_use",
     Outcome.CONTEXT_FULL: "if_resumed context_full",
     Outcome.RATE_LIMITED: "once rate_limit 3600",
-    Outcome.CREDIT_EXHAUSTED: "once fail your credit balance is too low",
+    Outcome.CREDIT_EXHAUSTED: "once fail_as billing_error your credit balance is too low",
     Outcome.TRANSIENT: "once overloaded",
     Outcome.PROCESS_DIED: "once crash",
-    Outcome.BUSY: "once fail the session is busy",
+    Outcome.BUSY: "once fail_as session_busy somebody is at work in it",
     Outcome.AUTH: "once auth",
     Outcome.UNKNOWN: "once fail nobody knows",
 }
@@ -88,6 +88,27 @@ async def test_a_session_that_is_lost_is_replaced_in_the_same_turn_and_told_what
     assert "> the magic word is KIWI-42" in world.prompts()[-1]
     assert len(world.prompts()) == 3
     world.check_histories()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "MCP server jira: your login session has expired",
+        "fixture 'db_session' data malformed",
+        "hook test_rate_limit.py failed",
+        "tool_result blocks none match pending tool_use",
+        "session not found in the user's browser",
+        "please run billing.sh after authentication",
+    ],
+)
+async def test_words_end_no_session_and_make_nobody_wait(world: World, said: str) -> None:
+    first = await tell(world, "the magic word is KIWI-42")
+    second = await tell(world, f"[[rehearse: once fail {said}]]")
+    assert (second.outcome, second.decision) == ("unknown", "resume")
+    assert f"the agent said: {said}" in second.detail
+    assert await causes(world) == [None]
+    third = await tell(world, "go on")
+    assert (third.outcome, third.upstream_session_id) == ("ok", first.upstream_session_id)
 
 
 @pytest.mark.parametrize("outcome", outcomes_that(Recovery.RETRY_ONCE))

@@ -3,8 +3,9 @@
 import pytest
 
 from upthread.agents._prompting import TurnSeen
-from upthread.agents.acp.outcomes import failure_of, result_of
+from upthread.agents.acp.outcomes import failure_of, outcome_of_suspicion, result_of
 from upthread.agents.acp.quirks import NO_QUIRK, QUIRKS, quirk_for
+from upthread.core.types import Outcome
 
 
 def seen_as(outcome, code, message, data=None, agent=""):
@@ -20,7 +21,7 @@ def seen_as(outcome, code, message, data=None, agent=""):
         ("missing", True, "", -32002, "Resource not found", {"sessionId": "x"}),
         ("auth", True, "", -32000, "Authentication required", None),
         (
-            *("missing", True, "codex", -32603, "Internal error"),
+            *("missing", False, "codex", -32603, "Internal error"),
             {"details": "no rollout found for thread id 0-1 (code -32600)"},
         ),
         ("busy", True, "codex", -32603, "thread already has an active writer", None),
@@ -45,15 +46,42 @@ def seen_as(outcome, code, message, data=None, agent=""):
             "Internal error",
             {"errorKind": "rate_limit"},
         ),
-        ("rate_limited", True, "", -32603, "429 Too Many Requests", None),
-        ("credit_exhausted", True, "", -32603, "Your credit balance is too low", None),
-        ("transient", True, "", -32603, "Overloaded", None),
+        ("rate_limited", True, "", 429, "RESOURCE_EXHAUSTED", None),
+        ("rate_limited", True, "", -32603, "no", {"statusCode": 429}),
+        ("transient", True, "", -32603, "no", {"status": 503}),
+        ("unknown", False, "", -32603, "no", {"status": 418}),
+        ("rate_limited", False, "", -32603, "429 Too Many Requests", None),
+        ("rate_limited", False, "", -32603, "hook test_rate_limit.py failed", None),
+        ("expired", False, "", -32603, "MCP server jira: your login session has expired", None),
+        ("corrupted", False, "", -32603, "fixture 'db_session' data malformed", None),
+        ("corrupted", True, "", -32603, "tool_use without tool_result", {"status": 400}),
+        (
+            *("corrupted", True, "claude-code", -32603, "tool_result: none match tool_use"),
+            {"errorKind": "invalid_request"},
+        ),
+        ("unknown", False, "", -32603, "tool_use without tool_result", None),
+        ("credit_exhausted", False, "", -32603, "Your credit balance is too low", None),
+        ("transient", False, "", -32603, "Overloaded", None),
         ("unknown", False, "", -32603, "Internal error", None),
         ("unknown", False, "", -32601, "Method not found", {"method": "session/resume"}),
     ],
 )
 def test_an_error_means(outcome, is_certain, agent, code, message, data):
     assert seen_as(outcome, code, message, data, agent).is_certain is is_certain
+
+
+@pytest.mark.parametrize("suspected", list(Outcome))
+@pytest.mark.parametrize("is_listed", [True, False, None])
+def test_words_alone_end_no_session_that_is_there_and_make_nobody_wait(suspected, is_listed):
+    left = outcome_of_suspicion(suspected, is_listed=is_listed)
+    is_gone = suspected in {Outcome.MISSING, Outcome.EXPIRED} and is_listed is False
+    assert left is (suspected if is_gone or suspected is Outcome.TRANSIENT else Outcome.UNKNOWN)
+
+
+@pytest.mark.parametrize("suspected", [Outcome.MISSING, Outcome.EXPIRED])
+def test_where_no_list_is_to_be_had_words_that_name_the_session_are_about_it(suspected):
+    assert outcome_of_suspicion(suspected, is_listed=None, is_named=True) is suspected
+    assert outcome_of_suspicion(suspected, is_listed=True, is_named=True) is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -88,9 +116,11 @@ def test_codex_hides_a_limit_behind_end_turn():
 
 def test_codex_system_error_is_never_ok():
     said = {"stopReason": "end_turn", "_meta": {"codex": {"threadStatus": "systemError"}}}
-    assert result(said, last_text="exceeded retry limit: 429 Too Many Requests").outcome == (
-        "rate_limited"
-    )
+    limited = result(said, last_text="exceeded retry limit, last status: 429 Too Many Requests")
+    assert limited.outcome == "rate_limited"
+    sounding = result(said, last_text="test_rate_limit.py failed")
+    assert sounding.outcome == "unknown"
+    assert sounding.detail == "the agent said: systemError: test_rate_limit.py failed"
     assert result(said, last_text="something else").outcome == "unknown"
     assert result({"stopReason": "end_turn"}, has_system_error=True).outcome == "unknown"
 

@@ -157,9 +157,19 @@ async def test_a9_a_rate_limit_says_when_it_ends_or_that_nobody_knows(
 
         now_ms = 1_700_000_000_000
         assert await reset_at_ms("slow", {**limit, "retryAfterSeconds": 7}) == now_ms + 7_000
-        assert await reset_at_ms("rate limit: try again in 2 minutes", None) == now_ms + 120_000
-        assert await reset_at_ms("rate limit: retry after 250ms", None) == now_ms + 250
+        assert await reset_at_ms("rate limit: try again in 2 minutes", limit) == now_ms + 120_000
+        assert await reset_at_ms("rate limit: retry after 250ms", limit) == now_ms + 250
         assert await reset_at_ms("slow down", limit) is None
+
+
+async def test_a9_what_only_sounds_like_a_limit_is_told_in_the_agents_words(
+    scripted, request_for, recorded
+):
+    error = f"[[error -32603 {json.dumps(['hook test_rate_limit.py failed, try again in 2h', None])}]]"
+    async with scripted().open(request_for()) as connection:
+        result = await connection.prompt(SESSION, error, on_event=recorded)
+    assert (result.outcome, result.reset_at_ms) == ("unknown", None)
+    assert result.detail.startswith("the agent said: hook test_rate_limit.py failed")
 
 
 async def test_a9_a_prompt_to_a_dead_agent_is_an_outcome_too(scripted, request_for, recorded):

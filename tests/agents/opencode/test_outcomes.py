@@ -36,9 +36,10 @@ def api_error(status, message="no", **more):
         (api_error(429, "You exceeded your insufficient quota"), Outcome.CREDIT_EXHAUSTED),
         (api_error(503), Outcome.TRANSIENT),
         (api_error(418), Outcome.UNKNOWN),
-        (api_error(400, "rate limit reached"), Outcome.RATE_LIMITED),
+        (api_error(400, "rate limit reached"), Outcome.UNKNOWN),
         ({"name": "UnknownError", "data": {"message": "fetch failed"}}, Outcome.TRANSIENT),
         ({"name": "UnknownError", "data": {"message": "boom"}}, Outcome.UNKNOWN),
+        ({"name": "UnknownError", "data": {"message": "test_rate_limit.py"}}, Outcome.UNKNOWN),
         (None, Outcome.UNKNOWN),
     ],
 )

@@ -16,7 +16,12 @@ from upthread.agents._process import ChildProcess
 from upthread.agents._prompting import Limits, RunningPrompt
 from upthread.agents.acp.calls import AgentCalls, AgentWords
 from upthread.agents.acp.children import Translator
-from upthread.agents.acp.outcomes import CODE_METHOD_NOT_FOUND, is_system_error, result_of
+from upthread.agents.acp.outcomes import (
+    CODE_METHOD_NOT_FOUND,
+    in_agents_words,
+    is_system_error,
+    result_of,
+)
 from upthread.agents.acp.permissions import PermissionDesk
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
@@ -243,14 +248,15 @@ class AcpConnection:
 
     async def _failed_prompt(self, running: RunningPrompt) -> PromptResult:
         failure = self._words.failure(running.error)
-        outcome = failure.outcome
-        if outcome is Outcome.MISSING and not failure.is_certain:
-            is_listed = await self._sessions.is_listed(running.session)
-            outcome = Outcome.UNKNOWN if is_listed else Outcome.MISSING
+        outcome, detail = failure.outcome, failure.detail
+        if not failure.is_certain:
+            outcome, because = await self._sessions.confirmed(outcome, detail, running.session)
+            detail = in_agents_words(detail + because) if outcome is Outcome.UNKNOWN else detail
+        is_limit = outcome is Outcome.RATE_LIMITED
         return PromptResult(
             outcome=outcome,
-            detail=failure.detail,
-            reset_at_ms=self._words.reset_at_ms(failure),
+            detail=detail,
+            reset_at_ms=self._words.reset_at_ms(failure) if is_limit else None,
             tokens_used=running.seen.tokens_used,
         )
 

@@ -1,8 +1,8 @@
 """What an agent's answer means, in the one vocabulary of outcomes. Pure.
 
-Words first where the protocol has them (error codes, stop reasons), then the agent's own
-structured data, then its row in `quirks`, then general words, and else `unknown`: a guess is never
-better than saying so.
+The protocol's codes come first, then the agent's own structured data, then its row in `quirks`.
+General words only raise a suspicion (`Failure.is_certain` False): what is left of it is said by
+`outcome_of_suspicion`, and else the outcome is `unknown`, with the agent's words for the person.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from upthread.agents._json import member
 from upthread.agents._prompting import TurnSeen
-from upthread.agents.acp.quirks import GENERAL_ERRORS, Quirk
+from upthread.agents.acp.quirks import GENERAL_ERRORS, UNPAIRED_CALL, Quirk
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
 
@@ -39,9 +40,28 @@ _OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
     "credit_exhausted": Outcome.CREDIT_EXHAUSTED,
     "context_full": Outcome.CONTEXT_FULL,
     "prompt_too_long": Outcome.CONTEXT_FULL,
+    # The rehearsal agent alone.
+    "session_busy": Outcome.BUSY,
+    "session_corrupted": Outcome.CORRUPTED,
+    "session_expired": Outcome.EXPIRED,
     # `sessionFailure.category` of codex-acp 2.6.0.
     "limit": Outcome.RATE_LIMITED,
 }
+ABOUT_THE_SESSION: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED})
+"""What words may suggest of a session, to be confirmed by the agent's list of them."""
+
+_INVALID_REQUEST: Final = "invalid_request"
+
+_OUTCOME_OF_STATUS: Final[Mapping[int, Outcome]] = {
+    401: Outcome.AUTH,
+    402: Outcome.CREDIT_EXHAUSTED,
+    403: Outcome.AUTH,
+    413: Outcome.CONTEXT_FULL,
+    429: Outcome.RATE_LIMITED,
+    **dict.fromkeys((500, 502, 503, 504, 529), Outcome.TRANSIENT),
+}
+"""The provider's HTTP status, where an agent passes it on as its error's code or in its data."""
+_STATUS_MEMBERS: Final = ("status", "statusCode", "httpStatusCode")
 
 _OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
     "end_turn": (Outcome.OK, ""),
@@ -62,7 +82,7 @@ _RETRY_IN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An agent's error, understood. `is_certain` False: confirm `missing` before saying so."""
+    """An agent's error, understood. `is_certain` False: a suspicion, from words alone."""
 
     outcome: Outcome
     detail: str
@@ -90,10 +110,43 @@ def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome
     kind = member(data, "errorKind")
     if isinstance(kind, str) and kind in _OUTCOME_OF_KIND:
         return _OUTCOME_OF_KIND[kind], True
+    status = _status_of(code, data)
+    if status in _OUTCOME_OF_STATUS:
+        return _OUTCOME_OF_STATUS[status], True
+    if (kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST) and UNPAIRED_CALL.search(
+        said
+    ):
+        return Outcome.CORRUPTED, True
     for meaning in (*quirk.errors, *GENERAL_ERRORS):
         if meaning.outcome is not Outcome.UNKNOWN and meaning.pattern.search(said):
             return meaning.outcome, meaning.is_certain
     return Outcome.UNKNOWN, False
+
+
+def _status_of(code: int, data: object) -> int:
+    """Return the provider's HTTP status that an error passes on, 0 for none."""
+    told = (code, *(member(data, name) for name in _STATUS_MEMBERS))
+    return next((each for each in told if isinstance(each, int) and 400 <= each < 600), 0)
+
+
+def outcome_of_suspicion(
+    suspected: Outcome, *, is_listed: bool | None, is_named: bool = False
+) -> Outcome:
+    """Return what is left of an outcome that words alone suggest.
+
+    `is_listed` is whether the agent lists the session, None where it cannot be asked; then words
+    that name the session are about it. Words end no session that is listed, and make nobody wait or
+    sign in. A passing fault stays one: the agent is read back and asked once more, no more.
+    """
+    is_gone = is_named if is_listed is None else not is_listed
+    if suspected in ABOUT_THE_SESSION and is_gone:
+        return suspected
+    return suspected if suspected is Outcome.TRANSIENT else Outcome.UNKNOWN
+
+
+def in_agents_words(detail: str) -> str:
+    """Return the detail of a suspicion that was not confirmed, for the person to judge."""
+    return f"the agent said: {detail}"[:DETAIL_CHARACTERS_MAX]
 
 
 def result_of(answer: object, seen: TurnSeen, *, quirk: Quirk) -> PromptResult:
@@ -133,8 +186,9 @@ def _hidden_failure(answer: object, seen: TurnSeen, *, quirk: Quirk) -> tuple[Ou
         detail = f"sessionFailure {category}: {seen.last_text}"[:DETAIL_CHARACTERS_MAX]
         return _OUTCOME_OF_KIND.get(category, Outcome.UNKNOWN), detail
     if seen.has_system_error or is_system_error(answer):
-        outcome, _ = _judge(0, None, seen.last_text, quirk=quirk)
-        return outcome, f"systemError: {seen.last_text}"[:DETAIL_CHARACTERS_MAX]
+        outcome, is_certain = _judge(0, None, seen.last_text, quirk=quirk)
+        told = f"systemError: {seen.last_text}"[:DETAIL_CHARACTERS_MAX]
+        return (outcome, told) if is_certain else (Outcome.UNKNOWN, in_agents_words(told))
     return None
 
 

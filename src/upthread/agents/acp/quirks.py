@@ -19,13 +19,13 @@ from upthread.core.types import JsonValue, Outcome
 class ErrorMeaning:
     """What an error says that matches `pattern`.
 
-    `is_certain` False: the words are used for other faults too, so that `missing` must be confirmed
-    by listing the sessions.
+    `is_certain` is for an agent's own fixed words, as seen in the version its row names. Any other
+    words are a suspicion: a server of tools, a file's name or a test's output may hold them.
     """
 
     pattern: re.Pattern[str]
     outcome: Outcome
-    is_certain: bool = True
+    is_certain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +52,12 @@ class Quirk:
     home_variables: tuple[str, ...] = ("HOME",)
 
 
-def _means(pattern: str, outcome: Outcome, *, is_certain: bool = True) -> ErrorMeaning:
-    return ErrorMeaning(
-        pattern=re.compile(pattern, re.IGNORECASE), outcome=outcome, is_certain=is_certain
-    )
+def _says(pattern: str, outcome: Outcome) -> ErrorMeaning:
+    return ErrorMeaning(pattern=re.compile(pattern), outcome=outcome, is_certain=True)
+
+
+def _sounds_like(pattern: str, outcome: Outcome) -> ErrorMeaning:
+    return ErrorMeaning(pattern=re.compile(pattern, re.IGNORECASE), outcome=outcome)
 
 
 NO_QUIRK: Final = Quirk(name="", recognised_by=re.compile(r"(?!)"), versions_seen="")
@@ -71,9 +73,9 @@ QUIRKS: Final = (
         recognised_by=re.compile(r"\bopencode\b", re.IGNORECASE),
         versions_seen="1.18.33",
         errors=(
-            _means(r"ContextOverflowError", Outcome.CONTEXT_FULL),
+            _says(r"ContextOverflowError", Outcome.CONTEXT_FULL),
             # An unknown id and any other fault of its service share these words.
-            _means(r"OpenCode service failure", Outcome.UNKNOWN, is_certain=False),
+            _sounds_like(r"OpenCode service failure", Outcome.UNKNOWN),
         ),
         resume_command=("opencode", "--session", "{id}"),
         has_silent_children=True,
@@ -83,8 +85,10 @@ QUIRKS: Final = (
         recognised_by=re.compile(r"\bcodex\b", re.IGNORECASE),
         versions_seen="codex-acp 2.6.0",
         errors=(
-            _means(r"no rollout found for thread id|thread not found", Outcome.MISSING),
-            _means(r"already has an active writer", Outcome.BUSY),
+            _sounds_like(r"no rollout found for thread id|thread not found", Outcome.MISSING),
+            _says(r"already has an active writer", Outcome.BUSY),
+            # How it ends a turn in which the provider refused it to the last; see `systemError`.
+            _says(r"^exceeded retry limit, last status: 429\b", Outcome.RATE_LIMITED),
         ),
         # Without it, failures and warnings come as the agent's own words, and a rate limit ends as
         # `end_turn`; with it, nothing is told of a sub-agent, whatever else is announced.
@@ -105,7 +109,7 @@ QUIRKS: Final = (
         name="gemini",
         recognised_by=re.compile(r"\bgemini\b", re.IGNORECASE),
         versions_seen="0.61.0",
-        errors=(_means(r"No previous sessions found", Outcome.MISSING),),
+        errors=(_says(r"No previous sessions found", Outcome.MISSING),),
         # It starts itself again as a child, which a signal to the first process does not reach.
         environment={"GEMINI_CLI_NO_RELAUNCH": "true"},
         home_variables=("GEMINI_CLI_HOME", "HOME"),
@@ -114,33 +118,34 @@ QUIRKS: Final = (
 )
 
 GENERAL_ERRORS: Final = (
-    _means(r"insufficient.{0,20}(credit|quota|balance|funds)|billing", Outcome.CREDIT_EXHAUSTED),
-    _means(r"credit balance is too low|payment required", Outcome.CREDIT_EXHAUSTED),
-    _means(r"rate.?limit|too many requests|usage limit|quota exceeded", Outcome.RATE_LIMITED),
-    _means(
+    _sounds_like(r"insufficient.{0,20}(credit|quota|balance|funds)|billing", Outcome.CREDIT_EXHAUSTED),
+    _sounds_like(r"credit balance is too low|payment required", Outcome.CREDIT_EXHAUSTED),
+    _sounds_like(r"rate.?limit|too many requests|usage limit|quota exceeded", Outcome.RATE_LIMITED),
+    _sounds_like(
         r"context.?(window|length|overflow)|prompt is too long|too many tokens",
         Outcome.CONTEXT_FULL,
     ),
-    _means(r"overloaded|service unavailable|bad gateway|gateway timeout", Outcome.TRANSIENT),
-    # What providers say of a history with a call that has no result, or a result without a call.
-    _means(
-        r"tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)",
-        Outcome.CORRUPTED,
-    ),
-    _means(
+    _sounds_like(r"overloaded|service unavailable|bad gateway|gateway timeout", Outcome.TRANSIENT),
+    _sounds_like(
         r"(session|thread|transcript|rollout)[^.]{0,80}(corrupt|malformed|cannot be parsed)",
         Outcome.CORRUPTED,
     ),
-    _means(r"(session|thread|conversation)[^.]{0,40}expired", Outcome.EXPIRED),
-    _means(r"(session|thread|conversation)[^.]{0,40}(is busy|in use)", Outcome.BUSY),
-    _means(r"unauthori[sz]ed|authentication|not logged in|invalid api key", Outcome.AUTH),
-    _means(
+    _sounds_like(r"(session|thread|conversation)[^.]{0,40}expired", Outcome.EXPIRED),
+    _sounds_like(r"(session|thread|conversation)[^.]{0,40}(is busy|in use)", Outcome.BUSY),
+    _sounds_like(r"unauthori[sz]ed|authentication|not logged in|invalid api key", Outcome.AUTH),
+    _sounds_like(
         r"(session|thread|conversation)[^.]{0,80}(not found|does not exist)",
-        Outcome.MISSING,
-        is_certain=False,
+        Outcome.MISSING
     ),
 )
-"""What an agent's words mean where it has no row, or its row does not know them. First wins."""
+"""What an agent's words sound like where it has no row, or its row does not know them. First wins."""
+
+UNPAIRED_CALL: Final = re.compile(
+    r"tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)"
+    r"|No tool (output|call) found for function call",
+    re.IGNORECASE,
+)
+"""What providers say of a history with a call that has no result, or a result without a call."""
 
 
 def quirk_for(*names: str) -> Quirk:

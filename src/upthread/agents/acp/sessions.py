@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from upthread.agents.acp.calls import AgentCalls, AgentWords, RefusedByAgentError
-from upthread.agents.acp.outcomes import Failure
+from upthread.agents.acp.outcomes import ABOUT_THE_SESSION, Failure, outcome_of_suspicion
 from upthread.agents.acp.same_minute import wait_ms
 from upthread.agents.acp.wire import SessionPage, shaped
 from upthread.agents.base import ListedSession
@@ -21,6 +21,11 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 LIST_PAGES_MAX: Final = 1000
+
+_IF_LISTED: Final = {
+    True: "; the agent still lists this session",
+    False: "; the agent does not list this session",
+}
 
 
 class Sessions:
@@ -74,19 +79,24 @@ class Sessions:
         self, refused: RefusedByAgentError, session: UpstreamSessionId
     ) -> UpstreamError:
         """Return the error with an outcome that can be relied on (A4)."""
-        if refused.is_certain or refused.outcome not in {Outcome.MISSING, Outcome.UNKNOWN}:
+        if refused.is_certain:
             return refused
-        is_listed = await self.is_listed(session)
-        if is_listed is None:
-            names_it = refused.outcome is Outcome.MISSING and session in refused.message
-            outcome, because = (Outcome.MISSING if names_it else Outcome.UNKNOWN), ""
-        elif is_listed:
-            outcome, because = Outcome.UNKNOWN, "; the agent still lists this session"
-        else:
-            outcome, because = Outcome.MISSING, "; the agent does not list this session"
+        # An opaque refusal of this very session suggests the one thing that its list can tell.
+        is_opaque = refused.outcome is Outcome.UNKNOWN
+        suspected = Outcome.MISSING if is_opaque else Outcome(refused.outcome)
+        said = "" if is_opaque else refused.message
+        outcome, because = await self.confirmed(suspected, said, session)
         error = UpstreamError(f"{refused.message}{because}", outcome=outcome, hint=refused.hint)
         error.ids.update(refused.ids)
         return error
+
+    async def confirmed(
+        self, suspected: Outcome, said: str, session: UpstreamSessionId
+    ) -> tuple[Outcome, str]:
+        """Return what is left of an outcome that words alone suggest, and what the list says."""
+        is_listed = await self.is_listed(session) if suspected in ABOUT_THE_SESSION else None
+        outcome = outcome_of_suspicion(suspected, is_listed=is_listed, is_named=session in said)
+        return outcome, "" if is_listed is None else _IF_LISTED[is_listed]
 
     async def is_listed(self, session: UpstreamSessionId) -> bool | None:
         """Whether the agent lists a session, anywhere or here; None when it cannot be asked."""

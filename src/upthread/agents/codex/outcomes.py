@@ -1,7 +1,7 @@
 """What Codex's failures mean, in the one vocabulary of outcomes. Pure.
 
-A turn that failed names its kind (`codexErrorInfo`), some kinds with the provider's status; both
-come before any words. A request that was refused has words only.
+A turn that failed names its kind (`codexErrorInfo`), some kinds with the provider's status; words
+only refine what these say. A request that was refused has words only, and they are about it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _OF_KIND: Final[Mapping[str, Outcome]] = {
     "httpConnectionFailed": Outcome.TRANSIENT,
     "responseTooManyFailedAttempts": Outcome.TRANSIENT,
 }
+_REFUSED_BY_PROVIDER: Final = "other"
+"""The kind of what the provider says of a request with status 400 (codex 0.169)."""
+
 _OF_STATUS: Final[Mapping[int, Outcome]] = {
     401: Outcome.AUTH,
     402: Outcome.CREDIT_EXHAUSTED,
@@ -39,13 +42,13 @@ _OF_STATUS: Final[Mapping[int, Outcome]] = {
     413: Outcome.CONTEXT_FULL,
     429: Outcome.RATE_LIMITED,
 }
-_OF_WORDS: Final = (
-    (re.compile(r"insufficient.{0,20}(credit|quota|balance|funds)|billing", re.IGNORECASE),
-     Outcome.CREDIT_EXHAUSTED),
-    # What the provider says of a history with a call that has no result, or the reverse.
-    (re.compile(r"No tool (output|call) found for function call", re.IGNORECASE),
-     Outcome.CORRUPTED),
-)  # fmt: skip
+_CREDIT_WORDS: Final = re.compile(
+    r"insufficient.{0,20}(credit|quota|balance|funds)|exceeded your (current )?quota|billing",
+    re.IGNORECASE,
+)
+_UNPAIRED_CALL: Final = re.compile(r"No tool (output|call) found for function call\b")
+"""All that the provider says of a history with a call that has no result, or the reverse."""
+
 _OF_REFUSAL: Final = (
     (re.compile(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
     (re.compile(r"invalid session id"), Outcome.MISSING),
@@ -67,7 +70,11 @@ def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure
     """Say what the `error` of a turn means. `reset_at_ms` is what was said of a limit's end."""
     told = " ".join(filter(None, (text_at(error, "message"), text_at(error, "additionalDetails"))))
     kind, status = _kind_and_status(member(error, "codexErrorInfo"))
-    outcome = _of_words(told) or _of_status(status) or _OF_KIND.get(kind, Outcome.UNKNOWN)
+    outcome = _of_status(status) or _OF_KIND.get(kind, Outcome.UNKNOWN)
+    if outcome is Outcome.RATE_LIMITED and _CREDIT_WORDS.search(told):
+        outcome = Outcome.CREDIT_EXHAUSTED
+    elif kind == _REFUSED_BY_PROVIDER and _UNPAIRED_CALL.match(told):
+        outcome = Outcome.CORRUPTED
     named = ", ".join(filter(None, (kind, f"HTTP {status}" if status else "")))
     detail = f"{told or 'no reason given'} ({named or 'an error without a kind'})"
     return Failure(
@@ -91,10 +98,6 @@ def _of_status(status: int | None) -> Outcome | None:
     if status is None:
         return None
     return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
-
-
-def _of_words(told: str) -> Outcome | None:
-    return next((outcome for words, outcome in _OF_WORDS if words.search(told)), None)
 
 
 def outcome_of_refusal(said: str) -> Outcome:

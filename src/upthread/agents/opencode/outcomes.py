@@ -40,19 +40,9 @@ _OF_STATUS: Final[Mapping[int, Outcome]] = {
 CREDIT_WORDS: Final = re.compile(
     r"insufficient.{0,20}(credit|quota|balance|funds)|billing|payment required", re.IGNORECASE
 )
-_OF_WORDS: Final = (
-    (CREDIT_WORDS, Outcome.CREDIT_EXHAUSTED),
-    (
-        re.compile(r"rate.?limit|too many requests|usage limit|quota", re.IGNORECASE),
-        Outcome.RATE_LIMITED,
-    ),
-    (
-        re.compile(
-            r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
-            re.IGNORECASE,
-        ),
-        Outcome.TRANSIENT,
-    ),
+PASSING_WORDS: Final = re.compile(
+    r"overload|unavailable|gateway|server.?error|time.?out|connect|socket|fetch failed",
+    re.IGNORECASE,
 )
 
 
@@ -86,8 +76,7 @@ def failure_of_request(error: ApiError) -> Failure:
 def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
     """Return what a retry amounts to that is not worth waiting for, None while it is.
 
-    Its words decide between a limit and a passing fault; without any that are known it is a limit:
-    the provider makes it wait, and says until when.
+    That the provider makes it wait, and until when, is a limit; its words only say of what kind.
     """
     attempt, next_ms = member(status, "attempt"), member(status, "next")
     if not isinstance(next_ms, int) or not isinstance(attempt, int):
@@ -95,7 +84,11 @@ def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
     if attempt < RETRIES_MAX and next_ms - now_ms <= RETRY_WAIT_MAX_S * 1000:
         return None
     said = text_at(status, "message")
-    outcome = _of_words(said) or Outcome.RATE_LIMITED
+    outcome = Outcome.RATE_LIMITED
+    if CREDIT_WORDS.search(said):
+        outcome = Outcome.CREDIT_EXHAUSTED
+    elif PASSING_WORDS.search(said):
+        outcome = Outcome.TRANSIENT
     return Failure(
         outcome=outcome,
         detail=f"{said} (retry {attempt})"[:DETAIL_CHARACTERS_MAX],
@@ -104,16 +97,12 @@ def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:
 
 
 def _of_status(status: object, said: str) -> Outcome:
+    """Words refine what the provider's status says, and alone suggest a passing fault at most."""
     if not isinstance(status, int):
-        return _of_words(said) or Outcome.UNKNOWN
+        return Outcome.TRANSIENT if PASSING_WORDS.search(said) else Outcome.UNKNOWN
     if status == 429 and CREDIT_WORDS.search(said):  # OpenAI says so of an empty account
         return Outcome.CREDIT_EXHAUSTED
-    known = Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status)
-    return known or _of_words(said) or Outcome.UNKNOWN
-
-
-def _of_words(said: str) -> Outcome | None:
-    return next((outcome for words, outcome in _OF_WORDS if words.search(said)), None)
+    return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
 
 
 def _reset_at_ms(error: object, now_ms: int) -> int | None:

@@ -266,6 +266,13 @@ def _fail(_turn: Turn, arguments: str) -> NoReturn:
     raise RpcError(INTERNAL_ERROR, arguments)
 
 
+def _fail_as(_turn: Turn, arguments: str) -> NoReturn:
+    kind, _, message = arguments.partition(" ")
+    if not message:
+        raise _UsageError("KIND MESSAGE")
+    raise RpcError(INTERNAL_ERROR, message, {"errorKind": kind})
+
+
 def _overloaded(_turn: Turn, _arguments: str) -> NoReturn:
     raise RpcError(INTERNAL_ERROR, "Overloaded", {"errorKind": "overloaded"})
 
@@ -347,6 +354,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "rate_limit": _rate_limit,
     "overloaded": _overloaded,
     "fail": _fail,
+    "fail_as": _fail_as,
     "auth": _auth,
     "context_full": _context_full,
     "lose_session": _lose_session,
