@@ -19,6 +19,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import BinaryIO
 
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -85,6 +86,21 @@ def within(tree: str, path: str) -> int:
         raise _said(error, shown) from error
     finally:
         walk.close()
+
+
+def place_within(trees: Iterable[str], path: str) -> tuple[str, str] | None:
+    """Return the tree a path was named in and its path there, None where it is in none of them.
+
+    By the directories on the way as they were named: a link in the tree makes it no less the
+    tree's. Another name of the tree itself is still the tree.
+    """
+    tops = {os.path.realpath(each): each for each in trees}
+    *above, _ = parts = [part for part in os.path.abspath(path).split(os.sep) if part]
+    for length in range(len(above) + 1):
+        top = tops.get(os.path.realpath(os.sep + os.sep.join(parts[:length])))
+        if top is not None:
+            return top, os.sep.join(parts[length:])
+    return None
 
 
 def names_within(tree: str, path: str, *, names_max: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import unicodedata
 from pathlib import Path
@@ -64,6 +65,34 @@ def test_bad_specifications_are_refused_before_anything_starts(shared):
         done = shared("run", "bad-spec", "--spec", name, *REHEARSAL, code=2)
         assert words in done.err
     assert shared("show", "bad-spec", code=3).out == ""
+
+
+def test_a_specification_in_the_tree_is_an_ordinary_file_of_the_tree(shared, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("KIWI-42")
+    (shared.directory / "leads-out.md").symlink_to(secret)
+    (shared.directory / "endless.md").symlink_to("/dev/zero")
+    (shared.directory / "outside").symlink_to(tmp_path)
+    os.mkfifo(shared.directory / "waiting.md")
+    for name, words in (
+        ("leads-out.md", "leads out of"),
+        ("outside/secret", "leads out of"),
+        (str(shared.directory / "leads-out.md"), "leads out of"),
+        ("endless.md", "leads out of"),
+        ("waiting.md", "it is a pipe"),
+    ):
+        done = shared("run", "bad-spec", "--spec", name, *REHEARSAL, code=2)
+        assert words in done.err
+        assert "KIWI-42" not in done.err
+    assert shared("show", "bad-spec", code=3).out == ""
+
+
+def test_a_persons_own_specification_may_be_a_link_elsewhere_or_a_pipe(shared, tmp_path):
+    (tmp_path / "spec.md").write_text("# Specification\n\nGreet.\n")
+    link = tmp_path / "link.md"
+    link.symlink_to(tmp_path / "spec.md")
+    shared("run", "own-spec", "--spec", str(link), *REHEARSAL, code=None)
+    assert "Greet." in shared("audit", "own-spec", "--json").out
 
 
 def test_names_are_data_and_never_a_path(shared):

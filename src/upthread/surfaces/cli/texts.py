@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from upthread.boundary import files
+from upthread.boundary.git.places import untrusted_around
 from upthread.errors import UsageError
 
 STDIN: Final = "-"
@@ -26,13 +28,24 @@ def read_specification(path: str) -> str:
         return _decoded(_read_stdin(), "the specification on standard input")
     what = f"the specification {path!r}"
     try:
-        # A pipe is fine (--spec <(command)), so its length is known only after reading.
-        with Path(path).open("rb") as file:
-            raw = file.read(BYTES_MAX + 1)
+        return _decoded(_read(path), what)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{what} cannot be read: {reason}", hint="--spec FILE") from error
-    return _decoded(raw, what)
+        cure = error.cure if isinstance(error, files.RefusedError) else "--spec FILE"
+        raise UsageError(f"{what} cannot be read: {reason}", hint=cure) from error
+
+
+def _read(path: str) -> bytes:
+    """Read what was named in a repository as the repository's, anything else as the person's own.
+
+    The person's own may be a pipe (--spec <(command)): its length is known only after reading.
+    """
+    place = files.place_within(untrusted_around(str(Path.cwd())), path)
+    if place is None:
+        with Path(path).open("rb") as file:
+            return file.read(BYTES_MAX + 1)
+    with os.fdopen(files.within(*place), "rb") as file:
+        return file.read(BYTES_MAX + 1)
 
 
 def _read_stdin() -> bytes:
