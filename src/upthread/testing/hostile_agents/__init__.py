@@ -99,7 +99,7 @@ CASES: Final = (
     Case(act="odd_numbers"),
     Case(act="line", short=17 * 2**20, full=256 * 2**20, says=FRAME.what),
     Case(act="frame", short=0, full=15 * 2**20, says=TEXT_OF_TURN.what),
-    Case(act="nodes", short=200_001, full=5_000_000, says=VALUES.what),
+    Case(act="nodes", short=200_001, full=3_500_000, says=VALUES.what),
     Case(act="long_id", short=10_000, full=10_000_000, says=IDENTITY.what),
     Case(act="asks", short=5_001, full=200_000, wires=("acp",)),  # the first one parks it
     Case(act="options", short=65, full=20_000, says=OPTIONS.what, wires=("acp",)),
