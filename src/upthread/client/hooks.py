@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,14 +15,14 @@ from upthread.core.names import parse_workstream
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import ProjectId
 from upthread.core.workstreams import choose_workstream
-from upthread.errors import StoreError
+from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.conversation import Conversations
-from upthread.runtime.draining import Draining
+from upthread.runtime.draining import Draining, is_due
 from upthread.runtime.lease import Leases
 from upthread.runtime.occupying import Occupying, published_place
 from upthread.runtime.overview import Overview
@@ -42,6 +43,9 @@ Result = TypeVar("Result")
 WORKSTREAM_VARIABLE: Final = "UPTHREAD_WORKSTREAM"
 DRAINS_MAX: Final = 10
 """How often one process looks into the spool again; whoever comes after goes on."""
+
+TAKEN_IN_LOOK_S: Final = 0.05
+"""How long another process, or a turn, that takes something in is left to it before a look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,24 @@ class Hooks:
         if place is not None:
             await self.drain()
         return place
+
+    async def take_in(self) -> None:
+        """Take in what hooks saw and is over, before the store is read.
+
+        Nothing to take in costs one look into the spool. What another process is taking in now is
+        waited for. A conversation that is in use is left alone: of it nothing is over.
+        """
+        place = await self._system.in_thread(
+            lambda: published_place(self._home, self._root, self._source.project_id)
+        )
+        if place is None:
+            return
+        for _ in range(DRAINS_MAX):
+            if not await self._system.in_thread(lambda: is_due(place)):
+                return
+            with suppress(LeaseHeldError):
+                await self.drain()
+            await anyio.sleep(TAKEN_IN_LOOK_S)
 
     async def drain(self) -> int:
         """Take in what hooks saw, then publish; returns how many calls were taken in.

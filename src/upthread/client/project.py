@@ -211,15 +211,17 @@ class Project:
             workstream, text, question_id=question_id, by=by or self._actor
         )
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- looking: what hooks saw is taken in before anything is read ---------------------------
 
     async def workstreams(self) -> tuple[WorkstreamView, ...]:
         """Return all workstreams, oldest first."""
+        await self.hooks.take_in()
         return await self._system.in_thread(lambda: self._overview.workstreams(self.project_id))
 
     async def show(self, workstream: str) -> WorkstreamView:
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
+        await self.hooks.take_in()
         view = await self._system.in_thread(
             lambda: self._overview.workstream(self.project_id, name)
         )
@@ -233,6 +235,7 @@ class Project:
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
+        await self.hooks.take_in()
         parsed = await self.parse(address)
 
         def read() -> RoleView:
@@ -243,6 +246,7 @@ class Project:
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""
+        await self.hooks.take_in()
         parsed = await self.parse(address)
         return await self._system.in_thread(
             lambda: self.store.messages(self._resolve(parsed).conversation_id)

@@ -410,6 +410,11 @@ def _delegated(place: Place) -> Iterator[Delegated]:
         yield Delegated(kinds, tuple(paths[turn_id]))
 
 
+def is_due(place: Place) -> bool:
+    """Return whether a call lies in the spool of which nothing more is coming. Blocking."""
+    return any(each.is_over for each in _delegated(place))
+
+
 def _read(path: str) -> dict[str, Any] | None:
     """Return an event; one that cannot be read is set aside, where `doctor` finds it."""
     try:

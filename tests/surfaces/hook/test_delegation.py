@@ -38,6 +38,35 @@ def test_what_hooks_saw_is_in_the_store_after_a_drain_and_once_only(place):
     assert place.files("spool/*") == []
 
 
+READING = {
+    "ls": ("ls",),
+    "ls of one": ("ls", "spec-42"),
+    "show": ("show", "spec-42"),
+    "show of one": ("show", "spec-42/planner"),
+    "effects": ("show", "spec-42", "--effects"),
+    "why": ("why", "spec-42/planner"),
+    "brief": ("brief", "spec-42/planner"),
+    "audit": ("audit", "spec-42"),
+    "id": ("id", "spec-42/planner"),
+}
+
+
+@pytest.mark.parametrize("words", READING.values(), ids=READING)
+def test_whatever_is_asked_first_knows_what_hooks_saw(place, words):
+    place.call("c1", "ses_1", prompt="Plan it.")
+    place.upthread(*words)
+    assert place.files("spool/*") == [], "it was taken in before it was told"
+    (conversation,) = place.upthread("audit", "spec-42")["conversations"]
+    assert [turn["outcome"] for turn in conversation["turns"]] == ["ok"]
+
+
+def test_a_look_leaves_alone_what_is_under_way(place):
+    place.hook(place.request("before", "c1", prompt="Plan it."))
+    before = place.files("spool/*")
+    place.upthread("ls")
+    assert place.files("spool/*") == before
+
+
 def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
     place.upthread("setup", "opencode", "--yes")
     place.call("c1", "ses_1")
