@@ -251,3 +251,26 @@ def test_a_name_that_changes_while_it_is_opened_never_leads_out(tree):
         thread.join()
     assert seen <= {CONTENT, b"RefusedError", b"FileNotFoundError"}
     assert {CONTENT, b"RefusedError"} <= seen
+
+
+@pytest.mark.parametrize(
+    ("place", "is_outside"),
+    [
+        ("a.txt", False),
+        ("below/../a.txt", False),
+        ("{tree}/a.txt", False),
+        ("{tree}", False),
+        ("..", True),
+        ("{tree}-other/a.txt", True),
+        ("~/.bashrc", True),
+        ("/etc/passwd", True),
+        (".GIT/config", True),
+        ("below/.git", True),
+        (".gitignore", False),
+        ("a\0b", True),
+    ],
+)
+def test_what_is_beyond_a_tree(tmp_path: Path, place: str, *, is_outside: bool) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    assert files.is_beyond(str(tree), place.format(tree=tree)) is is_outside

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.effects import digest_of
-from upthread.core.foreseen import KINDS, Foreseen, Told, foreseen, judged
+from upthread.core.foreseen import KINDS, Foreseen, Told, foreseen, judged, places_of
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 PUSH = {"command": "git push origin main"}
@@ -150,3 +150,24 @@ def test_a_call_of_no_kind_is_no_milder_for_what_may_be_a_command():
 def test_what_a_calls_content_implies_is_one_of_its_kinds():
     whole = foreseen([Told(tool_kind="read", implied_kinds=frozenset({"edit"}))])
     assert (whole.kinds, whole.tool_kind) == ({"read", "edit"}, "edit")
+
+
+def test_all_paths_that_were_said_are_looked_at_wherever_they_stand():
+    said = foreseen(
+        [
+            Told(tool_kind="edit", locations=("a.py",), arguments={"file_path": "b.py", "n": 1}),
+            Told(arguments={"filePath": "c.py", "content": "path", "newPath": "a.py"}),
+            Told(arguments="d.py"),
+        ]
+    )
+    assert places_of(said) == ("a.py", "b.py", "c.py")
+
+
+@pytest.mark.parametrize("title", ['bash -c "touch x"', "/bin/sh -lc true", "zsh  -c x"])
+def test_a_shell_in_a_title_is_a_command(title):
+    assert "execute" in foreseen([Told(title=title, tool_kind="edit")]).kinds
+
+
+@pytest.mark.parametrize("title", ["publish -c x", "Edit bash.c", "sh", "flash -c x"])
+def test_a_title_that_only_holds_a_shells_name_is_none(title):
+    assert "execute" not in foreseen([Told(title=title, tool_kind="edit")]).kinds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,22 @@ async def test_a_rule_allows_its_kind_of_tool_and_the_audit_names_the_rule(world
     assert result.outcome == "ok"
     assert (world.project / "a.txt").read_text() == "hello"
     assert answers_in(audit) == [("allow_once", "rule edit=allow")]
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["../outside.txt", "{out}/outside.txt", "leads-out/outside.txt", ".git/hooks/post-commit"],
+)
+async def test_a_rule_that_allows_edits_is_about_the_working_tree(
+    world: World, tmp_path: Path, place: str
+) -> None:
+    (world.project / "leads-out").symlink_to(tmp_path)
+    result, audit = await told(
+        world, f"[[rehearse: write {place.format(out=tmp_path)} hello]]", 'edit = "allow"'
+    )
+    assert result.parked is not None
+    assert result.parked.reason == "permission"
+    assert "allow_once" not in str(answers_in(audit))
 
 
 async def test_a_rule_denies_its_kind_of_tool_and_the_turn_goes_on(world: World) -> None:

@@ -30,6 +30,8 @@ LINKS_MAX = 40
 
 PIECE_BYTES = 1024 * 1024
 
+_GIT_DIRECTORY = ".git"
+
 _DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP = _DIRECTORY | getattr(os, "O_PATH", OPEN_FLAGS)
 """A directory that is only gone through need not be one that may be listed, where that is known."""
@@ -101,6 +103,18 @@ def place_within(trees: Iterable[str], path: str) -> tuple[str, str] | None:
         if top is not None:
             return top, os.sep.join(parts[length:])
     return None
+
+
+def is_beyond(tree: str, place: str) -> bool:
+    """Return whether a path, as it was named in a tree, leads out of it or to git's own files."""
+    top = os.path.realpath(tree)
+    try:
+        found = os.path.realpath(os.path.join(top, os.path.expanduser(place)))
+    except ValueError:  # a NUL in it: nothing that could be looked at
+        return True
+    if found != top and not found.startswith(top.rstrip(os.sep) + os.sep):
+        return True
+    return _GIT_DIRECTORY in os.path.relpath(found, top).casefold().split(os.sep)
 
 
 def names_within(tree: str, path: str, *, names_max: int) -> list[str]:

@@ -182,7 +182,7 @@ class Preparing:
             adapter=self.adapter(agent),
             open=options,
             redactor=None if self._policy.of_role(role.name) == "full" else self._redactor,
-            permissions=self._permissions,
+            permissions=replace(self._permissions, tree=options.working_directory),
             listener=listener,
             is_fresh_asked=is_fresh,
             durability=Durability.SYNCED if is_strict else Durability.PROCESS,

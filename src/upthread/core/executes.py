@@ -36,7 +36,7 @@ _MEMBER: Final = re.compile(
 )
 """A member of an object in JSON, or in JSON in JSON. Bounded: an agent may write any text."""
 
-_TITLE: Final = re.compile(r"\s*`[^`]*[^`\s]")
+_TITLE: Final = re.compile(r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)")
 
 
 def holds_command(arguments: JsonValue) -> bool:
@@ -52,14 +52,14 @@ def holds_command(arguments: JsonValue) -> bool:
                 return True
         elif isinstance(each, Mapping):
             if any(
-                inner and _is_said(inner) and _folded(name) in COMMAND_KEYS
+                inner and _is_said(inner) and folded(name) in COMMAND_KEYS
                 for name, inner in each.items()
             ):
                 return True
             waiting += [
                 inner
                 for name, inner in each.items()
-                if not (isinstance(inner, str) and _folded(name) in TEXT_KEYS)
+                if not (isinstance(inner, str) and folded(name) in TEXT_KEYS)
             ]
         elif isinstance(each, Sequence):
             waiting += each
@@ -67,7 +67,7 @@ def holds_command(arguments: JsonValue) -> bool:
 
 
 def is_command(title: str | None) -> bool:
-    """Return whether a title is a command in backquotes, as agents show one."""
+    """Return whether a title is a command: in backquotes, as agents show one, or a shell's."""
     return _TITLE.match(title or "") is not None
 
 
@@ -75,12 +75,13 @@ def _names_in(text: str) -> Iterator[str]:
     """Yield the names of members in a string that is JSON; found, not decoded: it may be long."""
     if _JSON.match(text):
         plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
-        yield from (_folded(found[1]) for found in _MEMBER.finditer(plain))
+        yield from (folded(found[1]) for found in _MEMBER.finditer(plain))
 
 
 def _is_said(value: JsonValue) -> bool:
     return isinstance(value, str | Mapping | Sequence)
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return a member's name without case and marks: `filePath` and `file_path` are one."""
     return _MARKS.sub("", name).casefold()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from upthread.core.effects import command_of, digest_of, is_outward
-from upthread.core.executes import holds_command, is_command
+from upthread.core.executes import folded, holds_command, is_command
 from upthread.core.types import JsonValue
 
 Rule: TypeAlias = Literal["allow", "deny", "ask"]
@@ -28,6 +28,15 @@ KINDS: Final = frozenset(
     {"read", "edit", "delete", "move", "search", EXECUTE, "think", "fetch", "switch_mode"}
 )
 """ACP's kinds of tools that say something; `other`, and what an agent makes up, says nothing."""
+
+CHANGING: Final = frozenset({"edit", "delete", "move"})
+"""The kinds that change files by name."""
+
+PLACE_KEYS: Final = frozenset(
+    {"abspath", "absolutepath", "destination", "file", "filename", "filepath", "newpath"}
+    | {"notebookpath", "oldpath", "path", "source", "targetfile", "targetpath"}
+)
+"""Names under which agents hand over a file's path; compared without case and marks."""
 
 TITLE_BETWEEN: Final = " / "
 
@@ -102,6 +111,19 @@ def judged(kinds: Iterable[str], rules: Mapping[str, Rule]) -> tuple[Rule, str]:
     """
     found = [_judged_kind(kind, rules) for kind in sorted(kinds)]
     return max(found, key=lambda each: _STRICTNESS[each[0]], default=("ask", OTHER))
+
+
+def places_of(will_happen: Foreseen) -> tuple[str, ...]:
+    """Return all paths that were said of a call, each once: its locations, then its arguments'."""
+    places = list(will_happen.locations)
+    for each in will_happen.tellings:
+        if isinstance(each.arguments, Mapping):
+            places += [
+                value
+                for name, value in each.arguments.items()
+                if isinstance(value, str) and value and folded(name) in PLACE_KEYS
+            ]
+    return tuple(dict.fromkeys(places))
 
 
 def _judged_kind(kind: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:

@@ -2,7 +2,8 @@
 
 The agent's own settings come first; a request reaches us only when they ask. Then a configured rule
 answers, the strictest for what will happen (core/foreseen.py), else a person does, else nobody: the
-request is cancelled and the turn parks. There is no way to say yes to everything.
+request is cancelled and the turn parks. There is no way to say yes to everything, and what a rule
+allows to change is the working tree: what lies beyond it may be what the person's own programs run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
-from upthread.core.foreseen import Rule, judged
+from upthread.boundary import files
+from upthread.core.foreseen import CHANGING, Rule, judged, places_of
 
 PermissionRule: TypeAlias = Rule
 AskPerson: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
@@ -34,14 +36,21 @@ _NO: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionPolicy:
-    """Rules by tool kind (ACP's), and a person to ask, None where there is none."""
+    """Rules by tool kind (ACP's), and a person to ask, None where there is none.
+
+    `tree` is the directory worked in. To change what is outside of it, or git's own files in it,
+    is asked about whatever the rules allow; None where nothing is known of a tree.
+    """
 
     rules: Mapping[str, PermissionRule] = field(default_factory=dict[str, PermissionRule])
     ask_person: AskPerson | None = None
+    tree: str | None = None
 
     async def answer(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the answer and who gave it; `answered_by` is NOBODY when nobody could."""
         rule, in_words = judged(request.foreseen.kinds, self.rules)
+        if rule == "allow" and self._reaches_out(request):
+            rule = "ask"
         kinds = _REJECTS if rule == "deny" else _ALLOWS
         option_id = None if rule == "ask" else _option_of(request, kinds)
         if rule == "deny" or option_id is not None:
@@ -49,6 +58,13 @@ class PermissionPolicy:
         if self.ask_person is None:
             return PermissionAnswer(option_id=None, answered_by=NOBODY)
         return await self.ask_person(plain_options(request))
+
+    def _reaches_out(self, request: PermissionRequest) -> bool:
+        """Return whether something is changed that is no file of the tree's. Looks at links."""
+        will_happen = request.foreseen
+        if self.tree is None or not will_happen.kinds & CHANGING:
+            return False
+        return any(files.is_beyond(self.tree, place) for place in places_of(will_happen))
 
 
 def _option_of(request: PermissionRequest, kinds: Sequence[str]) -> str | None:

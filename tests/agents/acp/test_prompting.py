@@ -165,11 +165,12 @@ async def test_a9_a_rate_limit_says_when_it_ends_or_that_nobody_knows(
 async def test_a9_what_only_sounds_like_a_limit_is_told_in_the_agents_words(
     scripted, request_for, recorded
 ):
-    error = f"[[error -32603 {json.dumps(['hook test_rate_limit.py failed, try again in 2h', None])}]]"
+    said = "hook test_rate_limit.py failed, try again in 2h"
+    error = f"[[error -32603 {json.dumps([said, None])}]]"
     async with scripted().open(request_for()) as connection:
         result = await connection.prompt(SESSION, error, on_event=recorded)
     assert (result.outcome, result.reset_at_ms) == ("unknown", None)
-    assert result.detail.startswith("the agent said: hook test_rate_limit.py failed")
+    assert result.detail.startswith(f"the agent said: {said}")
 
 
 async def test_a9_a_prompt_to_a_dead_agent_is_an_outcome_too(scripted, request_for, recorded):

@@ -149,6 +149,22 @@ TEXT = {"type": "text", "text": "hi"}
             ],
         ),
         (
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "c",
+                "kind": "edit",
+                "_meta": {"claudeCode": {"toolName": "Bash"}},
+            },
+            [
+                ToolCallUpdated(
+                    upstream_session_id="s",
+                    call_id="c",
+                    tool_kind="edit",
+                    implied_kinds=("execute",),
+                )
+            ],
+        ),
+        (
             {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawOutput": {"output": "o"}},
             [ToolCallUpdated(upstream_session_id="s", call_id="c", text="o")],
         ),

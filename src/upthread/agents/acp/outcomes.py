@@ -28,6 +28,10 @@ DETAIL_CHARACTERS_MAX: Final = 2000
 CONTEXT_NEARLY_FULL: Final = 0.9
 RESET_S_MAX: Final = 366 * 24 * 3600
 
+_OUTCOME_OF_CODE: Final[Mapping[int, Outcome]] = {
+    CODE_NOT_FOUND: Outcome.MISSING,
+    CODE_AUTH_REQUIRED: Outcome.AUTH,
+}
 _OUTCOME_OF_KIND: Final[Mapping[str, Outcome]] = {
     # `data.errorKind` of claude-agent-acp 0.100.0 and of the rehearsal agent.
     "rate_limit": Outcome.RATE_LIMITED,
@@ -103,24 +107,25 @@ def failure_of(code: int, message: str, data: object, *, quirk: Quirk) -> Failur
 
 
 def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome, bool]:
-    if code == CODE_NOT_FOUND:
-        return Outcome.MISSING, True
-    if code == CODE_AUTH_REQUIRED:
-        return Outcome.AUTH, True
-    kind = member(data, "errorKind")
-    if isinstance(kind, str) and kind in _OUTCOME_OF_KIND:
-        return _OUTCOME_OF_KIND[kind], True
-    status = _status_of(code, data)
-    if status in _OUTCOME_OF_STATUS:
-        return _OUTCOME_OF_STATUS[status], True
-    if (kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST) and UNPAIRED_CALL.search(
-        said
-    ):
-        return Outcome.CORRUPTED, True
+    certain = _by_code(code, data, said)
+    if certain is not None:
+        return certain, True
     for meaning in (*quirk.errors, *GENERAL_ERRORS):
         if meaning.outcome is not Outcome.UNKNOWN and meaning.pattern.search(said):
             return meaning.outcome, meaning.is_certain
     return Outcome.UNKNOWN, False
+
+
+def _by_code(code: int, data: object, said: str) -> Outcome | None:
+    """Return what the protocol's code, the agent's kind or the provider's status says."""
+    if code in _OUTCOME_OF_CODE:
+        return _OUTCOME_OF_CODE[code]
+    kind, status = member(data, "errorKind"), _status_of(code, data)
+    is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
+    if is_refused and UNPAIRED_CALL.search(said):
+        return Outcome.CORRUPTED
+    of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None
+    return of_kind or _OUTCOME_OF_STATUS.get(status)
 
 
 def _status_of(code: int, data: object) -> int:

@@ -118,7 +118,9 @@ QUIRKS: Final = (
 )
 
 GENERAL_ERRORS: Final = (
-    _sounds_like(r"insufficient.{0,20}(credit|quota|balance|funds)|billing", Outcome.CREDIT_EXHAUSTED),
+    _sounds_like(
+        r"insufficient.{0,20}(credit|quota|balance|funds)|billing", Outcome.CREDIT_EXHAUSTED
+    ),
     _sounds_like(r"credit balance is too low|payment required", Outcome.CREDIT_EXHAUSTED),
     _sounds_like(r"rate.?limit|too many requests|usage limit|quota exceeded", Outcome.RATE_LIMITED),
     _sounds_like(
@@ -134,11 +136,10 @@ GENERAL_ERRORS: Final = (
     _sounds_like(r"(session|thread|conversation)[^.]{0,40}(is busy|in use)", Outcome.BUSY),
     _sounds_like(r"unauthori[sz]ed|authentication|not logged in|invalid api key", Outcome.AUTH),
     _sounds_like(
-        r"(session|thread|conversation)[^.]{0,80}(not found|does not exist)",
-        Outcome.MISSING
+        r"(session|thread|conversation)[^.]{0,80}(not found|does not exist)", Outcome.MISSING
     ),
 )
-"""What an agent's words sound like where it has no row, or its row does not know them. First wins."""
+"""What words sound like where an agent has no row, or its row does not know them. First wins."""
 
 UNPAIRED_CALL: Final = re.compile(
     r"tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)"

@@ -36,6 +36,9 @@ SILENT_UPDATES: Final = frozenset(
 KINDS_OF_CONTENT: Final = {"diff": "edit", "terminal": "execute"}
 """What a call is that shows this; plain `content` is what it printed."""
 
+KINDS_OF_CLAUDES_TOOLS: Final = {"Bash": "execute"}
+"""What claude-agent-acp 0.100.0 says in `_meta` a call is, whatever its kind says."""
+
 Status: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 _Shape = TypeVar("_Shape")
 
@@ -301,7 +304,10 @@ def locations_of(call: ToolCall) -> tuple[str, ...] | None:
 def implied_kinds(call: ToolCall) -> tuple[str, ...]:
     """Return what a call's content shows it to be, whatever kind it says it is."""
     types = {part.type for part in call.content or ()}
-    return tuple(kind for shown, kind in KINDS_OF_CONTENT.items() if shown in types)
+    shown = tuple(kind for shown, kind in KINDS_OF_CONTENT.items() if shown in types)
+    tool = member(call.meta, "claudeCode", "toolName")
+    named = KINDS_OF_CLAUDES_TOOLS.get(tool) if isinstance(tool, str) else None
+    return (*shown, named) if named else shown
 
 
 def result_text(call: ToolCall) -> str | None:

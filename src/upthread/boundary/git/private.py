@@ -34,6 +34,7 @@ ALTERNATES_BYTES_MAX = 1 << 16
 _COPY_BYTES = 1 << 20
 _SHARED_INDEX = "sharedindex."
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
+_LOOSE = re.compile(r"[0-9a-f]{2}")
 _UNBORN = "ref: refs/heads/none\n"
 
 
@@ -153,17 +154,24 @@ def _write(directory: str, name: str, content: bytes | str) -> None:
 
 
 def _require_plain_objects(objects: str) -> None:
-    """Refuse what git would wait for: it opens every index of a pack as it begins."""
+    """Refuse what git would wait for: every index of a pack as it begins, and loose objects."""
     read_plain(os.path.join(objects, "info", "alternates"), bytes_max=ALTERNATES_BYTES_MAX)
-    for below in ("", "info", "pack"):
-        try:
-            entries = list(os.scandir(os.path.join(objects, below)))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        for entry in entries:
-            mode = entry.stat(follow_symlinks=True).st_mode if _leads(entry) else stat.S_IFREG
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise GitFileError(f"{entry.path} is not a plain file")
+    loose = [entry.name for entry in _plain_entries(objects) if _LOOSE.fullmatch(entry.name)]
+    for below in ("info", "pack", *loose):
+        _plain_entries(os.path.join(objects, below))
+
+
+def _plain_entries(directory: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, none where there is no folder. Raises GitFileError."""
+    try:
+        entries = list(os.scandir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for entry in entries:
+        mode = entry.stat(follow_symlinks=True).st_mode if _leads(entry) else stat.S_IFREG
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise GitFileError(f"{entry.path} is not a plain file")
+    return entries
 
 
 def _leads(entry: os.DirEntry[str]) -> bool:

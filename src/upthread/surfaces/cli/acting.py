@@ -1,8 +1,9 @@
 """Acting: whether a person is at the terminal, or a program or a model runs us.
 
 A person types: standard input is their terminal, and we are what they run in it. Agents give the
-shells they open variables of their own; where one is found a model is acting, terminal or not. A
-program that takes pains to look like a person cannot be told from one: it has the person's rights.
+shells they open variables of their own; where one is found, here or in a process above this one, a
+model is acting, terminal or not. A program that takes pains to look like a person, and leaves its
+agent's processes behind, cannot be told from one: it has the person's rights.
 """
 
 from __future__ import annotations
@@ -10,12 +11,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from upthread.boundary.ancestry import environments_above
 from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
 
 
 def who_acts(environment: Mapping[str, str]) -> Actor:
     """Return who runs this process, as far as it can be told."""
-    return model_of(environment) or (PERSON if is_at_terminal() else PROGRAM)
+    return model_of(environment) or (_at_terminal() if is_at_terminal() else PROGRAM)
+
+
+def _at_terminal() -> Actor:
+    """Return the model that opened this terminal, if it is below an agent; else a person."""
+    return next(filter(None, map(model_of, environments_above())), PERSON)
 
 
 def is_person(environment: Mapping[str, str]) -> bool:

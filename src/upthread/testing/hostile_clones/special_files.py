@@ -118,6 +118,13 @@ def huge_files(directory: Path, canary: Canary) -> None:
             file.truncate(SPARSE_BYTES)
 
 
+@hostile_clone("every loose object is a FIFO")
+def waiting_objects(directory: Path, canary: Canary) -> None:
+    for loose in (directory / ".git" / "objects").glob("??/*"):
+        loose.unlink()
+        os.mkfifo(loose)
+
+
 @hostile_clone("index, objects and HEAD are nonsense")
 def damaged_repository(directory: Path, canary: Canary) -> None:
     head = git(directory, "rev-parse", "HEAD")
