@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
@@ -64,8 +65,10 @@ class Telling:
     ) -> None:
         system = System()
         self._turns = Turns(store, system, Conversations(store, system, Leases(store, system)))
-        self._place = place
-        self._agent = _Agent(place.link.upstream_session_id)
+        # A session has one conversation: the place's own is held already.
+        session = UpstreamSessionId(f"{place.link.upstream_session_id}-told")
+        self._place = replace(place, link=replace(place.link, upstream_session_id=session))
+        self._agent = _Agent(session)
         self._open = OpenOptions(
             working_directory=str(directory), stderr_path=str(directory / "stderr")
         )
