@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from upthread.core.codec import encode_part
 from upthread.core.commands import (
@@ -53,7 +53,6 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
-from upthread.core.redaction.redactor import Redactor, gather
 from upthread.core.reports import Status, VerdictResult
 from upthread.core.types import (
     MAIN_SLOT,
@@ -70,6 +69,9 @@ from upthread.core.types import (
     ToolResultPart,
     UnknownPart,
 )
+
+if TYPE_CHECKING:  # what only opens a store redacts nothing, and loads no rules for it
+    from upthread.core.redaction.redactor import Redactor
 
 NO_EDIT: Final[dict[str, JsonValue]] = {}
 """What is left of a person's edit of a briefing."""
@@ -105,12 +107,12 @@ def stays_as_it_is(writes: Sequence[Write], redactor: Redactor) -> bool:
             for part in write.parts:
                 if type(part) in _SAYING:
                     texts.append(cast("TextPart", part).text)
-                elif not _gather_part(part, texts):
+                elif not _gather_part(part, texts, redactor):
                     return False
         elif isinstance(write, RecordTurnEvent):
             for name in _NAMES_OF_TEXTS.get(type(write.event), ()):
                 value = getattr(write.event, name)
-                if value and not gather(value, texts):
+                if value and not redactor.gather(value, texts):
                     return False
         elif type(write) in _KEEPERS:
             return False
@@ -225,7 +227,7 @@ _PART_REDACTORS: Final[Mapping[type[Part], Callable[[Any, Redactor], Part]]] = M
 _SAYING: Final = frozenset({TextPart, ContextPart, ReasoningPart})
 
 
-def _gather_part(part: Part, texts: list[str]) -> bool:
+def _gather_part(part: Part, texts: list[str], redactor: Redactor) -> bool:
     """Add what those above look at, of a part that is not its text alone; False as `gather`."""
     match part:
         case ToolResultPart():
@@ -233,13 +235,13 @@ def _gather_part(part: Part, texts: list[str]) -> bool:
             return True
         case ToolCallPart():
             texts += (part.call_id, part.title, part.tool_kind, *part.locations)
-            return gather(part.arguments, texts)
+            return redactor.gather(part.arguments, texts)
         case FilePart():
             texts += (part.uri, part.mime_type)
             return True
         case UnknownPart():
             texts.append(part.kind)
-            return gather(part.raw, texts)
+            return redactor.gather(part.raw, texts)
         case _:
             return isinstance(part, ErasedPart)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Final
 
 from upthread.core.visible import visible_line
@@ -13,4 +12,6 @@ WORD_CHARACTERS_MAX: Final = 1024
 
 def command(*words: str) -> str:
     """Return a command to be copied: its words quoted for a shell, and nothing acts in them."""
+    import shlex  # noqa: PLC0415  # with what it needs itself it costs whoever suggests nothing
+
     return shlex.join(visible_line(word, characters_max=WORD_CHARACTERS_MAX) for word in words)

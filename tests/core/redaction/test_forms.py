@@ -1,10 +1,14 @@
 """Secrets that their form alone gives away: every vendor of the corpus, wherever one stands."""
 
+import re
+
 import pytest
 
+from upthread.core.redaction.contexts import CONTEXTS
 from upthread.core.redaction.forms import FORMS
 from upthread.core.redaction.linear import Expression
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.rules import painted
 from upthread.testing.secret_corpus import FORMS as SAMPLES
 from upthread.testing.secret_corpus import sample_of
 from upthread.testing.secret_corpus.tokens import TOKENS
@@ -37,3 +41,11 @@ def test_what_only_begins_like_a_token_stays():
         "fc-cache -f",
     ):
         assert REDACTOR.redact(text) is text
+
+
+def test_what_the_secret_is_in_an_expression_is_told_without_compiling_it():
+    for _, form, *_ in (*FORMS, *CONTEXTS):
+        flags, begins, rest = form.partition(r"\b")
+        if begins and flags in {"", "(?i)"}:
+            is_wrapped = painted(form).endswith(f"({rest})")
+            assert is_wrapped is (re.compile(rest).groups == 0), form

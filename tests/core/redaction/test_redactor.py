@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.redaction.secrets_of import planted
 
 from upthread.core.redaction.placeholder import PLACEHOLDER, has_placeholder
-from upthread.core.redaction.redactor import PASSES_MAX, Redactor, gather
+from upthread.core.redaction.redactor import PASSES_MAX, Redactor
 from upthread.core.redaction.rules import rules_of
 from upthread.errors import ConfigError
 
@@ -86,7 +86,7 @@ def shape(value):
 
 def one_look_finds_nothing(values, redactor=REDACTOR):
     texts = []
-    return all(gather(each, texts) for each in values) and redactor.finds_nothing_in(texts)
+    return all(redactor.gather(each, texts) for each in values) and redactor.finds_nothing_in(texts)
 
 
 @given(st.lists(st.one_of(TEXTS, JSON), max_size=4))

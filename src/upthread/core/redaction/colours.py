@@ -14,8 +14,11 @@ from typing import Final
 
 from upthread.core.redaction.linear import Expression
 
-_BEGINNINGS: Final = (b"\x1b", b"u001b", b"u001B", b"x1b", b"x1B", b"033[", b"\\e[")
-"""Without one of these nothing is painted."""
+_ESCAPE: Final = b"\x1b"
+_BACKSLASH: Final = b"\\"
+_WRITTEN_ESCAPES: Final = (b"u001b", b"u001B", b"x1b", b"x1B", b"033[", b"\\e[")
+"""Without an escape, or a backslash before one of these, nothing is painted. Most texts have
+neither byte, and are looked through for these two alone: each text that is kept comes here."""
 
 _COLOUR: Final = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;:?]{0,32}[A-Za-z]|\(B)"
 """A control sequence: a colour, the end of one, `erase the line`, which grep writes behind each."""
@@ -40,7 +43,7 @@ class Unpainted:
 
 def unpainted(content: bytes) -> Unpainted | None:
     """Return a text without its colours, None where it has none."""
-    if not any(beginning in content for beginning in _BEGINNINGS):
+    if _ESCAPE not in content and not _has_written_escape(content):
         return None
     pieces: list[bytes] = []
     starts: list[int] = []
@@ -56,6 +59,10 @@ def unpainted(content: bytes) -> Unpainted | None:
     if length == len(content):
         return None
     return Unpainted(text=b"".join(pieces), starts=tuple(starts), stood=tuple(stood))
+
+
+def _has_written_escape(content: bytes) -> bool:
+    return _BACKSLASH in content and any(each in content for each in _WRITTEN_ESCAPES)
 
 
 @functools.cache

@@ -138,6 +138,31 @@ class Redactor:
                 return self._replaced(content, left).decode() if left else value
         return self.redact_json(value)
 
+    def gather(self, value: JsonValue, texts: list[str]) -> bool:
+        """Add a value's texts to the others; False where a member's name may make one a secret.
+
+        Then one look at the texts tells for all of them what `redact_json` would, and else not.
+        """
+        if isinstance(value, str):
+            texts.append(value)
+            return True
+        if isinstance(value, (dict, Mapping)):  # to ask for the abstract one alone takes longer
+            return self._gather_members(value, texts)
+        if isinstance(value, (list, Sequence)):
+            return all(self.gather(each, texts) for each in value)
+        return True
+
+    def _gather_members(self, members: Mapping[str, JsonValue], texts: list[str]) -> bool:
+        for name, each in members.items():
+            texts.append(name)
+            if isinstance(each, str):  # most are: no call for these
+                if not _says_nothing(name):
+                    return False
+                texts.append(each)
+            elif not self.gather(each, texts):
+                return False
+        return True
+
     def _is_secret_under(self, name: str, value: bytes) -> bool:
         check = _check_under(name) if len(name) <= NAME_CHARACTERS_MAX else _check_of(name)
         if check is None or len(value) < NAMED_BYTES_MIN or value.translate(None, _BLANKS) != value:
@@ -183,33 +208,6 @@ class Redactor:
             pieces += (content[end : span.start], stands)
             end = span.end
         return b"".join((*pieces, content[end:]))
-
-
-def gather(value: JsonValue, texts: list[str]) -> bool:
-    """Add the texts of a value to the others; False where a member's name may make one a secret.
-
-    Then one look at the texts tells for all of them what `redact_json` would, and else it does not.
-    """
-    if isinstance(value, str):
-        texts.append(value)
-        return True
-    if isinstance(value, (dict, Mapping)):  # to ask for the abstract one alone takes longer
-        return _gather_members(value, texts)
-    if isinstance(value, (list, Sequence)):
-        return all(gather(each, texts) for each in value)
-    return True
-
-
-def _gather_members(members: Mapping[str, JsonValue], texts: list[str]) -> bool:
-    for name, each in members.items():
-        texts.append(name)
-        if isinstance(each, str):  # most are: no call for these
-            if not _says_nothing(name):
-                return False
-            texts.append(each)
-        elif not gather(each, texts):
-            return False
-    return True
 
 
 def _says_nothing(name: str) -> bool:

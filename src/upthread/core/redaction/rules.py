@@ -24,6 +24,9 @@ Find: TypeAlias = Callable[[bytes], Iterator[tuple[int, int]]]
 
 _FAMILY: Final = re.compile(r"[a-z0-9-]{1,40}")
 
+_GROUP: Final = re.compile(r"(?<!\\)(?:\\\\)*\((?!\?)")
+"""A group that is counted, looked for: to compile all expressions for it takes too long."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -47,7 +50,7 @@ def painted(pattern: str) -> str:
     flags, begins, rest = pattern.partition(r"\b")
     if not begins or flags not in {"", "(?i)"}:
         return pattern
-    secret = rest if re.compile(rest).groups else f"({rest})"
+    secret = rest if _GROUP.search(rest) else f"({rest})"
     return rf"{flags}(?:\b|\\[nrt]|\[[0-9;]{{1,12}}m){secret}"
 
 
