@@ -64,10 +64,17 @@ class Redactor:
     ) -> None:
         self._key = key[: hashlib.blake2b.MAX_KEY_SIZE]
         own = tuple(rules)
-        self._known = _known((*RULES, *own))
+        self._rules = (*RULES, *own)
+        for rule in own:  # one that is none is refused at once
+            _expression(rule.pattern)
         self._shortest = 1 if own else SHORTEST_CHARACTERS
         self._has_own_rules = bool(own)
         self._allowed = tuple(map(Expression, allowed))
+
+    @functools.cached_property
+    def _known(self) -> _Known:
+        """Compiled for the first text: whoever only looks something up pays nothing."""
+        return _known(self._rules)
 
     def redact(self, text: str) -> str:
         """Return a text without its secrets, the same object when it has none."""
@@ -188,8 +195,9 @@ class Redactor:
     def _found_in(self, content: bytes) -> list[Span]:
         found: list[Span] = []
         for place in self._known.places.found_in(content):
-            rule, expression = self._known.rules[place]
-            places = rule.find(content) if rule.find else expression.spans(content)
+            rule = self._rules[place]
+            find = rule.find or _expression(rule.pattern).spans
+            places = find(content)
             for start, end in places:
                 value = content[start:end]
                 if value and rule.check(value) and not self._is_allowed(value):
@@ -215,9 +223,11 @@ def _says_nothing(name: str) -> bool:
 
 
 class _Known(NamedTuple):
-    """What is the same for every redactor under the same rules, compiled once."""
+    """What is the same for every redactor under the same rules, compiled once.
 
-    rules: tuple[tuple[Rule, Expression], ...]
+    `places` says which rules to look with; each is compiled when it is first found somewhere.
+    """
+
     places: ExpressionSet
     placeholder: Expression
 
@@ -225,10 +235,14 @@ class _Known(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _known(rules: tuple[Rule, ...]) -> _Known:
     return _Known(
-        rules=tuple((rule, Expression(rule.pattern)) for rule in rules),
         places=ExpressionSet([rule.pattern for rule in rules]),
         placeholder=Expression(PLACEHOLDER),
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _expression(pattern: str) -> Expression:
+    return Expression(pattern)
 
 
 def _check_of(name: str) -> Check | None:
