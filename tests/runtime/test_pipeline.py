@@ -111,7 +111,7 @@ def failing(directive: str) -> str:
     ("directive", "reason"),
     [
         ("rate_limit", "rate_limited"),
-        ("fail your credit balance is too low", "credit_exhausted"),
+        ("fail_as billing_error your credit balance is too low", "credit_exhausted"),
         ("auth", "auth"),
         ("fail nobody knows", "unknown"),
     ],
