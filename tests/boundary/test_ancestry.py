@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ SHOW = (
 )
 
 pytestmark = pytest.mark.skipif(
-    not os.path.exists("/proc/self/environ"), reason="this system does not tell"
+    not Path("/proc/self/environ").exists(), reason="this system does not tell"
 )
 
 
