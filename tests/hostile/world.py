@@ -33,6 +33,7 @@ from tests.hostile.entries import (
     WORKSTREAM,
     Words,
 )
+from tests.support.world import SMALL_PIPELINE
 
 from upthread.testing.hostile_clones import (
     SECRET,
@@ -63,20 +64,6 @@ edit = "allow"
 execute = "{execute}"
 other = "{execute}"
 
-[[pipeline.steps]]
-role = "planner"
-task = "Plan it."
-
-[[pipeline.steps]]
-role = "constructor"
-needs = ["planner"]
-task = "Build it."
-
-[[pipeline.steps]]
-role = "validator"
-needs = ["constructor"]
-on_rejected = "constructor"
-task = "Check it."
 """
 
 
@@ -204,14 +191,14 @@ class World:
         editor.write_text("#!/bin/sh\nexit 0\n")
         editor.chmod(0o755)
         settings = self.home / "upthread" / "config.toml"
-        settings.write_text(CONFIGURATION.format(execute="allow"))
+        settings.write_text(CONFIGURATION.format(execute="allow") + SMALL_PIPELINE)
         make_ordinary_repository(self.clone)
         self.upthread("run", WORKSTREAM, SPECIFICATION)
         assert "approved" in self.upthread("show", WORKSTREAM), "a verdict is on record"
         for agent in ("claude", "codex", "opencode"):
             self.upthread("setup", agent, "--yes")
         self.upthread("use", WORKSTREAM)
-        settings.write_text(CONFIGURATION.format(execute="deny"))
+        settings.write_text(CONFIGURATION.format(execute="deny") + SMALL_PIPELINE)
         self._read_what_setup_wrote()
         shutil.copytree(self.folder / "world", self._template, symlinks=True)
 

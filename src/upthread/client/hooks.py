@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,7 +21,7 @@ from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.conversation import Conversations
-from upthread.runtime.draining import Draining, is_due
+from upthread.runtime.draining import LEASE_WAIT_S, Draining, is_due
 from upthread.runtime.lease import Leases
 from upthread.runtime.occupying import Occupying, published_place
 from upthread.runtime.overview import Overview
@@ -45,7 +44,7 @@ DRAINS_MAX: Final = 10
 """How often one process looks into the spool again; whoever comes after goes on."""
 
 TAKEN_IN_LOOK_S: Final = 0.05
-"""How long another process, or a turn, that takes something in is left to it before a look."""
+"""How long another process that takes something in is left to it before the next look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +169,8 @@ class Hooks:
         """Take in what hooks saw and is over, before the store is read.
 
         Nothing to take in costs one look into the spool. What another process is taking in now is
-        waited for. A conversation that is in use is left alone: of it nothing is over.
+        waited for, as long as whoever looks would not notice. What belongs to a conversation that
+        a turn of ours holds is left to that turn, which takes it in itself.
         """
         place = await self._system.in_thread(
             lambda: published_place(self._home, self._root, self._source.project_id)
@@ -180,11 +180,13 @@ class Hooks:
         for _ in range(DRAINS_MAX):
             if not await self._system.in_thread(lambda: is_due(place)):
                 return
-            with suppress(LeaseHeldError):
-                await self.drain()
+            try:
+                await self.drain(lease_wait_s=0.0)
+            except LeaseHeldError:
+                return
             await anyio.sleep(TAKEN_IN_LOOK_S)
 
-    async def drain(self) -> int:
+    async def drain(self, *, lease_wait_s: float = LEASE_WAIT_S) -> int:
         """Take in what hooks saw, then publish; returns how many calls were taken in.
 
         One process at a time: another one's work is not waited for, it looks again before it ends.
@@ -194,7 +196,9 @@ class Hooks:
             place = await self._system.in_thread(self._place)
             try:
                 with files.Lock(f"{place.project}/drain", wait_s=0.0):
-                    number = await self._draining.drain(place, self._source.project_id)
+                    number = await self._draining.drain(
+                        place, self._source.project_id, lease_wait_s=lease_wait_s
+                    )
                     await self.publish()
             except BusyError:
                 return taken

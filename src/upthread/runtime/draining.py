@@ -131,12 +131,14 @@ class Draining:
         self._leases = leases
         self._conversations = conversations
 
-    async def drain(self, place: Place, project_id: ProjectId) -> int:
+    async def drain(
+        self, place: Place, project_id: ProjectId, *, lease_wait_s: float = LEASE_WAIT_S
+    ) -> int:
         """Take in what is over; returns how many calls. Raises LeaseHeldError for a busy one."""
         found = await self._system.in_thread(lambda: list(_delegated(place)))
         over = [each for each in found if each.is_over]
         for each in over:
-            await self._take_in(each, each.key(project_id))
+            await self._take_in(each, each.key(project_id), lease_wait_s)
         await self._system.in_thread(lambda: _prune(place))
         return len(over)
 
@@ -146,14 +148,14 @@ class Draining:
         mine = [each for each in found if each.key(key.project_id) == key]
         for each in mine:
             if each.is_over:
-                await self._take_in(each, key)
+                await self._take_in(each, key, LEASE_WAIT_S)
         return all(each.is_over for each in mine)
 
-    async def _take_in(self, call: Delegated, key: ConversationKey) -> None:
+    async def _take_in(self, call: Delegated, key: ConversationKey, lease_wait_s: float) -> None:
         lease = LeaseRequest(
             name=conversation_lease(key.project_id, key.address),
             doing=f"drain {key.address}",
-            wait_s=LEASE_WAIT_S,
+            wait_s=lease_wait_s,
         )
         async with self._leases.held(lease) as fence:
             await self._system.in_thread(lambda: self._record(call, key, fence))

@@ -93,6 +93,12 @@ def test_a_persons_own_specification_may_be_a_link_elsewhere_or_a_pipe(shared, t
     link.symlink_to(tmp_path / "spec.md")
     shared("run", "own-spec", "--spec", str(link), *REHEARSAL, code=None)
     assert "Greet." in shared("audit", "own-spec", "--json").out
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = subprocess.Popen(["sh", "-c", 'echo "# Wave." > "$1"', "sh", str(pipe)])
+    shared("run", "piped-spec", "--spec", str(pipe), *REHEARSAL, code=None)
+    assert writer.wait(timeout=30) == 0
+    assert "# Wave." in shared("audit", "piped-spec", "--json").out
 
 
 def test_names_are_data_and_never_a_path(shared):

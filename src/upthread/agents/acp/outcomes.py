@@ -16,6 +16,7 @@ from typing import Final
 
 from upthread.agents._json import member
 from upthread.agents._prompting import TurnSeen
+from upthread.agents._statuses import outcome_of_status
 from upthread.agents.acp.quirks import GENERAL_ERRORS, UNPAIRED_CALL, Quirk
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
@@ -56,16 +57,8 @@ ABOUT_THE_SESSION: Final = frozenset({Outcome.MISSING, Outcome.EXPIRED})
 
 _INVALID_REQUEST: Final = "invalid_request"
 
-_OUTCOME_OF_STATUS: Final[Mapping[int, Outcome]] = {
-    401: Outcome.AUTH,
-    402: Outcome.CREDIT_EXHAUSTED,
-    403: Outcome.AUTH,
-    413: Outcome.CONTEXT_FULL,
-    429: Outcome.RATE_LIMITED,
-    **dict.fromkeys((500, 502, 503, 504, 529), Outcome.TRANSIENT),
-}
-"""The provider's HTTP status, where an agent passes it on as its error's code or in its data."""
 _STATUS_MEMBERS: Final = ("status", "statusCode", "httpStatusCode")
+"""Where agents put the provider's HTTP status, beside the error's code itself."""
 
 _OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
     "end_turn": (Outcome.OK, ""),
@@ -125,7 +118,7 @@ def _by_code(code: int, data: object, said: str) -> Outcome | None:
     if is_refused and UNPAIRED_CALL.search(said):
         return Outcome.CORRUPTED
     of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None
-    return of_kind or _OUTCOME_OF_STATUS.get(status)
+    return of_kind or outcome_of_status(status)
 
 
 def _status_of(code: int, data: object) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upthread.agents._json import as_object, member, text_at
+from upthread.agents._statuses import outcome_of_status
 from upthread.core.types import Outcome
 
 DETAIL_CHARACTERS_MAX: Final = 2000
@@ -35,13 +36,6 @@ _OF_KIND: Final[Mapping[str, Outcome]] = {
 _REFUSED_BY_PROVIDER: Final = "other"
 """The kind of what the provider says of a request with status 400 (codex 0.169)."""
 
-_OF_STATUS: Final[Mapping[int, Outcome]] = {
-    401: Outcome.AUTH,
-    402: Outcome.CREDIT_EXHAUSTED,
-    403: Outcome.AUTH,
-    413: Outcome.CONTEXT_FULL,
-    429: Outcome.RATE_LIMITED,
-}
 _CREDIT_WORDS: Final = re.compile(
     r"insufficient.{0,20}(credit|quota|balance|funds)|exceeded your (current )?quota|billing",
     re.IGNORECASE,
@@ -97,7 +91,7 @@ def _kind_and_status(info: object) -> tuple[str, int | None]:
 def _of_status(status: int | None) -> Outcome | None:
     if status is None:
         return None
-    return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
+    return outcome_of_status(status) or Outcome.UNKNOWN
 
 
 def outcome_of_refusal(said: str) -> Outcome:

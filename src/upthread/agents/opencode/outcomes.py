@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upthread.agents._json import member, text_at
+from upthread.agents._statuses import outcome_of_status
 from upthread.agents.opencode.client import ApiError
 from upthread.core.types import Outcome
 
@@ -28,14 +29,6 @@ _OF_NAME: Final[Mapping[str, Outcome]] = {
     "MessageOutputLengthError": Outcome.OK,  # cut off by the model's limit; the session is well
     "ContentFilterError": Outcome.OK,  # the model declined to go on
     "NotFoundError": Outcome.MISSING,
-}
-_OF_STATUS: Final[Mapping[int, Outcome]] = {
-    401: Outcome.AUTH,
-    402: Outcome.CREDIT_EXHAUSTED,
-    403: Outcome.AUTH,
-    413: Outcome.CONTEXT_FULL,
-    429: Outcome.RATE_LIMITED,
-    529: Outcome.TRANSIENT,
 }
 CREDIT_WORDS: Final = re.compile(
     r"insufficient.{0,20}(credit|quota|balance|funds)|billing|payment required", re.IGNORECASE
@@ -102,7 +95,7 @@ def _of_status(status: object, said: str) -> Outcome:
         return Outcome.TRANSIENT if PASSING_WORDS.search(said) else Outcome.UNKNOWN
     if status == 429 and CREDIT_WORDS.search(said):  # OpenAI says so of an empty account
         return Outcome.CREDIT_EXHAUSTED
-    return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
+    return outcome_of_status(status) or Outcome.UNKNOWN
 
 
 def _reset_at_ms(error: object, now_ms: int) -> int | None:
