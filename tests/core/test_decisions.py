@@ -1,5 +1,18 @@
+from dataclasses import replace
+
+from hypothesis import given
+from tests.core.test_handshake import INPUTS
+
 from upthread.core.codec import decode_json, encode_json
-from upthread.core.decisions import DECISIONS, HandshakeInputs, Limits, freshness_in, price_in
+from upthread.core.decisions import (
+    DECISIONS,
+    HandshakeInputs,
+    Limits,
+    freshness_in,
+    inputs_from,
+    price_in,
+    worth_keeping,
+)
 from upthread.core.freshness import NOTHING_KNOWN, ChangedFile, Freshness, Shift, Surroundings
 from upthread.core.handshake import decide
 from upthread.core.price import NOTHING_PRICED, Price, Tokens
@@ -45,3 +58,9 @@ def test_a_decision_that_was_stored_without_them_rested_on_nothing():
     for stored in (None, {}, []):
         assert freshness_in(stored) == NOTHING_KNOWN
         assert price_in(stored) == NOTHING_PRICED
+
+
+@given(inputs=INPUTS)
+def test_inputs_are_read_back_as_they_were_stored_but_for_what_is_looked_at_anew(inputs):
+    stored = decode_json(encode_json(dict(worth_keeping(inputs))))
+    assert inputs_from(stored) == replace(inputs, freshness=NOTHING_KNOWN, surroundings=None)

@@ -3,9 +3,10 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from upthread.core.changes import change_lines
 from upthread.core.freshness import ChangedFile, Freshness, Shift
 from upthread.core.roles import Role
-from upthread.core.update import change_lines, render_update
+from upthread.core.update import render_update
 
 PLANNER = Role(name="planner", instructions="Plan in small steps.")
 CHANGED = Freshness(

@@ -12,7 +12,7 @@ import anyio
 from upthread.config import Settings
 from upthread.core.names import parse_workstream
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.types import ProjectId
+from upthread.core.types import Link, ProjectId
 from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings import files
@@ -75,7 +75,13 @@ class HookParts:
     redactor: Redactor
 
 
-def hooks_of(parts: HookParts, *, project_id: ProjectId, condition_of: ConditionOf) -> Hooks:
+def hooks_of(
+    parts: HookParts,
+    *,
+    project_id: ProjectId,
+    condition_of: ConditionOf,
+    other_host: Callable[[Link | None], str | None],
+) -> Hooks:
     """Return what a project does for hooks. Its leases are of their own: a drain claims nothing."""
     source = Published(
         store=parts.store,
@@ -83,6 +89,7 @@ def hooks_of(parts: HookParts, *, project_id: ProjectId, condition_of: Condition
         project_id=project_id,
         overview=Overview(parts.store, parts.system.is_dead),
         condition_of=condition_of,
+        other_host=other_host,
         policy=parts.policy,
         redactor=parts.redactor,
     )

@@ -117,6 +117,7 @@ class Project:
             HookParts(store, system, settings, leases, policy, redactor),
             project_id=project_id,
             condition_of=self._preparing.condition,
+            other_host=self._preparing.other_host,
         )
         self._leases = Leases(store, system, lease_times, occupying=self.hooks.occupying)
         self.once = DoOnce(store=store, system=system, leases=self._leases, project_id=project_id)

@@ -13,7 +13,7 @@ from upthread.core.handshake import HandshakeInputs, decide
 from upthread.core.roles import Role
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.gathering import Subject, gathered
-from upthread.runtime.overview import RoleView
+from upthread.runtime.overview import RoleView, standing_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +57,14 @@ class Whys:
         key = view.conversation.key
         role = self._settings.role(key.role)
         current = view.link.agent if view.link else None
-        intended = _intended(view)
-        known = HandshakeInputs(
-            conversation_id=view.conversation.conversation_id,
+        standing = standing_of(view, other_host=self._preparing.other_host(view.link))
+        known = standing.inputs(
+            role=role,
             agent=agent or role.agent or current or self._settings.agent or "",
-            continuity=role.continuity,
-            turns=view.turns,
-            current_agent=current,
-            other_host=self._preparing.other_host(view.link),
-            holder=view.holder.in_words() if view.holder else None,
-            was_interrupted=view.state == "interrupted",
             callers=self._preparing.callers,
             depth_max=self._settings.depth_max,
-            condition_before=intended.condition if intended else None,
             condition_now=self._preparing.condition(key.workstream, role),
+            holder=view.holder.in_words() if view.holder else None,
         )
         return gathered(self._store, known, self._subject(view, role))
 

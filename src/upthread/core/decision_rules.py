@@ -187,6 +187,12 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the session's cache is cold, and a briefing is much cheaper",
     ),
     Rule(
+        reason="no_resume_argument",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.takes_no_session,
+        says="the agent's tool takes no session to go on in",
+    ),
+    Rule(
         reason="files_changed",
         decision=RESUME_WITH_UPDATE,
         applies=lambda i: i.freshness.changed_count > 0,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from upthread.core.freshness import NOTHING_KNOWN, Freshness, Surroundings
-from upthread.core.price import NOTHING_PRICED, Price, Spending
+from upthread.core.price import NOTHING_PRICED, Price, Spending, Tokens
 from upthread.core.types import ConversationId, JsonValue, Outcome
 
 Value = TypeVar("Value")
@@ -89,6 +89,7 @@ class HandshakeInputs:
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
     session_lost: Outcome | None = None
+    takes_no_session: bool = False
     condition_before: str | None = None
     condition_now: str | None = None
     relays: int = 0
@@ -134,6 +135,56 @@ def _something(members: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         for name, value in members.items()
         if value is not None and value is not False and value not in ("", (), [], {})
     }
+
+
+def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
+    """Return inputs as `worth_keeping` stored them: what was left out is nothing, or not known.
+
+    Hooks read them so, in a process of their own that loads no library: by hand. `freshness` and
+    `surroundings` are left out, since whoever reads looks for itself.
+    """
+    members: dict[str, Any] = {"conversation_id": ConversationId(""), "agent": ""}
+    members |= {name: stored[name] for name in _PLAIN if name in stored}
+    lost, spending = stored.get("session_lost"), stored.get("spending")
+    return HandshakeInputs(
+        **members,
+        callers=tuple(ConversationId(each) for each in stored.get("callers", ())),
+        session_lost=Outcome(lost) if lost else None,
+        price=_price_from(stored.get("price", {})),
+        limits=Limits(**stored.get("limits", {})),
+        spending=_spending_from(spending) if spending else None,
+    )
+
+
+_PLAIN: Final = (
+    *("conversation_id", "agent", "continuity", "turns", "current_agent", "other_host"),
+    *("holder", "tree_holder", "was_interrupted", "is_fresh_asked", "depth_max"),
+    *("takes_no_session", "condition_before", "condition_now", "relays"),
+)
+"""The inputs that JSON has as they are."""
+
+
+def _price_from(stored: Mapping[str, Any]) -> Price:
+    return Price(
+        resume=_tokens_from(stored.get("resume")),
+        briefing=_tokens_from(stored.get("briefing")),
+        cache=stored.get("cache", "unknown"),
+        window_tokens=stored.get("window_tokens"),
+    )
+
+
+def _tokens_from(stored: Mapping[str, Any] | None) -> Tokens | None:
+    if stored is None:
+        return None
+    return Tokens(count=stored["count"], is_estimate=bool(stored.get("is_estimate")))
+
+
+def _spending_from(stored: Mapping[str, Any]) -> Spending:
+    return Spending(
+        tokens_max=stored["tokens_max"],
+        spent=_tokens_from(stored["spent"]) or Tokens(count=0, is_estimate=False),
+        next_turn=_tokens_from(stored.get("next_turn")),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,12 @@ asked: never silently fresh.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from upthread.core import decision_words
 from upthread.core.decision_rules import RULES
+from upthread.core.decision_words import CHANGED_NAMED_MAX, because_in_words
 from upthread.core.decisions import (
     CALLER_DEPTH_MAX,
     DECISIONS,
@@ -26,7 +29,9 @@ from upthread.core.decisions import (
     Rule,
     worth_keeping,
 )
+from upthread.core.freshness import Freshness
 from upthread.core.types import Decision
+from upthread.core.visible import visible_line
 
 __all__ = [
     "CALLER_DEPTH_MAX",
@@ -42,8 +47,10 @@ __all__ = [
     "HandshakeInputs",
     "Limits",
     "Rule",
+    "because",
     "decide",
     "in_words",
+    "reasons_in_words",
 ]
 
 _BY_REASON: Final = {rule.reason: rule for rule in RULES}
@@ -66,3 +73,30 @@ def in_words(reason: str) -> str:
     """Return the sentence a person reads for a reason code; unknown codes stand for themselves."""
     rule = _BY_REASON.get(reason)
     return rule.says if rule else reason.replace("_", " ")
+
+
+def because(reasons: Sequence[str], found: Freshness) -> str:
+    """Return why a decision was taken, in words; empty for a plain one.
+
+    The files that changed are named where they are the reason.
+    """
+    is_about_files = not _ABOUT_FILES.isdisjoint(reasons)
+    changed = found.changed[:CHANGED_NAMED_MAX] if is_about_files else ()
+    return because_in_words(
+        reasons,
+        _on_a_line,
+        changed=[visible_line(each.path) for each in changed],
+        changed_count=found.changed_count,
+    )
+
+
+def reasons_in_words(reasons: Sequence[str]) -> str:
+    """Return reason codes as sentences, the deciding one first, whatever the decision was."""
+    return decision_words.reasons_in_words(reasons, _on_a_line)
+
+
+def _on_a_line(reason: str) -> str:
+    return visible_line(in_words(reason))
+
+
+_ABOUT_FILES: Final = frozenset({"critical_changed", "many_changed", "files_changed"})

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
+
+from upthread.core.cache import state_of_cache
 
 CacheState: TypeAlias = Literal["warm", "cold", "unknown"]
 
@@ -151,9 +153,6 @@ def cache_state(agent: str, *, idle_s: float | None, is_same_prefix: bool = True
     """
     if not is_same_prefix:
         return "cold"
-    if idle_s is None or idle_s < 0:  # a clock that was set back tells nothing
-        return "unknown"
     row = cache_row(agent)
-    if idle_s > row.cold_s:
-        return "cold"
-    return "warm" if idle_s <= row.warm_s else "unknown"
+    state = state_of_cache(idle_s, warm_s=row.warm_s, cold_s=row.cold_s)
+    return cast("CacheState", state)

@@ -18,6 +18,7 @@ from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecis
 from upthread.core.handshake import CALLER_DEPTH_MAX, REFUSE, HandshakeInputs, decide, in_words
 from upthread.core.names import Address, choose_base_name
 from upthread.core.roles import Role
+from upthread.core.standing import Standing
 from upthread.core.turn import TurnView
 from upthread.core.types import (
     MAIN_SLOT,
@@ -103,20 +104,19 @@ class Claim:
 
     def inputs(self, request: ClaimRequest) -> HandshakeInputs:
         """Return what the handshake decides on, as far as the claim knows it."""
-        view = self.last[1] if self.last else None
-        before = view.intended.condition if view and view.intended else None
         is_here = self.session_host in {None, request.host}
-        return HandshakeInputs(
+        standing = Standing(
             conversation_id=self.conversation.conversation_id,
-            agent=request.agent,
-            continuity=request.role.continuity,
             turns=self.turns,
-            current_agent=self.link.agent if self.link else None,
+            link=self.link,
+            last=self.last[1] if self.last else None,
             other_host=None if is_here else self.session_host,
-            was_interrupted=view is not None and not view.is_over,
+        )
+        return standing.inputs(
+            role=request.role,
+            agent=request.agent,
             callers=request.callers,
             depth_max=request.depth_max,
-            condition_before=before,
         )
 
 

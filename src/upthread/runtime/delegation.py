@@ -7,8 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from upthread.agents.base import AgentAdapter
 from upthread.core.commands import Write
+from upthread.core.decision_words import (
+    RECOGNISED,
+    conversation_name,
+    cost_in_words,
+    decision_line,
+)
 from upthread.core.effects import OUTWARD_PATTERNS
 from upthread.core.events import AgentEvent, TurnEnded, TurnParked
+from upthread.core.freshness import NOTHING_KNOWN, Freshness
+from upthread.core.handshake import RESUME, because
 from upthread.core.price import NOTHING_PRICED, Price, Tokens
 from upthread.core.prior_context import Injection
 from upthread.core.prompt import Task
@@ -25,6 +33,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
+from upthread.core.visible import visible_line
 from upthread.runtime.conversation import ClaimRequest
 from upthread.runtime.gathering import USUAL_FRESHNESS, FreshnessSettings
 from upthread.runtime.permissions import PermissionPolicy
@@ -47,6 +56,20 @@ class TurnStarted:
     turn_number: int
     recognition: str = ""
     price: Price = NOTHING_PRICED
+    freshness: Freshness = NOTHING_KNOWN
+
+    @property
+    def line(self) -> str:
+        """The one line that says which decision was taken, and why when it is not the plain one."""
+        said = self.conversation
+        return decision_line(
+            conversation_name(said.key.address, said.instance_name),
+            RESUME if self.recognition else self.decision,
+            visible_line(self.upstream_session_id),
+            turn_number=self.turn_number,
+            because=RECOGNISED.get(self.recognition) or because(self.reasons, self.freshness),
+            cost=cost_in_words(self.price),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

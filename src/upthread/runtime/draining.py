@@ -23,6 +23,7 @@ from upthread.core.commands import (
     OpenConversation,
     OpenLink,
     OpenTurn,
+    RecordDecision,
     RecordExamined,
     RecordParts,
     RecordTurnEvent,
@@ -109,7 +110,8 @@ class Delegated:
         """
         if "ended" in self.events:
             return self._is_told("launched", "asked") and self._is_told("ended", "said")
-        return "released" in self.events or not is_claimed_by_another({"claim": self.any}, "")
+        is_freed = "released" in self.events or "refused" in self.events
+        return is_freed or not is_claimed_by_another({"claim": self.any}, "")
 
     def _is_told(self, kind: str, words: str) -> bool:
         """Return whether an event's words are here, or nobody is left to bring them."""
@@ -164,6 +166,9 @@ class Draining:
 
     def _record(self, call: Delegated, key: ConversationKey, fence: Fence) -> None:
         turn_id = _turn_id(call.any)
+        if "refused" in call.events:
+            self._refuse(call, key, fence)
+            return
         if any(isinstance(each, TurnEnded) for each in self._store.turn_events(turn_id)):
             return  # taken in before, by a drain that died before it removed the files
         conversation = (
@@ -180,6 +185,19 @@ class Draining:
         if resolved is not None:
             return resolved.conversation
         return self._conversations.mint(key, fences=(fence,))
+
+    def _refuse(self, call: Delegated, key: ConversationKey, fence: Fence) -> None:
+        """Keep that a call was refused."""
+        event = call.events["refused"]
+        reasons = tuple(each for each in list_in(event, "reasons") if isinstance(each, str))
+        write = RecordDecision(
+            conversation_id=self._conversation(key, fence).conversation_id,
+            decision=text_in(event, "decision"),
+            reasons=reasons,
+            inputs=object_in(event, "inputs"),
+            decided_at_ms=number_in(event, "at_ms"),
+        )
+        self._store.commit((write,), fences=(fence,))
 
     def _child(self, call: Delegated, key: ConversationKey) -> Conversation:
         """Return where a call is kept that is only recorded: under its main session's own."""
@@ -335,6 +353,7 @@ class _Recorded:
             reasons=self._reasons(),
             prompt_seq=self._prompt_seq,
             inputs=self._inputs(),
+            condition=text_in(decided, "condition") or None,
         )
         if self._child:
             resumed = text_in(decided, "upstream_session_id") == self._child
@@ -348,15 +367,23 @@ class _Recorded:
             detail = "the agent ended before its sub-agent did"
             yield TurnEnded(outcome=Outcome.PROCESS_DIED, detail=detail)
         else:
-            yield _end(ended, self._call.events.get("said", {"detail": NO_WORDS}))
+            said = self._call.events.get("said", {"detail": NO_WORDS})
+            yield replace(_end(ended, said), surroundings=self._surroundings(ended))
 
     def _reasons(self) -> tuple[str, ...]:
         said = list_in(self._call.decided, "reasons")
         return tuple(each for each in said if isinstance(each, str)) or ("unknown",)
 
+    def _surroundings(self, ended: dict[str, Any]) -> JsonValue:
+        """Return what the call worked in, as our turns record it; None where it was not told."""
+        told = object_in(ended, "surroundings")
+        agent, at_ms = text_in(self._call.any, "agent"), number_in(ended, "at_ms")
+        return {**told, "agent": agent, "at_ms": at_ms} if told else None
+
     def _inputs(self) -> JsonValue:
         event = self._call.any
         return {
+            **object_in(self._call.decided, "inputs"),
             "decided_by": "hook",
             "agent": text_in(event, "agent"),
             "main_session": text_in(event, "session"),

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from upthread.core.briefing import build_briefing
+from upthread.core.changes import change_lines
 from upthread.core.codec import encode_json
 from upthread.core.decision_rules import RELAYED
 from upthread.core.decisions import USUAL_LIMITS, HandshakeInputs, Limits
@@ -23,7 +24,6 @@ from upthread.core.freshness import Freshness, Surroundings, freshness
 from upthread.core.price import Price, Tokens, cache_state, estimated, held
 from upthread.core.roles import Role
 from upthread.core.types import Conversation, Link, Part, ToolCallPart
-from upthread.core.update import change_lines
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.conversation import views_newest_first
 from upthread.runtime.examining import look_again
@@ -78,21 +78,40 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
         role=subject.role,
         at_ms=subject.now_ms,
     )
-    found = _freshness(store, subject, link, was=was, here=here)
+    known = store.examined(link.conversation_id, upstream_session_id=link.upstream_session_id)
+    found = freshness(
+        known=known,
+        now=look_again(subject.working_directory, known),
+        was=was,
+        here=here,
+        critical=subject.settings.critical,
+        places_gone=_places_gone(was),
+    )
     idle_s = None if was is None else (subject.now_ms - was.at_ms) / 1000
     is_same_prefix = not found.is_configuration_changed and found.model is None
-    return replace(
-        inputs,
-        relays=_relays(store.links(link.conversation_id)),
-        freshness=found,
-        surroundings=here,
-        price=Price(
-            resume=_tokens_held(store, link, last),
-            briefing=_tokens_of_briefing(store, subject, found),
-            cache=cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix),
-            window_tokens=(last and last.tokens_window) or subject.settings.window_tokens,
-        ),
-    )
+    cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
+    price = replace(_priced(store, subject, link, last, found), cache=cache)
+    relays = _relays(store.links(link.conversation_id))
+    return replace(inputs, relays=relays, freshness=found, surroundings=here, price=price)
+
+
+def unmoved(
+    store: Store, inputs: HandshakeInputs, subject: Subject
+) -> tuple[HandshakeInputs, Surroundings | None]:
+    """Return the same as `gathered` while nothing has moved, and the surroundings of then.
+
+    Blocking; from the record alone: no file and no git is looked at, and the cache's state, which
+    follows from the time, is left open. The surroundings are None where they were never recorded.
+    """
+    inputs = replace(inputs, limits=subject.settings.limits)
+    link = subject.link
+    if link is None:
+        return inputs, None
+    last = _last_worked(store, link)
+    found = Freshness()
+    relays = _relays(store.links(link.conversation_id))
+    price = _priced(store, subject, link, last, found)
+    return replace(inputs, relays=relays, price=price), _surroundings_of(last)
 
 
 def surroundings(
@@ -126,20 +145,6 @@ def _surroundings_of(last: TurnEnded | None) -> Surroundings | None:
     return msgspec.convert(last.surroundings, Surroundings) if last else None
 
 
-def _freshness(
-    store: Store, subject: Subject, link: Link, *, was: Surroundings | None, here: Surroundings
-) -> Freshness:
-    known = store.examined(link.conversation_id, upstream_session_id=link.upstream_session_id)
-    return freshness(
-        known=known,
-        now=look_again(subject.working_directory, known),
-        was=was,
-        here=here,
-        critical=subject.settings.critical,
-        places_gone=_places_gone(was),
-    )
-
-
 def _places_gone(was: Surroundings | None) -> frozenset[str]:
     places = (was.working_directory, was.repository) if was else ()
     return frozenset(place for place in places if place and not Path(place).exists())
@@ -152,6 +157,16 @@ def _relays(links: Iterable[Link]) -> int:
 
 
 # --- the price ---------------------------------------------------------------------------------
+
+
+def _priced(
+    store: Store, subject: Subject, link: Link, last: TurnEnded | None, found: Freshness
+) -> Price:
+    return Price(
+        resume=_tokens_held(store, link, last),
+        briefing=_tokens_of_briefing(store, subject, found),
+        window_tokens=(last and last.tokens_window) or subject.settings.window_tokens,
+    )
 
 
 def _tokens_held(store: Store, link: Link, last: TurnEnded | None) -> Tokens:

@@ -389,6 +389,7 @@ class LiveTurn:
                 turn_number=self.turn_number,
                 recognition=recognition,
                 price=price_in(intended.inputs),
+                freshness=freshness_in(intended.inputs),
             )
         )
 

@@ -12,6 +12,7 @@ from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, build_briefing
 from upthread.core.catching_up import open_calls
 from upthread.core.chain import readable
+from upthread.core.changes import change_lines
 from upthread.core.effects import Effect, effects_of
 from upthread.core.handshake import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.history.handing_over import damage_told
@@ -33,7 +34,7 @@ from upthread.core.types import (
     ToolCallPart,
     UpstreamSessionId,
 )
-from upthread.core.update import change_lines, render_update
+from upthread.core.update import render_update
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.live_turn import LiveTurn
 from upthread.store.base import Store

@@ -16,6 +16,7 @@ from upthread.core import turn as turns
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.pipeline import RunView
 from upthread.core.reports import Report
+from upthread.core.standing import Standing
 from upthread.core.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
@@ -167,6 +168,17 @@ class Overview:
         if lease is None or lease.holder is None or self._is_dead(lease.holder):
             return None
         return lease.holder
+
+
+def standing_of(view: RoleView, *, other_host: str | None) -> Standing:
+    """Return how a conversation stands, for the handshake."""
+    return Standing(
+        conversation_id=view.conversation.conversation_id,
+        turns=view.turns,
+        link=view.link,
+        last=view.last_turn,
+        other_host=other_host,
+    )
 
 
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:

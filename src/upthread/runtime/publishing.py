@@ -6,25 +6,34 @@ its file knows more than the store does. Blocking.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from upthread import __version__
 from upthread.config import Settings
-from upthread.core import turn as turns
 from upthread.core.briefing import build_briefing
+from upthread.core.cache import STATES
 from upthread.core.chain import readable
+from upthread.core.decision_words import cost_in_words
+from upthread.core.decisions import HandshakeInputs, worth_keeping
+from upthread.core.freshness import Surroundings
+from upthread.core.handshake import because, decide
+from upthread.core.price import cache_row
 from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import BUILT_IN_ROLES, Role
+from upthread.core.standing import Standing
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
     Conversation,
+    ConversationId,
     ConversationKey,
-    Outcome,
+    Link,
     ProjectId,
 )
 from upthread.core.workstreams import UNASSIGNED
@@ -33,8 +42,9 @@ from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
+from upthread.runtime.gathering import FreshnessSettings, Subject, unmoved
 from upthread.runtime.occupying import read_binding
-from upthread.runtime.overview import Overview, WorkstreamView
+from upthread.runtime.overview import Overview, RoleView, WorkstreamView, standing_of
 from upthread.runtime.private_store import RecordPolicy
 from upthread.runtime.repository import default_branch
 from upthread.store.base import Store
@@ -43,6 +53,15 @@ WORKSTREAMS_MAX: Final = 50
 """How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""
 
 LOCK_WAIT_S: Final = 10.0
+FORGOTTEN: Final[dict[str, Any]] = {
+    "briefing": "",
+    "replay": "",
+    "files": [],
+    "stamp": "",
+    "decided": None,
+}
+"""What is left of what was said, in a binding whose words are forgotten."""
+
 STATE_CHARACTERS_MAX: Final = 1_000
 """Of a workstream's state as a session is told it at its start: some 300 tokens."""
 
@@ -51,10 +70,11 @@ ConditionOf = Callable[[str, Role], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What publishing looks at. `condition_of` gives the digest that `resume_if` compares.
+    """What publishing looks at.
 
-    `policy` and `redactor` hold for what is read from the store, too: it may have been recorded
-    when more was.
+    `condition_of` gives the digest that `resume_if` compares, `other_host` where a session lives,
+    None for here. `policy` and `redactor` hold for what is read from the store, too: it may have
+    been recorded when more was.
     """
 
     store: Store
@@ -62,6 +82,7 @@ class Published:
     project_id: ProjectId
     overview: Overview
     condition_of: ConditionOf
+    other_host: Callable[[Link | None], str | None]
     policy: RecordPolicy
     redactor: Redactor
 
@@ -74,7 +95,11 @@ class Published:
 
 
 def publish(source: Published, *, home: Path, root: Path) -> None:
-    """Write the place's file and one for each conversation. Raises BusyError, OSError."""
+    """Write the place's file and one for each conversation. Raises BusyError, OSError.
+
+    What is written is read and put together before the lock is taken, which hooks wait for; a
+    conversation that has not moved since it was last published is not read again.
+    """
     place = Place(str(home), str(root))
     views = [
         view
@@ -82,13 +107,16 @@ def publish(source: Published, *, home: Path, root: Path) -> None:
         if (view := source.overview.workstream(source.project_id, known.workstream)) is not None
     ]
     place.known = {"project_id": source.project_id}
+    fields = _place_fields(source, place, views)
+    read = _newer_than(place, source)
+    stale = [each for view in views for role in _roles(view) if (each := read(view, role))]
     with place.lock(wait_s=LOCK_WAIT_S):
-        used = object_in(read_binding(place.path), "used")
-        place.known = _place_fields(source, place, views, used)
-        files.replace(place.path, place.known)
+        place.known = {**fields, "used": object_in(read_binding(place.path), "used")}
+        if {**place.known, "schema": files.SCHEMA} != read_binding(place.path):
+            files.replace(place.path, place.known)
         pending = _pending(place)
-        for conversation in _conversations(views):
-            _publish_binding(source, place, conversation, pending)
+        for key, binding in stale:
+            _publish_binding(place, key, binding, pending)
 
 
 def forget(place: Place, workstream: str | None) -> None:
@@ -100,7 +128,7 @@ def forget(place: Place, workstream: str | None) -> None:
         for path in Path(place.project, "bindings").glob("*.json"):
             binding = read_binding(str(path))
             if workstream in {None, text_in(binding, "workstream")}:
-                files.replace(str(path), {**binding, "briefing": "", "replay": "", "files": []})
+                files.replace(str(path), {**binding, **FORGOTTEN})
         for path in Path(spool.directory(place)).glob(f"*{spool.SET_ASIDE}"):
             path.unlink(missing_ok=True)
         files.remove_half_written(str(Path(place.project, "bindings")))
@@ -118,15 +146,12 @@ def use(place: Place, workstream: str | None) -> None:
         files.replace(place.path, {**known, "used": used})
 
 
-def _place_fields(
-    source: Published, place: Place, views: list[WorkstreamView], used: Mapping[str, Any]
-) -> dict[str, Any]:
+def _place_fields(source: Published, place: Place, views: list[WorkstreamView]) -> dict[str, Any]:
     return {
         "project_id": source.project_id,
         "path": place.repository,
         "handover": source.settings.handover,
         "default_branch": default_branch(Path(place.root)),
-        "used": dict(used),
         "roles": {
             role.name: _role_fields(source, role) for role in continued_roles(source.settings)
         },
@@ -161,8 +186,34 @@ def _role_fields(source: Published, role: Role) -> dict[str, Any]:
         "record": source.policy.of_role(role.name),
         "configuration": role.configuration,
         "critical": list(source.settings.critical),
-        "files_changed_max": source.settings.limits.files_changed_max,
+        **beforehand(_first(source, role)),
     }
+
+
+def _first(source: Published, role: Role) -> HandshakeInputs:
+    """Return the inputs for a role's first turn."""
+    none = Standing(conversation_id=ConversationId(""), turns=0, link=None, last=None)
+    inputs = none.inputs(role=role, agent="", depth_max=source.settings.depth_max)
+    return replace(inputs, limits=source.settings.limits)
+
+
+def beforehand(inputs: HandshakeInputs) -> dict[str, Any]:
+    """Return inputs, and what is decided on them, for each state that the cache may be in.
+
+    As hooks read both: `inputs` whole, `decided` with the words that a person reads.
+    """
+    decided: dict[str, Any] = {}
+    for state in STATES:
+        priced = replace(inputs.price, cache=state)
+        decision = decide(replace(inputs, price=priced))
+        decided[state] = {
+            "decision": decision.decision,
+            "reasons": list(decision.reasons),
+            "because": because(decision.reasons, inputs.freshness),
+            "cost": cost_in_words(priced),
+            "hint": decision.hint,
+        }
+    return {"inputs": dict(worth_keeping(inputs)), "decided": decided}
 
 
 def _last_at_ms(store: Store, view: WorkstreamView) -> int:
@@ -196,20 +247,61 @@ def _pending(place: Place) -> set[tuple[str, str, int]]:
     }
 
 
-def _conversations(views: list[WorkstreamView]) -> Iterator[Conversation]:
-    for view in views:
-        for role in view.roles:
-            if role.conversation.key.slot != CHILD_SLOT:
-                yield role.conversation
+def _roles(view: WorkstreamView) -> Iterator[RoleView]:
+    return (role for role in view.roles if role.conversation.key.slot != CHILD_SLOT)
+
+
+Stale: TypeAlias = tuple[ConversationKey, dict[str, Any]]
+Newer: TypeAlias = Callable[[WorkstreamView, RoleView], Stale | None]
+
+
+def _newer_than(
+    place: Place, source: Published
+) -> Callable[[WorkstreamView, RoleView], Stale | None]:
+    """Return what gives a conversation's new binding, None for one that has not moved."""
+    settings = source.settings
+    of_settings = _digest(__version__, settings.limits, settings.window_tokens, settings.redaction)
+
+    def fields(workstream: WorkstreamView, view: RoleView) -> Stale | None:
+        key, run = view.conversation.key, workstream.run
+        stamp = _digest(of_settings, run.events if run else 0, _facts(source, view))
+        old = read_binding(place.binding_path(key.workstream, key.role, key.slot))
+        is_same = text_in(old, "stamp") == stamp and old.get("decided") is not None
+        return None if is_same else (key, {**_binding_fields(source, view), "stamp": stamp})
+
+    return fields
+
+
+def _facts(source: Published, view: RoleView) -> tuple[object, ...]:
+    """Return what changes with anything that a binding says: of the record, the role, the policy.
+
+    Nothing in the record is ever rewritten, so its numbers tell; what was erased is written anew.
+    """
+    conversation_id, key = view.conversation.conversation_id, view.conversation.key
+    role = source.settings.native_roles.get(key.role)
+    link, last = view.chain[-1] if view.chain else None, view.last_turn
+    edit = source.store.briefing_edit(conversation_id)
+    return (
+        conversation_id,
+        view.turns,
+        view.last_turn_id,
+        last.events if last else 0,
+        source.store.message_count(conversation_id),
+        (link.seq, link.upstream_session_id, link.ended_because) if link else None,
+        repr(role),
+        source.condition_of(key.workstream, role) if role else None,
+        source.policy.of_role(key.role),
+        edit.seq if edit else 0,
+    )
+
+
+def _digest(*values: object) -> str:
+    return hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _publish_binding(
-    source: Published,
-    place: Place,
-    conversation: Conversation,
-    pending: set[tuple[str, str, int]],
+    place: Place, key: ConversationKey, fields: dict[str, Any], pending: set[tuple[str, str, int]]
 ) -> None:
-    key = conversation.key
     if (key.workstream, key.role, key.slot) in pending:
         return
     path = place.binding_path(key.workstream, key.role, key.slot)
@@ -217,11 +309,10 @@ def _publish_binding(
     held = object_in(old, "claim") if is_claimed_by_another(old, "") else {}
     if held and text_in(held, "agent") != OURS:
         return
-    fields = _binding_fields(source, key, conversation)
     same = text_in(old, "session") == fields["session"]
     kept = {
         name: old.get(name)
-        for name in ("main_session", "transcript", "surroundings")
+        for name in ("main_session", "transcript", "handed_to")
         if same and old.get(name) is not None
     }
     new = {**fields, **kept, "claim": held or None}
@@ -229,43 +320,76 @@ def _publish_binding(
         files.replace(path, new)
 
 
-def _binding_fields(
-    source: Published, key: ConversationKey, conversation: Conversation
-) -> dict[str, Any]:
-    store, conversation_id = source.store, conversation.conversation_id
-    resolved = store.resolve(key)
-    link = resolved.link if resolved else None
-    session = link.upstream_session_id if link else ""
-    examined = store.examined(conversation_id, upstream_session_id=session) if link else ()
-    role = source.settings.native_roles.get(key.role)
+def _binding_fields(source: Published, view: RoleView) -> dict[str, Any]:
+    store, conversation = source.store, view.conversation
+    key, link = conversation.key, view.link
     is_outline = source.policy.of_role(key.role) == "index"
+    session = link.upstream_session_id if link else ""
+    examined = store.examined(conversation.conversation_id, upstream_session_id=session)
     return {
         "workstream": key.workstream,
         "role": key.role,
         "slot": key.slot,
-        "conversation_id": conversation_id,
+        "conversation_id": conversation.conversation_id,
         "base_name": conversation.base_name,
         "agent": link.agent if link else "",
         "session": session,
-        "turns": store.turn_count(conversation_id),
-        "files": [] if is_outline else [asdict(each) for each in examined],
-        "condition_now": source.condition_of(key.workstream, role) if role else None,
-        **_last_turn(store, conversation),
+        "turns": view.turns,
+        "files": [asdict(each) for each in examined] if link and not is_outline else [],
+        **_grounds(source, view),
         "briefing": source.text(key.role, _briefing(source, conversation)),
         "replay": source.text(key.role, _replay(store, conversation)),
     }
 
 
-def _last_turn(store: Store, conversation: Conversation) -> dict[str, Any]:
-    for turn in store.turns(conversation.conversation_id, newest=1):
-        view = turns.fold(store.turn_events(turn.turn_id))
-        ended = view.ended
-        return {
-            "condition_before": view.intended.condition if view.intended else None,
-            # A call in an agent that died is ended for it, by the drain.
-            "was_interrupted": ended is None or ended.outcome is Outcome.PROCESS_DIED,
-        }
-    return {"condition_before": None, "was_interrupted": False}
+def _grounds(source: Published, view: RoleView) -> dict[str, Any]:
+    """Return what a decision on the next call rests on; nothing of a role nobody configured."""
+    key, link = view.conversation.key, view.link
+    role = source.settings.native_roles.get(key.role)
+    if role is None:
+        return {}
+    inputs = standing_of(view, other_host=source.other_host(link)).inputs(
+        role=role,
+        agent=link.agent if link else "",
+        depth_max=source.settings.depth_max,
+        condition_now=source.condition_of(key.workstream, role),
+    )
+    return grounds(*unmoved(source.store, inputs, _subject(source, view, role)))
+
+
+def grounds(inputs: HandshakeInputs, was: Surroundings | None) -> dict[str, Any]:
+    """Return inputs as hooks read them: whole, and apart what hooks themselves see change.
+
+    `was` are the surroundings of the session's last turn, None where they were never recorded.
+    """
+    cache = cache_row(inputs.current_agent or "")
+    return {
+        "relays": inputs.relays,
+        "was": asdict(was) if was else None,
+        "cache": {
+            "at_ms": was.at_ms if was else 0,
+            "warm_s": cache.warm_s,
+            "cold_s": cache.cold_s,
+        },
+        "condition_before": inputs.condition_before,
+        "condition_now": inputs.condition_now,
+        "was_interrupted": inputs.was_interrupted,
+        **beforehand(inputs),
+    }
+
+
+def _subject(source: Published, view: RoleView, role: Role) -> Subject:
+    settings = source.settings
+    return Subject(
+        conversation=view.conversation,
+        link=view.link,
+        role=role,
+        working_directory=settings.working_directory,
+        settings=FreshnessSettings(
+            limits=settings.limits, critical=settings.critical, window_tokens=settings.window_tokens
+        ),
+        now_ms=0,
+    )
 
 
 def _briefing(source: Published, conversation: Conversation) -> str:

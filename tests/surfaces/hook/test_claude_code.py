@@ -70,7 +70,7 @@ def test_the_same_main_session_is_told_whom_to_write_to_and_another_one_is_not(p
     assert context(claude("UserPromptSubmit", prompt="Go on.", session_id="main-2")) == ""
     written = {"tool_name": "SendMessage", "tool_use_id": "toolu_2"}
     written["tool_input"] = {"to": "a1", "message": "What was it?"}
-    assert "RESUMED a1 · turn 2" in claude("PreToolUse", **written)["systemMessage"]
+    assert "RESUMED a1 · 2nd turn" in claude("PreToolUse", **written)["systemMessage"]
     claude("PostToolUse", **written, tool_response={"content": "It was a plan."})
     place.wait_for_words()
     assert place.upthread("drain")["calls"] == 2

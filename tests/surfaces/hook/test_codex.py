@@ -76,7 +76,7 @@ def test_any_main_session_is_told_whom_to_open_and_write_to(place, codex, worked
         told = context(codex("SessionStart", session_id=session, source="startup"))
         assert f"- spec-42/planner: resume_agent with id '{CHILD}', then send_input to it" in told
     line = codex("PreToolUse", **writing("What was it?"), session_id="main-2")["systemMessage"]
-    assert f"RESUMED {CHILD} · turn 2" in line
+    assert f"RESUMED {CHILD} · 2nd turn" in line
     worked(said("What was it?"), last="It was a plan.", session_id="main-1")
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     kept = json.dumps(conversation["turns"])
@@ -98,7 +98,7 @@ def test_one_that_spawns_anew_gets_the_briefing_and_its_other_arguments_stay(pla
         last="Planned.",
     )
     answer = codex("PreToolUse", **spawning("And now?", tool_use_id="call_3"))
-    assert "STARTED FRESH with a briefing" in answer["systemMessage"]
+    assert "ROLLED OVER to a new session with replay" in answer["systemMessage"]
     updated = answer["hookSpecificOutput"]["updatedInput"]
     assert {name: updated[name] for name in ("agent_type", "fork_context")} == {
         "agent_type": "planner",

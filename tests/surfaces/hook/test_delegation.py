@@ -19,7 +19,7 @@ def test_a_first_call_starts_and_the_next_one_resumes_without_the_database(place
     (place.home / "upthread.db").unlink()
     second = place.hook(place.request("before", "c2", prompt="Go on.")).answer
     assert second["task_id"] == "ses_1"
-    assert second["line"] == "upthread: spec-42/planner: RESUMED ses_1 · turn 2"
+    assert second["line"] == "upthread: spec-42/planner: RESUMED ses_1 · 2nd turn"
     assert second["prompt"] == "Go on."
 
 
@@ -125,8 +125,8 @@ def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
     update = place.call("c2", "ses_1", files=read).answer
     assert update["task_id"] == "ses_1"
     assert "with an update" in update["line"]
-    assert f"- {names[0]} (changed)" in update["prompt"]
-    assert f"- {names[1]} (deleted)" in update["prompt"]
+    assert f"- `{names[0]}`: changed" in update["prompt"]
+    assert f"- `{names[1]}`: deleted" in update["prompt"]
     assert update["prompt"].endswith("\n\nPlan it.")
     place.upthread("drain")
     for name in names:
@@ -143,7 +143,7 @@ def test_a_touched_file_with_the_same_content_has_not_changed(place):
     os.utime(place.project / "a.txt", (1, 1))
     answer = place.hook(place.request("before", "c2", prompt="Go on.")).answer
     assert answer["prompt"] == "Go on."
-    assert answer["line"].endswith("RESUMED ses_1 · turn 2")
+    assert answer["line"].endswith("RESUMED ses_1 · 2nd turn")
 
 
 def test_another_branch_is_told(place):
@@ -151,7 +151,7 @@ def test_another_branch_is_told(place):
     subprocess.run(["git", "checkout", "-qb", "other"], cwd=place.project, check=True)
     answer = place.hook(place.request("before", "c2", prompt="Go on.")).answer
     assert answer["task_id"] == "ses_1"
-    assert "The branch is 'other' now; it was 'main'." in answer["prompt"]
+    assert "the branch is `other`; it was `main`" in answer["prompt"]
 
 
 def test_a_session_the_agent_does_not_have_is_replaced_with_what_was_said(place):
@@ -262,6 +262,7 @@ sys.stderr.write("\\n".join(sys.modules))
 def test_the_usual_call_loads_nothing_heavy(place, call_id):
     if call_id == "resumed":
         place.call("c1", "ses_1")
+        place.upthread("drain")
     source = str(PROGRAM.parents[3])
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", LISTING.format(source=source, home=str(place.home))],

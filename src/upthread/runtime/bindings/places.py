@@ -11,13 +11,18 @@ import _blake2
 import os
 
 from upthread.boundary.git.pointing import common_of, named_in, points_back
-from upthread.boundary.git.reading import GitFileError, read_line
+from upthread.boundary.git.reading import GitFileError, read_line, read_plain
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.files import Lock, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+_HEADS = "ref: refs/heads/"
+
+PACKED_BYTES_MAX = 16 << 20
+"""How much of `packed-refs` a hook looks through: some 200,000 references."""
 
 UP_MAX = 64
 """How many directories up a repository is looked for."""
@@ -27,24 +32,38 @@ class Place:
     """A working tree and the files of its project.
 
     `root` is the working tree's directory, `repository` the directory of the repository it belongs
-    to, `branch` what is checked out: None on a detached HEAD and outside of git. `known` is the
-    place's file, None when nobody has set it up.
+    to, `branch` what is checked out: None on a detached HEAD and outside of git. `is_repository` is
+    whether there is one. `known` is the place's file, None when nobody has set it up.
     """
 
     def __init__(self, home: str, directory: str) -> None:
         self.home = os.path.join(home, "hooks")
         real = os.path.realpath(directory)
+        head = None
         try:
             self.root, git_directory = _working_tree(real)
             common = _common_directory(self.root, git_directory) if git_directory else None
-            self.branch = _branch(git_directory) if git_directory and common else None
+            head = _head(git_directory) if git_directory and common else None
         except GitFileError:
-            common, self.branch = None, None
+            common = None
         if common is None:
             self.root = real
+        self._common, self._head = common, head
+        self.branch = _branch(head)
+        self.is_repository = common is not None
         self.repository = os.path.dirname(common) if common else self.root
         self.path = os.path.join(self.home, "places", f"{key_of(self.repository)}.json")
         self.known: dict[str, Any] | None = None
+
+    @property
+    def commit(self) -> str | None:
+        """What is checked out, None before the first commit and where it cannot be told lightly."""
+        if self._common is None or self._head is None:
+            return None
+        try:
+            return _commit(self._common, self._head)
+        except GitFileError:
+            return None
 
     def read(self) -> dict[str, Any] | None:
         """Read the place's file again. Raises UnreadableError."""
@@ -105,7 +124,29 @@ def _common_directory(root: str, git_directory: str) -> str | None:
     return common if common is not None and points_back(git_directory, root) else None
 
 
-def _branch(git_directory: str) -> str | None:
-    head = read_line(os.path.join(git_directory, "HEAD")) or ""
-    prefix = "ref: refs/heads/"
-    return head.removeprefix(prefix) if head.startswith(prefix) else None
+def _head(git_directory: str) -> str:
+    return read_line(os.path.join(git_directory, "HEAD")) or ""
+
+
+def _branch(head: str | None) -> str | None:
+    return head.removeprefix(_HEADS) if head and head.startswith(_HEADS) else None
+
+
+def _commit(common: str, head: str) -> str | None:
+    """Return the object that HEAD leads to, by its loose file, else by the packed references."""
+    name = head.removeprefix("ref: ")
+    if name == head:
+        return _object(head)
+    if not name.startswith("refs/") or ".." in name:
+        return None
+    loose = read_line(os.path.join(common, name))
+    if loose is not None:
+        return _object(loose)
+    packed = read_plain(os.path.join(common, "packed-refs"), bytes_max=PACKED_BYTES_MAX) or b""
+    end = packed.find(b" " + os.fsencode(name) + b"\n")
+    start = packed.rfind(b"\n", 0, max(end, 0)) + 1
+    return _object(packed[start:end].decode("ascii", "replace")) if end > 0 else None
+
+
+def _object(text: str) -> str | None:
+    return text if len(text) in {40, 64} and not text.strip("0123456789abcdef") else None

@@ -8,10 +8,16 @@ from typing import Final
 import anyio
 
 from upthread.client import Project, Why
+from upthread.core.changes import change_lines
+from upthread.core.decision_words import (
+    done_in_words,
+    intention_in_words,
+    ordinal,
+    price_in_words,
+)
 from upthread.core.decisions import freshness_in, price_in
-from upthread.core.handshake import in_words
+from upthread.core.handshake import in_words, reasons_in_words
 from upthread.core.types import Decision, Link
-from upthread.core.update import change_lines
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.effects import RecordedEffect
 from upthread.runtime.overview import RoleView, WorkstreamView
@@ -25,11 +31,6 @@ from upthread.surfaces.cli.table import write_table
 from upthread.surfaces.cli.words import (
     conversation_name,
     counted,
-    decision_in_words,
-    intention_in_words,
-    ordinal,
-    price_in_words,
-    reasons_in_words,
 )
 
 WATCH_S: Final = 1.0
@@ -133,11 +134,11 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         return 0
     output.line(conversation_name(view.conversation), "bold")
     if found.last is not None:
-        last = decision_in_words(found.last.decision, session)
+        last = done_in_words(found.last.decision, one_line(session or ""))
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
         output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
         _write_grounds(output, found.last)
-    now = intention_in_words(found.now.decision, session)
+    now = intention_in_words(found.now.decision, one_line(session or ""))
     output.line(f"  now   it would {now}: {reasons_in_words(found.now.reasons)}")
     _write_grounds(output, found.now)
     if found.now.hint:

@@ -15,6 +15,7 @@ from upthread.client import Why
 from upthread.core import events
 from upthread.core.decisions import freshness_in, price_in
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
+from upthread.core.handshake import reasons_in_words
 from upthread.core.pipeline import RunView
 from upthread.core.price import Price, Tokens
 from upthread.core.reports import Report
@@ -23,7 +24,6 @@ from upthread.runtime.delegation import Notice, TurnResult, TurnStarted
 from upthread.runtime.effects import RecordedEffect
 from upthread.runtime.overview import RoleView, VerdictView, WorkstreamView
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
-from upthread.surfaces.cli.words import reasons_in_words, started_line
 
 CommandOf = Callable[[Link], tuple[str, ...] | None]
 Shape = dict[str, object]
@@ -223,7 +223,7 @@ def turn_started(started: TurnStarted) -> Shape:
         **tokens(started.price),
         "agent": started.agent,
         "upstream_session_id": started.upstream_session_id,
-        "line": started_line(started),
+        "line": started.line,
     }
 
 

@@ -29,7 +29,6 @@ from upthread.surfaces.cli.words import (
     outcome_in_words,
     parked_in_words,
     spent_line,
-    started_line,
 )
 
 
@@ -165,7 +164,7 @@ class Screen:
     def _started(self, started: TurnStarted) -> None:
         self._status.hide()
         self._session = started.upstream_session_id
-        line = started_line(started)
+        line = started.line
         if self._shows_reply:
             self._output.note(line, "cyan")
         else:

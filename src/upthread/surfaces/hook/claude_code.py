@@ -103,6 +103,8 @@ def _delegating(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
             }
     decided = before(place, call)
     told: dict[str, Any] = {"systemMessage": decided.line}
+    if decided.refusal:
+        return told | about_to_use(decision="deny", why=decided.refusal)
     if decided.prompt != call.prompt:
         told |= about_to_use(updated={**given, "prompt": decided.prompt})
     return told

@@ -104,6 +104,8 @@ def _spawning(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     call = _call(fields)
     decided = before(place, call)
     told: dict[str, Any] = {"systemMessage": decided.line}
+    if decided.refusal:
+        return told | about_to_use(decision="deny", why=decided.refusal)
     if decided.prompt != call.prompt:
         given = {**object_in(fields, "tool_input"), "message": decided.prompt}
         told |= about_to_use(decision="allow", updated=given)

@@ -7,8 +7,9 @@ spooled; so three calls at the same moment get three sessions, and no two decide
 from __future__ import annotations
 
 import os
+import time
 
-from upthread.core.plain_case import START_FRESH, plain_decision
+from upthread.core.decision_words import address_in_words
 from upthread.core.workstreams import UNASSIGNED, choose_workstream, named_workstream
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import (
@@ -19,9 +20,18 @@ from upthread.runtime.bindings.claims import (
     is_of_call,
 )
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.looking import FILES_MAX, examined, has_moved
+from upthread.runtime.bindings.looking import FILES_MAX, examined
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.words import address, decision_line, update_note
+from upthread.surfaces.hook.decision import (
+    FRESH,
+    REFUSE,
+    REPLAYING,
+    RESUMING,
+    Taken,
+    surroundings,
+    take_decision,
+)
+from upthread.surfaces.hook.words import decision_line, line_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +50,8 @@ FRESH_PREFIX = "fresh:"
 WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
 HOWS = frozenset({"read", "wrote"})
-RESUMING = frozenset({"resume", "resume_with_update"})
+RELAYED = "nearly_full"
+"""As `core.decision_rules.RELAYED`."""
 
 
 class CutOffError(Exception):
@@ -80,9 +91,10 @@ class Call:
 
 
 class Decided:
-    """What the hook does: `session` is resumed, None for a new one; `line` is for the person.
+    """What the hook does: `session` is resumed, empty for a new one; `line` is for the person.
 
-    `decision` is empty for a call that is left alone.
+    `decision` is empty for a call that is left alone. `refusal` says why a call must not be made,
+    and what to do instead; empty for one that may.
     """
 
     def __init__(
@@ -93,6 +105,7 @@ class Decided:
         self.decision = decision
         self.session = session
         self.context = context
+        self.refusal = ""
 
 
 # --- which workstream --------------------------------------------------------------------------
@@ -140,20 +153,24 @@ def before(place: Place, call: Call) -> Decided:
         says = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
         return _recorded_only(place, call, None, because, says)
     with place.lock():
-        path, binding, busy = _slot(place, call, workstream)
-        decided, reasons = _decided(place, call, role, binding)
-        held = _claim(call)
+        path, binding, busy, is_left = _slot(place, call, workstream)
+        taken = take_decision(place, call, role, binding, is_left=is_left)
+        decided = _decided(call, binding, taken)
+        held = {**_claim(call), "because": taken.reasons[0]}
         event = {
             **_where(binding),
             **held,
             "because": because,
-            "decision": decided.decision,
-            "reasons": reasons,
+            "decision": taken.decision,
+            "reasons": taken.reasons,
+            "inputs": taken.inputs,
+            "condition": binding.get("condition_now"),
             "upstream_session_id": decided.session,
             "context": decided.context,
         }
-        spool.put(place, "decided", event)
-        files.replace(path, {**binding, "claim": held})
+        spool.put(place, "refused" if decided.refusal else "decided", event)
+        if not decided.refusal:
+            files.replace(path, {**binding, "was_interrupted": is_left, "claim": held})
         decided.line += busy + _undecided_before(place)
     return decided
 
@@ -167,7 +184,7 @@ def _recorded_only(
         **where,
         **_claim(call),
         "because": because,
-        "decision": START_FRESH,
+        "decision": FRESH,
         "reasons": [NOT_CONTINUED],
     }
     with place.lock():
@@ -196,7 +213,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
             }
             spool.put(place, "decided", event)
             files.replace(path, {**binding, "claim": held})
-            line = decision_line(binding, "resume", child, "")
+            line = line_of(binding, "resume", child)
             return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
     return Decided(line="", prompt=call.prompt)
 
@@ -225,14 +242,17 @@ def _where(binding: dict[str, Any]) -> dict[str, Any]:
     return {name: binding[name] for name in ("workstream", "role", "slot")}
 
 
-def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any], str]:
-    """Return the first conversation of the role that nobody uses, and who uses the first."""
+def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any], str, bool]:
+    """Return the first conversation of the role that nobody uses, and who uses the first.
+
+    The last is whether its last call was cut off, or claims it still from a process that is dead.
+    """
     busy = ""
     for slot in range(1, SLOTS_MAX + 1):
         path = place.binding_path(workstream, call.role, slot)
         found = files.read(path)
         binding = found or {}
-        where = address(workstream, call.role, slot)
+        where = address_in_words(workstream, call.role, slot)
         if found is None and slot == 1 and _has_worked(place, workstream, call.role):
             spool.start_drain(place)
             raise CutOffError(f"{path} is gone; it is being written again")
@@ -248,8 +268,8 @@ def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any
         # Claimed by one that is dead: its call had begun, and nobody saw its end.
         was_interrupted = binding.get("was_interrupted") is True or is_left
         mine = {"workstream": workstream, "role": call.role, "slot": slot}
-        return path, {**binding, **mine, "was_interrupted": was_interrupted}, busy
-    where = address(workstream, call.role, SLOTS_MAX)
+        return path, {**binding, **mine}, busy, was_interrupted
+    where = address_in_words(workstream, call.role, SLOTS_MAX)
     raise files.BusyError(f"{where}: {SLOTS_MAX} calls of one role are under way")
 
 
@@ -265,83 +285,29 @@ def _is_left(binding: dict[str, Any], call: Call) -> bool:
     return bool(object_in(binding, "claim")) and not is_of_call(binding, call.call_id)
 
 
-def _decided(
-    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any]
-) -> tuple[Decided, list[str]]:
-    session = text_in(binding, "session")
-    failed = call.unusable.get(session) if session else None
-    moved = _moved(place, role, binding)
-    plain = plain_decision(
-        turns=number_in(binding, "turns"),
-        agent=call.agent,
-        current_agent=text_in(binding, "agent") or None,
-        continuity=text_in(role, "continuity"),
-        is_fresh_asked=call.is_fresh_asked,
-        has_failed=failed is not None,
-        was_interrupted=binding.get("was_interrupted") is True,
-        has_condition_changed=binding.get("condition_before")
-        not in {None, binding.get("condition_now")},
-        has_moved=moved,
-    )
-    if plain is not None:
-        decision, reasons, says, note = plain[0], [plain[1]], _PLAIN[plain[1]], ""
-    else:
-        from upthread.surfaces.hook.full_decision import decide_fully
-
-        decision, reasons, says, changed, shifts = decide_fully(
-            place, call.agent, role, binding, failed
-        )
-        note = update_note(changed, shifts)
-    if decision in RESUMING and not call.can_resume:
-        decision, reasons, says = START_FRESH, [NO_ARGUMENT, *reasons], _PLAIN[NO_ARGUMENT]
-    is_resumed = decision in RESUMING
-    context = note if decision == "resume_with_update" else _past(decision, reasons, binding)
-    return Decided(
-        line=decision_line(binding, decision, session, says, is_briefed=bool(context)),
+def _decided(call: Call, binding: dict[str, Any], taken: Taken) -> Decided:
+    session = text_in(binding, "session") if taken.decision in RESUMING else ""
+    context = taken.update if session else _past(taken.decision, binding)
+    decided = Decided(
+        line=decision_line(binding, taken, session),
         prompt=f"{context}\n\n{call.text}" if context else call.text,
-        decision=decision,
-        session=session if is_resumed else "",
+        decision=taken.decision,
+        session=session,
         context=context,
-    ), reasons
+    )
+    if taken.decision == REFUSE:
+        decided.refusal = f"{decided.line}. {taken.hint}" if taken.hint else decided.line
+    return decided
 
 
-NO_ARGUMENT = "no_resume_argument"
 NOT_CONTINUED = "recorded_only"
-_PLAIN = {
-    "none_yet": "",
-    "asked": "a fresh session was asked for",
-    "policy": "the role starts fresh every time",
-    "unchanged": "",
-    NO_ARGUMENT: "the agent's tool takes no session to go on in",
-}
-"""The words of the plain reasons, as the handshake's table has them."""
 
 
-def _past(decision: str, reasons: list[str], binding: dict[str, Any]) -> str:
+def _past(decision: str, binding: dict[str, Any]) -> str:
     """Return what a session that knows nothing is told of the conversation it goes on with."""
-    if decision == "resume_with_replay":
+    if decision == REPLAYING:
         return text_in(binding, "replay") or text_in(binding, "briefing")
-    is_told = decision == START_FRESH and reasons[0] != "policy"
-    return text_in(binding, "briefing") if is_told else ""
-
-
-def _moved(place: Place, role: dict[str, Any], binding: dict[str, Any]) -> bool:
-    """Return whether anything around a session may not be as it was, quickly."""
-    was = object_in(binding, "surroundings")
-    here = surroundings(place, role)
-    if was and any(was.get(name) != here[name] for name in here):
-        return True
-    return any(has_moved(place.root, each) for each in list_in(binding, "files"))
-
-
-def surroundings(place: Place, role: dict[str, Any]) -> dict[str, Any]:
-    """Return what a session works in, as far as a hook sees it."""
-    return {
-        "working_directory": place.root,
-        "repository": place.repository,
-        "branch": place.branch,
-        "configuration": text_in(role, "configuration"),
-    }
+    return text_in(binding, "briefing") if decision == FRESH else ""
 
 
 # --- while and after ---------------------------------------------------------------------------
@@ -408,7 +374,9 @@ def ended(
         event = _event(call, binding, child)
         said = {**event, "prompt": call.text, "outcome": outcome, "reply": reply}
         words = _words(call, binding, said)
-        spool.hand_over(place, "ended", {**event, "outcome": outcome, "files": seen}, words)
+        here = surroundings(place, role_of(place, role))
+        facts = {"outcome": outcome, "files": seen, "surroundings": here}
+        spool.hand_over(place, "ended", {**event, **facts}, words)
         if number_in(binding, "slot") == CHILD_SLOT:
             files.remove(path)
             return
@@ -421,6 +389,7 @@ def ended(
                 "files": seen,
                 "turns": turns if child else turns - 1,
                 "was_interrupted": outcome == "process_died",
+                "condition_before": binding.get("condition_now"),
                 "claim": None,
             },
         )
@@ -437,7 +406,8 @@ def release(place: Place, agent: str, session: str) -> None:
                 if number_in(binding, "slot") == CHILD_SLOT:
                     files.remove(path)
                 else:
-                    files.replace(path, {**binding, "was_interrupted": True, "claim": None})
+                    left = {**binding, "was_interrupted": True, "claim": None}
+                    files.replace(path, {**left, "decided": None})
 
 
 def _of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
@@ -463,14 +433,21 @@ def _event(call: Call, binding: dict[str, Any], child: str) -> dict[str, Any]:
 def _now_in(
     place: Place, call: Call, binding: dict[str, Any], child: str, transcript: str
 ) -> dict[str, Any]:
+    """Return a binding whose session is `child` now: what was decided beforehand is over."""
     role = role_of(place, text_in(binding, "role"))
+    held = object_in(binding, "claim")
+    here = {**surroundings(place, role), "agent": call.agent, "at_ms": time.time_ns() // 1_000_000}
+    is_new = child != text_in(binding, "session")
+    relays = number_in(binding, "relays") + 1 if text_in(held, "because") == RELAYED else 0
     return {
         **binding,
         "agent": call.agent,
         "session": child,
-        "main_session": call.session or text_in(object_in(binding, "claim"), "session"),
+        "main_session": call.session or text_in(held, "session"),
         "transcript": transcript or text_in(binding, "transcript"),
-        "surroundings": surroundings(place, role),
+        "was": here,
+        "decided": None,
+        "relays": relays if is_new else number_in(binding, "relays"),
     }
 
 

@@ -1,58 +1,90 @@
-"""The whole table of rules, for the calls that are not plain: slower to load, and rarely needed."""
+"""The handshake in a hook, for calls that a decision taken beforehand does not fit.
+
+Slower to load, and rarely needed. The inputs are those that were published with the conversation,
+with what the call brings, what hooks have seen since, and what has moved around the session.
+"""
 
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import replace
 
-from upthread.core.decisions import HandshakeInputs, Limits
+from upthread.core.changes import render_native_update
+from upthread.core.decision_words import cost_in_words
+from upthread.core.decisions import HandshakeInputs, inputs_from, worth_keeping
 from upthread.core.examined import ExaminedFile
 from upthread.core.freshness import Freshness, Surroundings, freshness
-from upthread.core.handshake import decide, in_words
+from upthread.core.handshake import because, decide
+from upthread.core.price import Price, Tokens, cache_state
 from upthread.core.types import ConversationId, Outcome
+from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.looking import examined, has_moved
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.decision import Taken, callers, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from upthread.surfaces.hook.delegation import Call
+
+
+class EarlierVersionError(Exception):
+    """What was published does not say what a decision rests on."""
+
 
 def decide_fully(
-    place: Place, agent: str, role: dict[str, Any], binding: dict[str, Any], failed: object
-) -> tuple[str, list[str], str, list[dict[str, Any]], list[str]]:
-    """Return the decision, its reasons, them in words, the files that changed, and what moved.
+    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any], *, is_left: bool
+) -> Taken:
+    """Return what `core.handshake.decide` says to a call."""
+    inputs = inputs_now(place, call, role, binding, is_left=is_left)
+    decision = decide(inputs)
+    said = {
+        "decision": decision.decision,
+        "reasons": list(decision.reasons),
+        "because": because(decision.reasons, inputs.freshness),
+        "cost": cost_in_words(inputs.price),
+        "hint": decision.hint,
+    }
+    return Taken(said, dict(worth_keeping(inputs)), update=render_native_update(inputs.freshness))
 
-    `failed` is what the agent said of the session when it was asked for, None before that.
+
+def inputs_now(
+    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any], *, is_left: bool
+) -> HandshakeInputs:
+    """Return all that a decision on a call rests on.
+
+    A role that never worked has the inputs of its first turn. Nobody holds what a call gets: one
+    that is in use was passed over for a sibling.
     """
-    found = _freshness(place, agent, role, binding)
-    conversation_id = text_in(binding, "conversation_id") or "unknown"
-    decision = decide(
-        HandshakeInputs(
-            conversation_id=ConversationId(conversation_id),
-            agent=agent,
-            continuity=_continuity(role),
-            turns=number_in(binding, "turns"),
-            current_agent=text_in(binding, "agent") or None,
-            was_interrupted=binding.get("was_interrupted") is True,
-            session_lost=None if failed is None else _outcome(failed),
-            condition_before=text_in(binding, "condition_before") or None,
-            condition_now=text_in(binding, "condition_now") or None,
-            freshness=found,
-            limits=_limits(role),
-        )
+    stored = object_in(binding, "inputs") or object_in(role, "inputs")
+    if not stored:
+        spool.start_drain(place)
+        raise EarlierVersionError("what hooks read is of an earlier version; it is written again")
+    published = inputs_from(stored)
+    session = text_in(binding, "session")
+    failed = call.unusable.get(session) if session else None
+    was, here = _was(binding), _here(place, call, role, binding)
+    found = _freshness(place, role, binding, was, here) if session else Freshness()
+    return replace(
+        published,
+        agent=call.agent,
+        turns=number_in(binding, "turns"),
+        current_agent=text_in(binding, "agent") or None,
+        was_interrupted=binding.get("was_interrupted") is True or is_left,
+        is_fresh_asked=call.is_fresh_asked,
+        callers=tuple(ConversationId(each) for each in callers()),
+        session_lost=None if failed is None else _outcome(failed),
+        takes_no_session=not call.can_resume,
+        condition_before=text_in(binding, "condition_before") or None,
+        condition_now=text_in(binding, "condition_now") or None,
+        relays=number_in(binding, "relays"),
+        freshness=found,
+        surroundings=here if session else None,
+        price=_price(published.price, binding, was, found) if session else published.price,
     )
-    told = () if decision.reasons == ("unchanged",) else decision.reasons
-    says = "; ".join(in_words(reason) for reason in told)
-    changed = [{"path": each.path, "how": each.how} for each in found.changed]
-    if changed:
-        says += f" ({_listed(found)})"
-    return decision.decision, list(decision.reasons), says, changed, list(_shifts(found))
-
-
-def _continuity(role: dict[str, Any]) -> Any:
-    said = text_in(role, "continuity")
-    return said if said in {"resume", "fresh", "auto"} else "auto"
 
 
 def _outcome(failed: object) -> Outcome:
@@ -60,40 +92,67 @@ def _outcome(failed: object) -> Outcome:
     return Outcome(str(failed)) if known else Outcome.MISSING
 
 
-def _limits(role: dict[str, Any]) -> Limits:
-    most = number_in(role, "files_changed_max")
-    return Limits(files_changed_max=most) if most else Limits()
+def _price(
+    published: Price, binding: dict[str, Any], was: Surroundings | None, found: Freshness
+) -> Price:
+    """Return the price now; of a call that is not in the record yet, what it told of itself."""
+    idle_s = None if was is None or not was.at_ms else time.time_ns() / 1e9 - was.at_ms / 1000
+    is_same_prefix = not found.is_configuration_changed and found.model is None
+    cache = cache_state(text_in(binding, "agent"), idle_s=idle_s, is_same_prefix=is_same_prefix)
+    told = binding.get("tokens_used")
+    resume = Tokens(count=told, is_estimate=False) if isinstance(told, int) else published.resume
+    return replace(published, resume=resume, cache=cache)
+
+
+# --- what has moved ----------------------------------------------------------------------------
 
 
 def _freshness(
-    place: Place, agent: str, role: dict[str, Any], binding: dict[str, Any]
+    place: Place,
+    role: dict[str, Any],
+    binding: dict[str, Any],
+    was: Surroundings | None,
+    here: Surroundings,
 ) -> Freshness:
-    known = [_file(each) for each in list_in(binding, "files")]
-    now = [_now(place.root, each) for each in list_in(binding, "files")]
-    was = object_in(binding, "surroundings")
-    directory = text_in(was, "working_directory")
-    here = Surroundings(
-        working_directory=place.root,
-        agent=agent,
-        configuration=text_in(role, "configuration"),
-        repository=place.repository,
-        branch=place.branch,
+    listed = list_in(binding, "files")
+    return freshness(
+        known=[_file(each) for each in listed],
+        now=[_now(place.root, each) for each in listed],
+        was=was,
+        here=here,
+        critical=[glob for glob in list_in(role, "critical") if isinstance(glob, str)],
+        places_gone=_places_gone(was),
     )
-    before = Surroundings(
-        working_directory=directory,
-        agent=agent,
+
+
+def _was(binding: dict[str, Any]) -> Surroundings | None:
+    """Return what the session worked in, as it was recorded; None where nobody looked."""
+    was = object_in(binding, "was")
+    if not was:
+        return None
+    return Surroundings(
+        working_directory=text_in(was, "working_directory"),
+        agent=text_in(was, "agent"),
+        agent_version=text_in(was, "agent_version"),
+        model=text_in(was, "model") or None,
         configuration=text_in(was, "configuration"),
         repository=text_in(was, "repository") or None,
         branch=text_in(was, "branch") or None,
+        commit=text_in(was, "commit") or None,
+        git_fault=text_in(was, "git_fault"),
+        at_ms=number_in(was, "at_ms"),
     )
-    return freshness(
-        known=known,
-        now=now,
-        was=before if was else None,
-        here=here,
-        critical=[glob for glob in list_in(role, "critical") if isinstance(glob, str)],
-        places_gone=frozenset() if os.path.isdir(directory) else frozenset({directory}),
-    )
+
+
+def _here(place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any]) -> Surroundings:
+    # What it was, until the agent says what it is.
+    version = text_in(object_in(binding, "was"), "agent_version")
+    return Surroundings(agent=call.agent, agent_version=version, **surroundings(place, role))
+
+
+def _places_gone(was: Surroundings | None) -> frozenset[str]:
+    places = (was.working_directory, was.repository) if was else ()
+    return frozenset(each for each in places if each and not os.path.exists(each))
 
 
 def _now(root: str, known: dict[str, Any]) -> ExaminedFile:
@@ -114,26 +173,3 @@ def _file(fields: dict[str, Any]) -> ExaminedFile:
         mtime_ns=mtime_ns if isinstance(mtime_ns, int) else None,
         digest=text_in(fields, "digest") or None,
     )
-
-
-def _shifts(found: Freshness) -> list[str]:
-    told: list[str] = []
-    if found.branch is not None:
-        told.append(
-            f"The branch is {_name(found.branch.now)} now; it was {_name(found.branch.was)}."
-        )
-    if found.directory is not None:
-        told.append(f"The working directory is {_name(found.directory.now)} now.")
-    if found.is_configuration_changed:
-        told.append("Your role's instructions have changed.")
-    return told
-
-
-def _name(text: str | None) -> str:
-    return ascii(text) if text else "none"
-
-
-def _listed(found: Freshness) -> str:
-    names = ", ".join(ascii(each.path).strip("'") for each in found.changed[:3])
-    more = found.changed_count - len(found.changed[:3])
-    return names + (f" and {more} more" if more > 0 else "")

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 
 from upthread.boundary.files import direct
+from upthread.core.decision_words import address_in_words
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import number_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.delegation import Call, workstream_of
-from upthread.surfaces.hook.words import address
 
 TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024
 SUFFIXES = (".jsonl", ".meta.json")
@@ -39,7 +39,7 @@ def hand_over(place: Place, call: Call, main_transcript: str) -> str:
         copied = os.path.join(folder, stem + ".jsonl")
         moved = {"main_session": call.session, "transcript": copied, "handed_to": call.session}
         files.replace(path, {**binding, **moved})
-    where = address(workstream, call.role, number_in(binding, "slot"))
+    where = address_in_words(workstream, call.role, number_in(binding, "slot"))
     return (
         f"{where} has worked before and has its history here: call SendMessage with to: {child!r} "
         "and your prompt as message"

@@ -5,11 +5,12 @@ Codex took over their names, fields and answers, so both agents' hooks answer th
 
 from __future__ import annotations
 
+from upthread.core.decision_words import address_in_words
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.delegation import bindings, hear_prompt, release, role_of, workstream_of
-from upthread.surfaces.hook.words import address, ago
+from upthread.surfaces.hook.words import ago
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def about_to_use(
 
 def _whom_to_go_on_with(place: Place, workstream: str, session: str, continuing: Continuing) -> str:
     lines = [
-        f"- {address(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
+        f"- {address_in_words(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
         f"{continuing.how(text_in(each, 'session'))}"
         for _, each in bindings(place)
         if text_in(each, "workstream") == workstream

@@ -98,6 +98,7 @@ export const Upthread = async ({ client, directory }) => {
       const { subagent_type: role, prompt } = output.args
       const request = { session: input.sessionID, call_id: input.callID, role, prompt }
       const told = await decide(request)
+      if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
       calls.set(input.callID, { request, taskId: told.task_id })
       if (told.task_id) output.args.task_id = told.task_id
       if (told.prompt) output.args.prompt = told.prompt

@@ -28,7 +28,8 @@ def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
     match text_in(request, "event"):
         case "before":
             decided = before(place, call)
-            return {"line": decided.line, "prompt": decided.prompt, "task_id": decided.session}
+            told = {"line": decided.line, "prompt": decided.prompt, "task_id": decided.session}
+            return {**told, "refused": decided.refusal} if decided.refusal else told
         case "started":
             started(place, call, text_in(request, "child"))
         case "ended":

@@ -12,11 +12,12 @@ import sys
 if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
 
+from upthread.core.decision_words import address_in_words
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.delegation import bindings, workstream_of
-from upthread.surfaces.hook.words import address, one_line
+from upthread.surfaces.hook.words import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ def line(home: str, asked: dict[str, Any]) -> str:
     states = [text_in(each, "state") for each in known if text_in(each, "name") == workstream]
     questions = "".join(states).count(QUESTION)
     running = [
-        address(workstream, text_in(each, "role"), number_in(each, "slot")).rpartition("/")[2]
+        address_in_words(workstream, text_in(each, "role"), number_in(each, "slot")).rpartition(
+            "/"
+        )[2]
         for _, each in bindings(place)
         if text_in(each, "workstream") == workstream
         and number_in(each, "slot")

@@ -4,47 +4,42 @@ from __future__ import annotations
 
 import time
 
-from upthread.core.plain_case import FIRST, RESUME, START_FRESH
+from upthread.core import decision_words
+from upthread.core.decision_words import address_in_words, conversation_name
 from upthread.runtime.bindings.light_json import number_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NOTE_FILES_MAX = 20
+    from upthread.surfaces.hook.decision import Taken
+
 DECISION_CHARACTERS_MAX = 2_000
 DAY_S = 24 * 60 * 60
 
-_DONE = {
-    FIRST: "STARTED",
-    RESUME: "RESUMED {session}",
-    "resume_with_update": "RESUMED {session} with an update",
-    "resume_with_replay": "ROLLED OVER from {session} with replay",
-    START_FRESH: "STARTED FRESH",
-}
+
+def decision_line(binding: dict[str, Any], taken: Taken, session: str) -> str:
+    """Return a decision in one line, for the person who is looking at the agent."""
+    return line_of(binding, taken.decision, session, because=taken.because, cost=taken.cost)
 
 
-def address(workstream: str, role: str, slot: int) -> str:
-    """`spec-42/planner`, or `spec-42/planner~2` for a sibling."""
-    return f"{workstream}/{role}" + (f"~{slot}" if slot > 1 else "")
-
-
-def decision_line(
-    binding: dict[str, Any], decision: str, session: str, says: str, *, is_briefed: bool = False
+def line_of(
+    binding: dict[str, Any], decision: str, session: str, *, because: str = "", cost: str = ""
 ) -> str:
-    """Return the decision in one line; `says` are its reasons in words, empty for a plain one."""
-    where = address(
-        text_in(binding, "workstream"), text_in(binding, "role"), number_in(binding, "slot")
-    )
+    """Return what is done for a conversation in one line; `because` is empty for a plain case."""
+    role, slot = text_in(binding, "role"), number_in(binding, "slot")
+    where = address_in_words(text_in(binding, "workstream"), role, slot)
     base_name = text_in(binding, "base_name")
-    name = f" ({base_name}-{text_in(binding, 'role')})" if base_name else ""
-    done = _DONE.get(decision, decision).format(session=one_line(session) or "an earlier session")
-    if is_briefed and decision == START_FRESH:
-        done += " with a briefing"
-    turns = number_in(binding, "turns") + 1
-    number = f" · turn {turns}" if turns > 1 else ""
-    line = f"upthread: {where}{name}: {done}{number}" + (f": {says}" if says else "")
-    return one_line(line, characters_max=DECISION_CHARACTERS_MAX)
+    sibling = f"~{slot}" if slot > 1 else ""
+    line = decision_words.decision_line(
+        conversation_name(where, f"{base_name}-{role}{sibling}" if base_name else ""),
+        decision,
+        one_line(session),
+        turn_number=number_in(binding, "turns") + 1,
+        because=because,
+        cost=cost,
+    )
+    return one_line(f"upthread: {line}", characters_max=DECISION_CHARACTERS_MAX)
 
 
 def ago(at_ms: int) -> str:
@@ -55,21 +50,6 @@ def ago(at_ms: int) -> str:
 
 def _day(at_s: float) -> int:
     return int((at_s + time.localtime(at_s).tm_gmtoff) // DAY_S)
-
-
-def update_note(changed: list[dict[str, Any]], moved: list[str]) -> str:
-    """Return what a resumed session is told of what has changed since it last worked."""
-    lines = [
-        f"- {one_line(text_in(each, 'path'))} ({one_line(text_in(each, 'how'))})"
-        for each in changed[:NOTE_FILES_MAX]
-    ]
-    if len(changed) > NOTE_FILES_MAX:
-        lines.append(f"- and {len(changed) - NOTE_FILES_MAX} more")
-    told = ["Since you last worked here:"]
-    if lines:
-        told += ["Files you had examined have changed; look at them again:", *lines]
-    told += moved
-    return "\n".join(told) if len(told) > 1 else ""
 
 
 def one_line(text: str, *, characters_max: int = 300) -> str:

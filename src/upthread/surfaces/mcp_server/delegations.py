@@ -21,7 +21,6 @@ from upthread.surfaces.cli.words import (
     going_on,
     outcome_in_words,
     parked_in_words,
-    started_line,
 )
 
 ANSWER_S_MAX: Final = 25.0
@@ -163,7 +162,7 @@ class Delegations:
 
 def _stands(handle: str, delegation: _Delegation) -> Delegated:
     started = delegation.started
-    line = started_line(started) if started else ""
+    line = started.line if started else ""
     session = started.upstream_session_id if started else ""
     if delegation.error is not None:
         refused = visible_line(str(delegation.error), characters_max=REFUSAL_CHARACTERS_MAX)

@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
-from upthread.core.handshake import in_words
+from upthread.core.decision_words import done_in_words
+from upthread.core.handshake import reasons_in_words
 from upthread.core.nesting import ALARM, ALARMS
 from upthread.core.types import (
     CHILD_SLOT,
@@ -33,7 +34,7 @@ from upthread.surfaces.cli.audit.runs import act_lines, run_lines
 from upthread.surfaces.cli.audit.shape import noted
 from upthread.surfaces.cli.neutral import code, fenced
 from upthread.surfaces.cli.output import plain
-from upthread.surfaces.cli.words import counted, decision_in_words, moment, reasons_in_words
+from upthread.surfaces.cli.words import counted, moment
 
 
 def audit(record: Audit) -> str:
@@ -90,7 +91,7 @@ def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
         yield f"A child of {code(conversation.parent_conversation_id)}{call}."
     yield from _chain_lines(audited)
     for refusal in audited.refusals:
-        reasons = "; ".join(in_words(reason) for reason in refusal.reasons)
+        reasons = reasons_in_words(refusal.reasons)
         yield ""
         yield f"Refused at {moment(refusal.decided_at_ms)}: {reasons}."
     yield from act_lines(audited.acts)
@@ -149,7 +150,7 @@ def _turn_lines(audited: AuditedTurn) -> Iterator[str]:
         yield f"- of run {code(audited.turn.run_id)}"
     if view.intended:
         session = view.attached.upstream_session_id if view.attached else None
-        done = decision_in_words(decision, None)
+        done = done_in_words(decision, None)
         where = f" {code(session)}" if session else ""
         yield f"- decision: {done}{where}: {reasons_in_words(view.intended.reasons)}"
     if ended:

@@ -1,0 +1,113 @@
+"""What a hook decides for a call: the decision that was taken beforehand, or the whole table's.
+
+`core.handshake.decide` is the only thing that decides. What it says while nothing has moved is
+written beside each conversation when that is published; a hook uses it where nothing it depends on
+has changed, and asks `decide` itself in every other case (surfaces/hook/full_decision.py).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from upthread.core.cache import state_of_cache
+from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
+from upthread.runtime.bindings.looking import has_moved
+from upthread.runtime.bindings.places import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from upthread.surfaces.hook.delegation import Call
+
+CALLERS_VARIABLE = "UPTHREAD_CALLERS"
+"""As `client.preparing.CALLERS_VARIABLE`: the conversations this process was started inside of."""
+
+REPLAYING = "resume_with_replay"
+RESUMING = frozenset({"resume", "resume_with_update"})
+FRESH = "start_fresh_with_briefing"
+REFUSE = "refuse"
+
+
+class Taken:
+    """A decision as it was taken: its reasons' codes, and the words of `core.decision_words`.
+
+    `update` is what a resumed session is told first; `inputs` what the decision rests on.
+    """
+
+    def __init__(self, said: dict[str, Any], inputs: dict[str, Any], *, update: str = "") -> None:
+        self.decision = text_in(said, "decision")
+        self.reasons = [each for each in list_in(said, "reasons") if isinstance(each, str)]
+        self.because = text_in(said, "because")
+        self.cost = text_in(said, "cost")
+        self.hint = text_in(said, "hint")
+        self.inputs = inputs
+        self.update = update
+
+
+def take_decision(
+    place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any], *, is_left: bool
+) -> Taken:
+    """Return the decision on a call. `is_left` is whether an earlier one was seen to be cut off."""
+    has_worked = bool(number_in(binding, "turns") or text_in(binding, "session"))
+    beforehand = binding if "inputs" in binding or has_worked else role
+    if not is_left and is_unmoved(place, call, role, binding):
+        cache = cache_now(binding, time.time_ns() // 1_000_000)
+        said = object_in(object_in(beforehand, "decided"), cache)
+        is_open_to_it = call.can_resume or text_in(said, "decision") not in RESUMING
+        if said and is_open_to_it:
+            inputs = object_in(beforehand, "inputs")
+            return Taken(said, {**inputs, "price": {**object_in(inputs, "price"), "cache": cache}})
+    from upthread.surfaces.hook.full_decision import decide_fully
+
+    return decide_fully(place, call, role, binding, is_left=is_left)
+
+
+def is_unmoved(place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any]) -> bool:
+    """Return whether all that a decision taken beforehand depends on is as it was then.
+
+    What the call brings, where it comes from, what the session works in, and each file it examined.
+    """
+    session = text_in(binding, "session")
+    is_plain = not call.is_fresh_asked and not os.environ.get(CALLERS_VARIABLE)
+    is_same_agent = not session or text_in(binding, "agent") == call.agent
+    if not is_plain or not is_same_agent or session in call.unusable:
+        return False
+    was = object_in(binding, "was")
+    if was and not _is_same_place(place, role, was):
+        return False
+    return not any(has_moved(place.root, each) for each in list_in(binding, "files"))
+
+
+def _is_same_place(place: Place, role: dict[str, Any], was: dict[str, Any]) -> bool:
+    here = surroundings(place, role)
+    names = ("working_directory", "branch", "commit", "configuration")
+    return not was.get("git_fault") and all(was.get(name) == here[name] for name in names)
+
+
+def surroundings(place: Place, role: dict[str, Any]) -> dict[str, Any]:
+    """Return what a session works in, as far as a hook sees it; as `core.freshness` names it."""
+    return {
+        "working_directory": place.root,
+        "repository": place.repository if place.is_repository else None,
+        "branch": place.branch,
+        "commit": place.commit,
+        "configuration": text_in(role, "configuration"),
+    }
+
+
+def cache_now(binding: dict[str, Any], now_ms: int) -> str:
+    """Return the state of the cache that a conversation's session was last used through."""
+    known = object_in(binding, "cache")
+    at_ms = number_in(known, "at_ms")
+    return state_of_cache(
+        (now_ms - at_ms) / 1000 if at_ms else None,
+        warm_s=number_in(known, "warm_s"),
+        cold_s=number_in(known, "cold_s"),
+    )
+
+
+def callers() -> list[str]:
+    """Return the conversations this process was started inside of, outermost first."""
+    return [each for each in os.environ.get(CALLERS_VARIABLE, "").split(",") if each]
