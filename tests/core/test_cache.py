@@ -1,6 +1,9 @@
+from typing import get_args
+
 import pytest
 
-from upthread.core.cache import STATES, state_of_cache
+from upthread.core.cache import state_of_cache
+from upthread.core.price import CacheState
 
 
 @pytest.mark.parametrize(
@@ -9,7 +12,7 @@ from upthread.core.cache import STATES, state_of_cache
 )
 def test_a_prefix_is_there_for_a_while_then_nobody_knows_then_it_is_gone(idle_s, state):
     assert state_of_cache(idle_s, warm_s=300, cold_s=3_600) == state
-    assert state in STATES
+    assert state in get_args(CacheState)
 
 
 @pytest.mark.parametrize("idle_s", [None, -1])

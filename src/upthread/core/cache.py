@@ -5,8 +5,6 @@ Nothing is imported: hooks ask this for every delegation.
 
 from __future__ import annotations
 
-STATES = ("warm", "unknown", "cold")
-
 
 def state_of_cache(idle_s: float | None, *, warm_s: int, cold_s: int) -> str:
     """Return `warm`, `cold`, or `unknown` between them and where nobody knows how long it idled.

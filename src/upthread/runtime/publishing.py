@@ -11,18 +11,17 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 from upthread import __version__
 from upthread.config import Settings
 from upthread.core.briefing import build_briefing
-from upthread.core.cache import STATES
 from upthread.core.chain import readable
 from upthread.core.decision_words import cost_in_words
 from upthread.core.decisions import HandshakeInputs, worth_keeping
 from upthread.core.freshness import Surroundings
 from upthread.core.handshake import because, decide
-from upthread.core.price import cache_row
+from upthread.core.price import CacheState, cache_row
 from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import BUILT_IN_ROLES, Role
@@ -203,7 +202,7 @@ def beforehand(inputs: HandshakeInputs) -> dict[str, Any]:
     As hooks read both: `inputs` whole, `decided` with the words that a person reads.
     """
     decided: dict[str, Any] = {}
-    for state in STATES:
+    for state in get_args(CacheState):
         priced = replace(inputs.price, cache=state)
         decision = decide(replace(inputs, price=priced))
         decided[state] = {
