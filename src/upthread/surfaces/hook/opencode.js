@@ -58,7 +58,8 @@ export const Upthread = async ({ client, directory }) => {
   const tell = async (request) => {
     const told = await ask({ cwd: directory, ...request })
     if (!told.gone) return told
-    if (!toldGone.has(request.session)) {
+    const isChilds = request.event === "prompt" && calls.size > 0
+    if (!isChilds && !toldGone.has(request.session)) {
       toldGone.add(request.session)
       show(told.gone, "warning")
       client.app.log({ body: { service: "upthread", level: "warn", message: told.gone } }).catch(() => {})
@@ -128,10 +129,10 @@ export const Upthread = async ({ client, directory }) => {
       const { subagent_type: role, prompt } = output.args
       const request = { session: input.sessionID, call_id: input.callID, role, prompt }
       const told = await decide(request)
-      calls.set(input.callID, { request, taskId: told.task_id, line: told.line })
+      calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id
       if (told.prompt) output.args.prompt = told.prompt
-      if (told.line) output.args.description = traced(output.args.description, told.line)
+      if (told.line && told.is_traced !== false) output.args.description = traced(output.args.description, told.line)
       show(told.line)
     },
     "tool.execute.after": async (input, output) => {
