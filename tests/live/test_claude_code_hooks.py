@@ -179,18 +179,21 @@ def test_with_handover_another_main_session_goes_on_with_the_whole_history(defer
     hooked.upthread("use", "spec-3")
     hooked.run(f"Go.\n\n{delegate('Remember KIWI-3.')}")
     child = hooked.planner("spec-3", turns=1)["upstream_session_id"]
-    second = hooked.run(f"Go.\n\n{load()} {write_to(child, 'What was it?')}")
-    tools = [each.get("name") for each in second.requests[0].body["tools"]]
+    looking = hooked.run(f"Go.\n\n{load()}")
+    tools = [each.get("name") for each in looking.requests[0].body["tools"]]
     assert "SendMessage" not in tools, "it is deferred"
-    told = json.dumps(second.requests[0].body["messages"])
+    told = json.dumps(looking.requests[0].body["messages"])
     assert f"spec-3/planner: SendMessage with to: '{child}'" in told, "before anything is called"
     assert "ToolSearch with query 'select:SendMessage'" in told
+    writing = write_to(child, "What was it?")
+    second = hooked.run(f"Go on.\n\n{writing}", "--resume", looking.session)
     (asked,) = second.by_children
     assert "# Briefing" not in asked
     assert "KIWI-3" in asked
-    assert any("spec-3/planner: RESUMED" in line for line in second.lines)
-    assert "is_error" not in second.written, "nothing was denied"
-    assert "hook error" not in second.written
+    assert any("spec-3/planner" in line and "RESUMED" in line for line in second.lines)
+    for ran in (looking, second):
+        assert '"is_error":true' not in ran.written, "nothing was denied"
+        assert "hook error" not in ran.written
     assert len(hooked.planner("spec-3", turns=2)["chain"]) == 1
 
 

@@ -156,6 +156,7 @@ class Installed:
             self._fields = {**self._fields, "agents": agents}
             files.replace(self._path, self._fields)
         else:
+            self._fields = {}
             files.remove(self._path)
 
     def expected(self, agent: str) -> Iterator[tuple[Path, bytes | None]]:
