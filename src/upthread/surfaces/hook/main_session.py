@@ -104,7 +104,9 @@ def _whom_to_go_on_with(
     place: Place, workstream: str, fields: dict[str, Any], continuing: Continuing
 ) -> str:
     session = text_in(fields, "session_id")
-    handed = continuing.reached(place, workstream, fields) if continuing.reached else frozenset()
+    handed: frozenset[str] = frozenset()
+    if continuing.reached:
+        handed = continuing.reached(place, workstream, fields)
     lines = [
         f"- {address(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
         f"{continuing.how(text_in(each, 'session'))}"
