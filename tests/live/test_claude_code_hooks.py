@@ -31,6 +31,7 @@ class Ran:
     session: str
     lines: tuple[str, ...]
     requests: tuple[Any, ...]
+    written: str
 
     @property
     def by_children(self) -> list[str]:
@@ -66,7 +67,7 @@ class Hooked(AgentSetUp):
     def run(self, prompt: str, *more: str) -> Ran:
         before = len(self.model.model_requests)
         options = ["--output-format", "stream-json", "--verbose", "--include-hook-events"]
-        allowed = ["--allowedTools", "Read", "Agent", "SendMessage"]
+        allowed = ["--allowedTools", "Read", "Agent", "SendMessage", "ToolSearch"]
         done = subprocess.run(
             [str(self.binary), "-p", *options, *allowed, *more],
             cwd=self.project,
@@ -86,6 +87,7 @@ class Hooked(AgentSetUp):
             session=events[-1]["session_id"],
             lines=tuple(each["systemMessage"] for each in told if "systemMessage" in each),
             requests=tuple(self.model.model_requests[before:]),
+            written=done.stdout,
         )
 
 
@@ -160,26 +162,62 @@ def handover(hooked) -> Iterator[None]:
     (hooked.project / "upthread.toml").unlink()
 
 
-def test_with_handover_another_main_session_goes_on_with_the_whole_history(hooked, handover):
+def load() -> str:
+    """What a model does that reads of a tool which is deferred."""
+    return call("ToolSearch", query="select:SendMessage")
+
+
+@pytest.fixture
+def deferring(hooked, monkeypatch):
+    """As Claude Code comes: SendMessage is not among the tools until it is searched for."""
+    monkeypatch.delitem(hooked.environment, "ENABLE_TOOL_SEARCH")
+    return hooked
+
+
+def test_with_handover_another_main_session_goes_on_with_the_whole_history(deferring, handover):
+    hooked = deferring
     hooked.upthread("use", "spec-3")
     hooked.run(f"Go.\n\n{delegate('Remember KIWI-3.')}")
     child = hooked.planner("spec-3", turns=1)["upstream_session_id"]
-    second = hooked.run(f"Go.\n\n{delegate('What was it?')} {write_to(child, 'What was it?')}")
-    assert any("has its history here" in line for line in second.lines)
+    looking = hooked.run(f"Go.\n\n{load()}")
+    tools = [each.get("name") for each in looking.requests[0].body["tools"]]
+    assert "SendMessage" not in tools, "it is deferred"
+    told = json.dumps(looking.requests[0].body["messages"])
+    assert f"spec-3/planner: SendMessage with to: '{child}'" in told, "before anything is called"
+    assert "ToolSearch with query 'select:SendMessage'" in told
+    writing = write_to(child, "What was it?")
+    second = hooked.run(f"Go on.\n\n{writing}", "--resume", looking.session)
     (asked,) = second.by_children
     assert "# Briefing" not in asked
     assert "KIWI-3" in asked
+    assert any("spec-3/planner" in line and "RESUMED" in line for line in second.lines)
+    for ran in (looking, second):
+        assert '"is_error":true' not in ran.written, "nothing was denied"
+        assert "hook error" not in ran.written
     assert len(hooked.planner("spec-3", turns=2)["chain"]) == 1
 
 
-def test_a_model_that_ignores_the_deny_still_gets_the_briefing(hooked, handover):
+def test_two_main_sessions_take_turns_with_one_sub_agent(hooked, handover):
+    hooked.upthread("use", "spec-6")
+    first = hooked.run(f"Go.\n\n{delegate('Remember KIWI-6.')}")
+    child = hooked.planner("spec-6", turns=1)["upstream_session_id"]
+    hooked.run(f"Go.\n\n{write_to(child, 'Remember PLUM-6.')}")
+    hooked.planner("spec-6", turns=2)
+    back = hooked.run(f"Go on.\n\n{write_to(child, 'What were they?')}", "--resume", first.session)
+    assert "KIWI-6" in back.by_children[-1]
+    assert "PLUM-6" in back.by_children[-1], "what it did in the other session is known here"
+    assert len(hooked.planner("spec-6", turns=3)["chain"]) == 1
+
+
+def test_a_model_that_delegates_all_the_same_gets_the_briefing_and_no_error(hooked, handover):
     hooked.upthread("use", "spec-4")
     hooked.run(f"Go.\n\n{delegate('Remember KIWI-4.')}")
     hooked.planner("spec-4", turns=1)
-    second = hooked.run(f"Go.\n\n{delegate('What was it?')} {delegate('What was it?')}")
+    second = hooked.run(f"Go.\n\n{delegate('What was it?')}")
     (asked,) = second.by_children
     assert "# Briefing" in asked
     assert "KIWI-4" in asked
+    assert "hook error" not in second.written
 
 
 def test_without_a_workstream_a_session_is_told_which_was_the_last(hooked):
@@ -190,6 +228,6 @@ def test_without_a_workstream_a_session_is_told_which_was_the_last(hooked):
 
 
 def test_taking_it_back_restores_the_settings_byte_for_byte(hooked):
-    assert "upthread/surfaces/hook" in hooked.settings.read_text()
+    assert "hooks/upthread-launcher" in hooked.settings.read_text()
     hooked.upthread("setup", "claude", "--remove", "--yes")
     assert hooked.settings.read_text() == SETTINGS

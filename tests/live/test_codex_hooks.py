@@ -167,6 +167,6 @@ def test_hooks_that_nobody_has_trusted_change_nothing(hooked):
 
 
 def test_taking_it_back_restores_the_file_byte_for_byte(hooked):
-    assert "upthread/surfaces/hook" in hooked.hooks.read_text()
+    assert "hooks/upthread-launcher" in hooked.hooks.read_text()
     hooked.upthread("setup", "codex", "--remove", "--yes")
     assert hooked.hooks.read_text() == HOOKS

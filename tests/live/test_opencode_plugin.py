@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,29 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
     assert first.body["messages"][0] == second.body["messages"][0], "the role's own instructions"
     assert first.body["tools"] == second.body["tools"], "the role's own permissions"
     assert "You are the planner." in told(second)
+
+
+def tasks(plugged) -> list[Any]:
+    """What OpenCode has kept of its tasks, the last one last."""
+    path = Path(plugged.environment["XDG_DATA_HOME"], "opencode", "opencode.db")
+    with closing(sqlite3.connect(path)) as database:
+        kept = database.execute("SELECT data FROM part ORDER BY time_created").fetchall()
+    parts = [json.loads(data) for (data,) in kept]
+    return [each["state"] for each in parts if each.get("tool") == "task"]
+
+
+def test_what_was_decided_stays_with_the_task_and_names_the_child(plugged, agent):
+    plugged.use("spec-11")
+    agent.prompt(main_session(agent, plugged), delegate("Plan."))
+    plugged.conversation("spec-11/planner", turns=1)
+    agent.prompt(main_session(agent, plugged), delegate("Go on.\n\n[[FAIL 400 no]]"))
+    first, failed = tasks(plugged)[-2:]
+    assert first["status"] == "completed"
+    assert first["title"] == "work · upthread: spec-11/planner: STARTED"
+    assert first["metadata"]["upthread"] == "upthread: spec-11/planner: STARTED"
+    assert failed["status"] == "error"
+    assert "RESUMED" in failed["input"]["description"], "what its interface shows of a task"
+    assert failed["input"]["description"].startswith("work · upthread: spec-11/planner")
 
 
 def test_a_child_that_failed_goes_on_in_its_session(plugged, agent):

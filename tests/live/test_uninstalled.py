@@ -1,4 +1,4 @@
-"""After `pip uninstall` the agents run on as if upthread had never been there."""
+"""After `pip uninstall` the agents run on, and a person is told once in a session that it is so."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def installation(tmp_path: Path) -> Installation:
     return Installation(tmp_path / "environment")
 
 
-def test_claude_code_runs_on_and_says_nothing_of_it(installation, claude_binary, tmp_path):
+GONE = "is gone, so this session goes on without it; upthread setup"
+
+
+def test_claude_code_runs_on_and_says_so_once(installation, claude_binary, tmp_path):
     with RehearsalModel() as model:
         hooked = Hooked(claude_binary, model, tmp_path / "claude", python=installation.python)
         hooked.upthread("use", "spec-1")
@@ -57,11 +60,12 @@ def test_claude_code_runs_on_and_says_nothing_of_it(installation, claude_binary,
         assert any("STARTED" in line for line in there.lines)
         installation.uninstall()
         gone = hooked.run(f"Go.\n\n{delegate_in_claude('Plan.')}")
-        assert gone.lines == ()
+        (line,) = gone.lines
+        assert f"{GONE} claude mends it" in line
         assert len(gone.by_children) == 1, "its sub-agent has worked"
 
 
-def test_opencode_runs_on(installation, opencode_binary, tmp_path):
+def test_opencode_runs_on_and_says_so_in_its_log(installation, opencode_binary, tmp_path):
     with RehearsalModel() as model:
         (tmp_path / "opencode").mkdir()
         plugged = Plugged(opencode_binary, model, tmp_path / "opencode", python=installation.python)
@@ -69,11 +73,13 @@ def test_opencode_runs_on(installation, opencode_binary, tmp_path):
         installation.uninstall()
         with plugged.start() as agent:
             agent.prompt(main_session(agent, plugged), delegate("Plan it now."))
+        logs = Path(plugged.environment["XDG_DATA_HOME"], "opencode", "log").glob("*.log")
+        assert "".join(path.read_text() for path in logs).count(f"{GONE} opencode") == 1
         asked = [json.dumps(request.body["messages"]) for request in model.model_requests]
         assert any("You are the planner." in told and "Plan it now." in told for told in asked)
 
 
-def test_codex_runs_on(installation, codex_binary, tmp_path):
+def test_codex_runs_on_with_no_hook_failing(installation, codex_binary, tmp_path):
     with RehearsalModel() as model:
         hooked = HookedCodex(codex_binary, model, tmp_path / "codex", python=installation.python)
         hooked.upthread("use", "spec-1")

@@ -262,7 +262,7 @@ def test_doctor_names_what_an_earlier_version_set_up_and_setup_mends_it(clone):
     assert found() == ["upthread setup codex"]
     clone.up("setup", "codex", "--yes")
     assert found() == []
-    assert "isolated.py" in config.read_text()
+    assert "hooks/upthread-launcher" in config.read_text()
 
 
 def test_what_an_earlier_version_set_up_is_taken_back_whole(clone):

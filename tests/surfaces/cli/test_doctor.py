@@ -24,10 +24,10 @@ def up(make_upthread, tmp_path):
 
 
 def diagnosed(out: str) -> list[str]:
-    """The lines after what there is and where it lies: see test_forgetting.py."""
+    """The lines after what there is and how hooks are: test_forgetting.py, test_launcher.py."""
     recorded, *lines = out.splitlines()
     assert recorded.startswith("recorded (")
-    return [line for line in lines if not line.startswith("  /")]
+    return [line for line in lines if not line.startswith(("  /", "hooks "))]
 
 
 def database_of(up) -> Path:

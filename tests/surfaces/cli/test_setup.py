@@ -34,7 +34,7 @@ def hooks_in(path: Path) -> dict:
 def test_what_would_change_is_shown_and_nothing_is_changed(up):
     path = settings_of(up)
     path.write_text(SETTINGS)
-    shown = up("setup", "claude", "--dry-run").out
+    shown = up("setup", "claude", "--dry-run", "--diff").out
     assert f"--- {path}" in shown
     assert "+" in shown
     assert path.read_text() == SETTINGS
@@ -42,10 +42,28 @@ def test_what_would_change_is_shown_and_nothing_is_changed(up):
     assert path.read_text() == SETTINGS
 
 
+SUMMARY_LINES_MAX = 10
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "opencode"])
+def test_a_person_sees_each_file_and_the_way_back_in_ten_lines(with_roles, agent):
+    roles = ("--role", "reviewer=resume", "--role", "scout=fresh")
+    shown = with_roles("setup", agent, "--dry-run", *roles).out
+    lines = shown.splitlines()
+    assert 3 <= len(lines) <= SUMMARY_LINES_MAX, shown
+    assert max(map(len, lines)) <= 200, shown
+    for word in ("~/upthread/hooks/upthread-launcher", "upthread.toml", "reviewer, scout"):
+        assert word in shown
+    assert f"setup {agent} --remove" in shown
+    assert f"setup {agent} --diff" in shown
+
+
 def test_a_person_says_no(up):
     path = settings_of(up)
     path.write_text(SETTINGS)
     terminal = up.on_terminal("setup", "claude")
+    terminal.wait_for("status line? (yes, no) [no]")
+    terminal.type("")
     terminal.wait_for("[y/N]")
     terminal.type("n")
     assert terminal.end() == 1
@@ -97,9 +115,10 @@ def test_codex_gets_an_mcp_server_beside_others_and_gives_it_back(up):
     assert set(servers) == {"other", "upthread"}
     assert path.read_text().startswith(CODEX)
     (first, *rest) = (servers["upthread"]["command"], *servers["upthread"]["args"])
-    assert (
-        subprocess.run([first, *rest, "--help"], capture_output=True, check=False).returncode == 0
+    done = subprocess.run(
+        [first, *rest, "--help"], env=up.environment, capture_output=True, check=False
     )
+    assert done.returncode == 0, done.stderr
     up("setup", "codex", "--remove", "--yes")
     assert path.read_text() == CODEX
 
@@ -167,10 +186,13 @@ def test_a_person_is_asked_of_each_role_that_is_found(with_roles):
     terminal.type("maybe")
     terminal.wait_for("scout:")
     terminal.type("")
+    terminal.wait_for("status line? (yes, no) [no]")
+    terminal.type("yes")
     terminal.wait_for("[y/N]")
     terminal.type("y")
     assert terminal.end() == 0
     assert continuities(up) == {"reviewer": "resume", "scout": "auto"}
+    assert "statusLine" in json.loads(settings_of(up).read_text())
     (place,) = (up.home / "upthread").glob("hooks/places/*.json")
     assert json.loads(place.read_text())["roles"]["reviewer"]["continuity"] == "resume"
     again = up("setup", "opencode", "--yes", "--role", "scout=fresh")
@@ -236,13 +258,32 @@ def test_a_link_to_settings_kept_elsewhere_stays_one(up):
     assert kept.read_text() == SETTINGS
 
 
-def test_a_hook_does_nothing_once_its_program_is_gone(up):
+STATUS_LINE = '{"statusLine": {"type": "command", "command": "mine"}}\n'
+
+
+def test_the_status_line_is_added_when_asked_for_and_taken_back(up):
+    path = settings_of(up)
+    path.write_text(SETTINGS)
     up("setup", "claude", "--yes")
-    line = hooks_in(settings_of(up))["SessionStart"][0]["hooks"][0]["command"]
-    for word in ("python", "__main__.py"):
-        gone = " ".join(each + "-gone" if each.endswith(word) else each for each in line.split())
-        done = subprocess.run(["sh", "-c", gone], input=b"{}", capture_output=True, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert "statusLine" not in json.loads(path.read_text()), "nobody asked for it"
+    up("setup", "claude", "--yes", "--status-line")
+    up("use", "spec-42")
+    line = json.loads(path.read_text())["statusLine"]["command"]
+    asked = json.dumps({"cwd": str(up.directory)}).encode()
+    done = subprocess.run(["/bin/sh", "-c", line], input=asked, capture_output=True, check=False)
+    assert done.stdout == b"spec-42\n"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model": "opus"}))
+    up("setup", "claude", "--remove", "--yes")
+    assert json.loads(path.read_text()) == {**json.loads(SETTINGS), "model": "opus"}
+
+
+def test_a_status_line_of_ones_own_stays_and_the_way_to_both_is_told(up):
+    path = settings_of(up)
+    path.write_text(STATUS_LINE)
+    assert "status --snippet" in up("setup", "claude", "--yes", "--status-line", code=2).err
+    assert path.read_text() == STATUS_LINE
+    up("setup", "claude", "--yes")
+    assert json.loads(path.read_text())["statusLine"]["command"] == "mine"
 
 
 def test_an_unknown_agent_is_named_with_those_there_are(up):

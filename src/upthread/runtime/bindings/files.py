@@ -63,7 +63,7 @@ def _all_of(descriptor: int) -> bytes:
 
 def replace(path: str, fields: dict[str, Any]) -> None:
     """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
-    _make_directory(os.path.dirname(path))
+    make_directory(os.path.dirname(path))
     beside = f"{path}.{os.getpid()}"
     raw = dumps({"schema": SCHEMA, **fields}).encode("ascii")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -77,15 +77,15 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     os.replace(beside, path)
 
 
-def _make_directory(path: str) -> None:
+def make_directory(path: str) -> None:
     """Make a directory and those above it, each for nobody else; `makedirs` does the last only."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
         return
     except FileNotFoundError:
-        _make_directory(os.path.dirname(path))
-        _make_directory(path)
+        make_directory(os.path.dirname(path))
+        make_directory(path)
 
 
 def _write_all(descriptor: int, raw: bytes) -> None:
@@ -125,7 +125,7 @@ class Lock:
         self._descriptor = -1
 
     def __enter__(self) -> None:
-        _make_directory(os.path.dirname(self._path))
+        make_directory(os.path.dirname(self._path))
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline_s = time.monotonic() + self._wait_s
         while not self._is_taken():

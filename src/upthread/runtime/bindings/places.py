@@ -37,7 +37,7 @@ class Place:
     """
 
     def __init__(self, home: str, directory: str) -> None:
-        self.home = os.path.join(home, "hooks")
+        self.home = hooks_directory(home)
         real = os.path.realpath(directory)
         head = None
         try:
@@ -91,6 +91,11 @@ class Place:
     def lock(self, *, wait_s: float = files.LOCK_WAIT_S) -> Lock:
         """Return the lock under which the project's bindings and spool are changed."""
         return Lock(os.path.join(self.project, "lock"), wait_s=wait_s)
+
+
+def hooks_directory(home: str) -> str:
+    """Return where hooks have their files, in upthread's home."""
+    return os.path.join(home, "hooks")
 
 
 def key_of(text: str) -> str:

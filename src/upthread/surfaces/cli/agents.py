@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,10 @@ from upthread.agents.finding import find_program
 from upthread.agents.registry import AGENTS, REHEARSAL, InstalledAgent, installed_agents
 from upthread.agents.tested import seen_way
 from upthread.client.trusting import load_trusting
+from upthread.config import Settings
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.hook_states import HookState, hook_states
+from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.table import write_table
 
 _OWN_CAN: Final = ("resume", "load", "list", "fork", "sub_agents")
@@ -26,7 +30,7 @@ class ListedAgent:
     """One agent as it is listed; the names are the JSON keys.
 
     `tested_with` and `can` are None for one that this release was not tested with; `notice` is set
-    for another version than that.
+    for another version than that. `hooks` is None for one that `setup` does not know.
     """
 
     agent: str
@@ -40,14 +44,15 @@ class ListedAgent:
     tested_with: str | None
     can: tuple[str, ...] | None
     notice: str | None
+    hooks: HookState | None
 
 
 def list_agents(call: Call) -> int:
     """List the known agents and those the configuration adds."""
     settings = load_trusting(Path(), environment=os.environ, database=call.database)
-    found = {each.agent: each for each in anyio.run(installed_agents)}
-    listed = [_known(name, found.get(name)) for name in AGENTS if name not in settings.agents]
-    listed += [_configured(name, agent.command) for name, agent in settings.agents.items()]
+    found, states = anyio.run(_looked_up, settings)
+    listed = [_known(name, found, states) for name in AGENTS if name not in settings.agents]
+    listed += [_configured(name, each.command, states) for name, each in settings.agents.items()]
     output = call.output
     if output.is_json:
         shapes = [asdict(agent) for agent in listed]
@@ -59,13 +64,30 @@ def list_agents(call: Call) -> int:
         if agent.notice:
             output.note(agent.notice, "yellow")
     for agent in listed:
+        if agent.hooks is not None:
+            output.row((f"hooks {agent.hooks.agent}: ", "bold"), (agent.hooks.words, ""))
+            if agent.hooks.fault:
+                output.note(f"  {agent.hooks.fault}", "yellow")
+                output.command("  ", agent.hooks.cure)
+    for agent in listed:
         if not agent.is_installed:
             output.line(f"  to get {agent.agent}: {agent.how_to_install}", "dim")
     return 0
 
 
-def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
-    entry = AGENTS[name]
+async def _looked_up(
+    settings: Settings,
+) -> tuple[Mapping[str, InstalledAgent], Mapping[str, HookState]]:
+    """Return which agents are here, and how the hooks of each are; by its own name, both."""
+    states = await hook_states(Path(settings.home), settings.working_directory)
+    found = {each.agent: each for each in await installed_agents()}
+    return found, {TARGETS[each.agent].name: each for each in states}
+
+
+def _known(
+    name: str, found: Mapping[str, InstalledAgent], states: Mapping[str, HookState]
+) -> ListedAgent:
+    entry, installed = AGENTS[name], found.get(name)
     way = installed.way if installed else entry.ways[0]
     is_own = name == REHEARSAL
     row = seen_way(name, way.kind)
@@ -82,10 +104,13 @@ def _known(name: str, installed: InstalledAgent | None) -> ListedAgent:
         tested_with=row.version if row else None,
         can=_OWN_CAN if is_own else row.can if row else None,
         notice=(row.warning(version or "") if row else "") or None,
+        hooks=states.get(name),
     )
 
 
-def _configured(name: str, command: tuple[str, ...]) -> ListedAgent:
+def _configured(
+    name: str, command: tuple[str, ...], states: Mapping[str, HookState]
+) -> ListedAgent:
     path = find_program(command[0]) if command else None
     return ListedAgent(
         agent=name,
@@ -99,6 +124,7 @@ def _configured(name: str, command: tuple[str, ...]) -> ListedAgent:
         tested_with=None,
         can=None,
         notice=None,
+        hooks=states.get(name),
     )
 
 

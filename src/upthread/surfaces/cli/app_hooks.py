@@ -54,11 +54,23 @@ def setup(
     remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: DryRun = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show each file line by line.")] = False,
+    status_line: Annotated[
+        bool | None,
+        typer.Option("--status-line/--no-status-line", help="Claude Code's, with the workstream."),
+    ] = None,
 ) -> int:
     """Give an agent continuity of its own: every delegation finds its session."""
     from upthread.surfaces.cli.setup import verb
 
-    asked = verb.Asked(is_removing=remove, is_yes=yes, is_dry_run=dry_run, roles=tuple(role or ()))
+    asked = verb.Asked(
+        is_removing=remove,
+        is_yes=yes,
+        is_dry_run=dry_run,
+        has_diff=diff,
+        status_line=status_line,
+        roles=tuple(role or ()),
+    )
     return verb.setup(call, agent, asked)
 
 

@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
@@ -25,7 +26,8 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.finding import Finding
 from upthread.surfaces.cli.holdings import Holdings, holdings
 from upthread.surfaces.cli.holdings import show as show_holdings
-from upthread.surfaces.cli.hook_findings import hook_findings, trust_findings
+from upthread.surfaces.cli.hook_findings import hook_findings, state_findings
+from upthread.surfaces.cli.hook_states import HookState, hook_states
 from upthread.surfaces.cli.neutral import command, one_line
 from upthread.surfaces.cli.words import conversation_name, counted
 from upthread.vendors.base import VendorHistory
@@ -47,6 +49,7 @@ class _Diagnosis:
     sound: int
     findings: list[Finding]
     holdings: Holdings | None = None
+    hooks: tuple[HookState, ...] = ()
 
 
 def doctor(call: Call, agent: str | None) -> int:
@@ -61,8 +64,8 @@ def doctor(call: Call, agent: str | None) -> int:
         for finding in found:
             _add(diagnosis, finding)
     if agent is None:
-        for finding in call.with_project(_of_hooks):
-            _add(diagnosis, finding)
+        diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
+        diagnosis.findings += of_hooks
     if agent != OURS:
         for stored in stored_histories(os.environ, agent=agent):
             _add(diagnosis, finding_of(stored))
@@ -85,11 +88,15 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
                 "sound": diagnosis.sound,
                 "findings": [asdict(each) for each in diagnosis.findings],
                 "holdings": diagnosis.holdings,
+                "hooks": [asdict(each) for each in diagnosis.hooks],
             }
         )
         return
     if diagnosis.holdings is not None:
         show_holdings(output, diagnosis.holdings)
+    for state in diagnosis.hooks:
+        is_here = "" if state.is_installed else "not installed, "
+        output.row((f"hooks {state.agent}: ", "bold"), (f"{is_here}{state.words}", ""))
     for each in diagnosis.findings:
         output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
         output.command("  ", each.cure)
@@ -177,9 +184,11 @@ async def _own(project: Project) -> tuple[Holdings, list[Finding | None]]:
     return await holdings(project), found
 
 
-async def _of_hooks(project: Project) -> list[Finding]:
+async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Finding]]:
     found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
-    return [*found, *await trust_findings(project)]
+    settings = project.settings
+    states = await hook_states(Path(settings.home), settings.working_directory)
+    return states, [*found, *state_findings(states)]
 
 
 def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:

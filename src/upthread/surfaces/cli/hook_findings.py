@@ -7,21 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from upthread.client import Project
-from upthread.errors import ConfigError, UpstreamError
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.files import UnreadableError
 from upthread.runtime.bindings.light_json import number_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.runtime.permissions import PermissionPolicy
 from upthread.surfaces.cli.finding import Finding
+from upthread.surfaces.cli.hook_states import HookState
 from upthread.surfaces.cli.neutral import command
 from upthread.surfaces.cli.setup import codex
 from upthread.surfaces.cli.setup.changes import Installed, read_file
-from upthread.surfaces.cli.setup.hook_entries import PROGRAM
+from upthread.surfaces.cli.setup.hook_entries import is_of_an_environment
 from upthread.surfaces.cli.words import counted, moment
 
 STORE = "hooks"
-ASKED_S_MAX = 20.0
 
 
 def hook_findings(project: Project) -> Iterator[Finding]:
@@ -34,30 +32,9 @@ def hook_findings(project: Project) -> Iterator[Finding]:
     yield from _set_aside(place)
 
 
-async def trust_findings(project: Project) -> list[Finding]:
-    """Return which of our hooks Codex would leave out, and that it could not be asked."""
-    if codex.AGENT not in Installed(Path(project.settings.home)).agents():
-        return []
-    from upthread.agents.base import OpenRequest
-    from upthread.agents.codex import CodexAdapter
-
-    request = OpenRequest(
-        working_directory=project.settings.working_directory,
-        stderr_path=None,
-        answer_permission=PermissionPolicy().answer,
-        start_timeout_s=ASKED_S_MAX,
-    )
-    try:
-        known = await CodexAdapter().hooks(request)
-    except (ConfigError, UpstreamError) as error:
-        what = f"whether it runs the hooks could not be asked: {error.message}"
-        return [_finding(codex.AGENT, "", what, error.hint or "start codex and type /hooks")]
-    ours = [hook for hook in known if PROGRAM in hook.command]
-    left_out = [hook.event for hook in ours if not hook.is_run]
-    if not left_out:
-        return []
-    what = f"{counted(len(left_out), 'hook')} left out, not trusted: {', '.join(left_out)}"
-    return [_finding(codex.AGENT, "", what, "start codex, type /hooks and look through them")]
+def state_findings(states: tuple[HookState, ...]) -> list[Finding]:
+    """Return what is wrong with the hooks of agents that are set up."""
+    return [_finding(each.agent, "", each.fault, each.cure) for each in states if each.fault]
 
 
 def _installation(home: Path) -> Iterator[Finding]:
@@ -67,6 +44,10 @@ def _installation(home: Path) -> Iterator[Finding]:
             content = read_file(path)
             if content is not None and codex.is_unsafe(path, content):
                 what = "an earlier version's entry, which runs a repository's upthread.py"
+                yield _finding(agent, str(path), what, f"upthread setup {agent}")
+                continue
+            if content is not None and is_of_an_environment(content):
+                what = "an earlier version's hooks, which end with its virtual environment"
                 yield _finding(agent, str(path), what, f"upthread setup {agent}")
                 continue
             if content == expected:

@@ -25,6 +25,7 @@ from upthread.surfaces.hook.delegation import (
     ended,
     launched,
     started,
+    workstream_of,
 )
 from upthread.surfaces.hook.main_session import (
     Continuing,
@@ -48,7 +49,28 @@ NOTIFICATION = "<task-notification>"
 OUTCOMES = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
 """Of a notification's status; every other one is unknown."""
 
-CONTINUING = Continuing(AGENT, lambda session: f"{WRITING} with to: {session!r}", only_own=True)
+LOADING = (
+    f"If {WRITING} is not among your tools, load it: ToolSearch with query 'select:{WRITING}'."
+)
+"""Claude Code defers it, unless told not to: the model knows its name and not how to call it."""
+
+
+def _reached(place: Place, workstream: str, fields: dict[str, Any]) -> frozenset[str]:
+    """Return the sub-agents of other main sessions that can be written to in this one."""
+    if (place.known or {}).get("handover") is not True:
+        return frozenset()
+    from upthread.surfaces.hook.handover import hand_over
+
+    return hand_over(place, workstream, AGENT, fields)
+
+
+CONTINUING = Continuing(
+    AGENT,
+    lambda session: f"{WRITING} with to: {session!r}",
+    only_own=True,
+    note=LOADING,
+    reached=_reached,
+)
 
 
 def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
@@ -92,15 +114,6 @@ def _call(fields: dict[str, Any], *, prompt: str) -> Call:
 def _delegating(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     call = _call(fields, prompt="prompt")
     given = object_in(fields, "tool_input")
-    if (place.known or {}).get("handover") is True:
-        from upthread.surfaces.hook.handover import hand_over
-
-        denied = hand_over(place, call, text_in(fields, "transcript_path"))
-        if denied:
-            return {
-                "systemMessage": f"upthread: {denied}",
-                **about_to_use(decision="deny", why=denied),
-            }
     decided = before(place, call)
     told: dict[str, Any] = {"systemMessage": decided.line}
     if decided.refusal:
@@ -112,6 +125,9 @@ def _delegating(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _writing(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     child = text_in(object_in(fields, "tool_input"), "to")
+    workstream, _ = workstream_of(place, AGENT, text_in(fields, "session_id"))
+    if workstream is not None:
+        _reached(place, workstream, fields)  # another session may have gone on with it meanwhile
     decided = before_message(place, _call(fields, prompt="message"), child)
     return {"systemMessage": decided.line} if decided.line else {}
 
@@ -184,7 +200,7 @@ def _prompted(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     if not text_in(fields, "prompt").startswith(NOTIFICATION):
         return prompted(place, fields, CONTINUING)
     _notified(place, fields)
-    return whom_to_go_on_with(place, text_in(fields, "session_id"), CONTINUING)
+    return whom_to_go_on_with(place, fields, CONTINUING)
 
 
 def _notified(place: Place, fields: dict[str, Any]) -> None:

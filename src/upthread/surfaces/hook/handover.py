@@ -1,8 +1,10 @@
-"""Handing over, where a person has asked for it: an earlier sub-agent's transcript, copied.
+"""Handing over, where a person has asked for it: earlier sub-agents' transcripts, copied.
 
 Claude Code finds a sub-agent only within the main session it was started in. A copy of its
-transcript in the new main session's folder makes it known there; the call is denied once, with the
-words that lead to it. A model that calls again all the same is let through, with the briefing.
+transcript in the folder of another main session makes it known there. So the transcripts of a
+workstream's sub-agents are placed when a session starts and with each prompt of a person, before
+the model does anything: it is told whom it can go on with, and nothing has to be denied. A
+conversation moves to the other session only when that one really writes to the sub-agent.
 """
 
 from __future__ import annotations
@@ -10,76 +12,88 @@ from __future__ import annotations
 import os
 
 from upthread.boundary.files import direct
-from upthread.core.decision_words import address_in_words
-from upthread.runtime.bindings import files
-from upthread.runtime.bindings.light_json import number_in, text_in
+from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.delegation import Call, workstream_of
+from upthread.surfaces.hook.delegation import bindings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024
-SUFFIXES = (".jsonl", ".meta.json")
+PIECE_BYTES = 1024 * 1024
+TRANSCRIPT, META = ".jsonl", ".meta.json"
 
 
-def hand_over(place: Place, call: Call, main_transcript: str) -> str:
-    """Return why a call is denied, empty when it is not: there is nothing to hand over."""
-    workstream, _ = workstream_of(place, call.agent, call.session)
-    if workstream is None or call.is_fresh_asked or not main_transcript.endswith(".jsonl"):
-        return ""
-    with place.lock():
-        path = place.binding_path(workstream, call.role, 1)
-        binding = files.read(path) or {}
-        if not _is_due(binding, call):
-            return ""
-        child, source = text_in(binding, "session"), text_in(binding, "transcript")
-        folder = os.path.join(main_transcript.removesuffix(".jsonl"), "subagents")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        stem = os.path.basename(source).removesuffix(".jsonl")
-        for suffix in SUFFIXES:
-            _copy(source.removesuffix(".jsonl") + suffix, os.path.join(folder, stem + suffix))
-        copied = os.path.join(folder, stem + ".jsonl")
-        moved = {"main_session": call.session, "transcript": copied, "handed_to": call.session}
-        files.replace(path, {**binding, **moved})
-    where = address_in_words(workstream, call.role, number_in(binding, "slot"))
-    return (
-        f"{where} has worked before and has its history here: call SendMessage with to: {child!r} "
-        "and your prompt as message"
+def hand_over(place: Place, workstream: str, agent: str, fields: dict[str, Any]) -> frozenset[str]:
+    """Place what other main sessions' sub-agents know; returns those that are whole here now."""
+    session, main = text_in(fields, "session_id"), text_in(fields, "transcript_path")
+    if not main.endswith(TRANSCRIPT):
+        return frozenset()
+    folder = os.path.join(main.removesuffix(TRANSCRIPT), "subagents")
+    return frozenset(
+        text_in(binding, "session")
+        for _, binding in bindings(place)
+        if text_in(binding, "workstream") == workstream
+        and text_in(binding, "agent") == agent
+        and text_in(binding, "main_session") != session
+        and number_in(binding, "slot")
+        and not object_in(binding, "claim")
+        and _is_placed(text_in(binding, "transcript"), folder)
     )
 
 
-def _is_due(binding: dict[str, object], call: Call) -> bool:
-    """Return whether a transcript of another main session is there, not handed to this one yet."""
-    source = text_in(binding, "transcript")
-    is_other = text_in(binding, "main_session") != call.session
-    is_new = text_in(binding, "handed_to") != call.session
-    is_idle = not binding.get("claim")
-    return bool(source) and is_other and is_new and is_idle and _is_small(source)
-
-
-def _is_small(path: str) -> bool:
+def _is_placed(source: str, folder: str) -> bool:
+    """Bring a transcript into a folder, or up to date there; returns whether it is whole."""
     try:
-        return os.stat(path).st_size <= TRANSCRIPT_BYTES_MAX
+        reading = direct(source) if source.endswith(TRANSCRIPT) else -1
     except OSError:
+        return False  # Claude Code deletes them after some weeks
+    if reading < 0:
         return False
+    try:
+        if os.fstat(reading).st_size > TRANSCRIPT_BYTES_MAX:
+            return False
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        stem = os.path.basename(source).removesuffix(TRANSCRIPT)
+        target = os.path.join(folder, stem)
+        _copy_meta(source.removesuffix(TRANSCRIPT) + META, target + META)
+        return _continue(reading, target + TRANSCRIPT)
+    finally:
+        os.close(reading)
 
 
-def _copy(source: str, target: str) -> None:
-    """Copy a file to a place where there is none yet; a missing one is left out."""
+def _continue(reading: int, target: str) -> bool:
+    """Write what a copy lacks of its source; returns whether it then is the same.
+
+    One that goes on otherwise than its source is left: each has work in it that the other has not.
+    What is written stands where it belongs, so two hooks at once write the same.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    writing = os.open(target, flags, 0o600)
+    try:
+        offset, size = 0, os.fstat(writing).st_size
+        while piece := os.read(reading, PIECE_BYTES):
+            there = os.pread(writing, len(piece), offset) if offset < size else b""
+            if there != piece[: len(there)]:
+                return False
+            left = piece[len(there) :]
+            while left:
+                left = left[os.pwrite(writing, left, offset + len(piece) - len(left)) :]
+            offset += len(piece)
+        return offset >= size
+    finally:
+        os.close(writing)
+
+
+def _copy_meta(source: str, target: str) -> None:
+    """Copy the small file beside a transcript to where there is none yet; it may be missing."""
     try:
         reading = direct(source)
     except FileNotFoundError:
         return
     try:
-        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        os.close(reading)
-        return
-    try:
-        left_bytes = TRANSCRIPT_BYTES_MAX
-        while piece := os.read(reading, min(left_bytes, 1024 * 1024)):
-            left_bytes -= len(piece)
-            left = piece
-            while left:
-                left = left[os.write(writing, left) :]
+        if not os.path.exists(target):
+            _continue(reading, target)
     finally:
         os.close(reading)
-        os.close(writing)

@@ -24,14 +24,25 @@ CONTEXT_CHARACTERS_MAX = 1_200
 class Continuing:
     """How an agent's main session goes on with a sub-agent that it had before.
 
-    `how` returns the words for one sub-agent's session. Where `only_own` is true a main session can
-    go on with nothing but what was started in it.
+    `how` returns the words for one sub-agent's session, `note` stands below them. Where `only_own`
+    is true a main session can go on with nothing but what was started in it, and what `reached`
+    returns: the sub-agents of others that a workstream's new main session can write to as well.
     """
 
-    def __init__(self, agent: str, how: Callable[[str], str], *, only_own: bool) -> None:
+    def __init__(
+        self,
+        agent: str,
+        how: Callable[[str], str],
+        *,
+        only_own: bool,
+        note: str = "",
+        reached: Callable[[Place, str, dict[str, Any]], frozenset[str]] | None = None,
+    ) -> None:
         self.agent = agent
         self.how = how
         self.only_own = only_own
+        self.note = note
+        self.reached = reached
 
 
 def session_started(place: Place, fields: dict[str, Any], continuing: Continuing) -> dict[str, Any]:
@@ -47,7 +58,7 @@ def session_started(place: Place, fields: dict[str, Any], continuing: Continuing
             told = f"; last: {text_in(last, 'name')}, {ago(number_in(last, 'last_at_ms'))}"
         return {"systemMessage": f"upthread: no workstream{told}"} if told else {}
     state = next((text_in(e, "state") for e in known if text_in(e, "name") == workstream), "")
-    whom = _whom_to_go_on_with(place, workstream, session, continuing)
+    whom = _whom_to_go_on_with(place, workstream, fields, continuing)
     return _context("SessionStart", "\n".join(filter(None, (state, whom)))[:CONTEXT_CHARACTERS_MAX])
 
 
@@ -56,15 +67,17 @@ def prompted(place: Place, fields: dict[str, Any], continuing: Continuing) -> di
     session = text_in(fields, "session_id")
     release(place, continuing.agent, session)
     hear_prompt(place, continuing.agent, session, text_in(fields, "prompt"))
-    return whom_to_go_on_with(place, session, continuing)
+    return whom_to_go_on_with(place, fields, continuing)
 
 
-def whom_to_go_on_with(place: Place, session: str, continuing: Continuing) -> dict[str, Any]:
+def whom_to_go_on_with(
+    place: Place, fields: dict[str, Any], continuing: Continuing
+) -> dict[str, Any]:
     """Answer a prompt: whom the main session can go on with."""
-    workstream, _ = workstream_of(place, continuing.agent, session)
+    workstream, _ = workstream_of(place, continuing.agent, text_in(fields, "session_id"))
     if workstream is None:
         return {}
-    whom = _whom_to_go_on_with(place, workstream, session, continuing)
+    whom = _whom_to_go_on_with(place, workstream, fields, continuing)
     return _context("UserPromptSubmit", whom)
 
 
@@ -88,7 +101,13 @@ def about_to_use(
     return {"hookSpecificOutput": said}
 
 
-def _whom_to_go_on_with(place: Place, workstream: str, session: str, continuing: Continuing) -> str:
+def _whom_to_go_on_with(
+    place: Place, workstream: str, fields: dict[str, Any], continuing: Continuing
+) -> str:
+    session = text_in(fields, "session_id")
+    handed: frozenset[str] = frozenset()
+    if continuing.reached:
+        handed = continuing.reached(place, workstream, fields)
     lines = [
         f"- {address_in_words(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
         f"{continuing.how(text_in(each, 'session'))}"
@@ -96,13 +115,18 @@ def _whom_to_go_on_with(place: Place, workstream: str, session: str, continuing:
         if text_in(each, "workstream") == workstream
         and text_in(each, "agent") == continuing.agent
         and text_in(each, "session")
-        and (text_in(each, "main_session") == session or not continuing.only_own)
+        and (
+            not continuing.only_own
+            or text_in(each, "main_session") == session
+            or text_in(each, "session") in handed
+        )
         and not object_in(each, "claim")
         and text_in(role_of(place, text_in(each, "role")), "continuity") != "fresh"
     ]
     if not lines:
         return ""
-    return "\n".join(("These sub-agents have their history; go on with them like this:", *lines))
+    head = "These sub-agents have their history; go on with them like this:"
+    return "\n".join(filter(None, (head, *lines, continuing.note)))
 
 
 def _context(event: str, text: str) -> dict[str, Any]:

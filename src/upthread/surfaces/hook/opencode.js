@@ -2,18 +2,29 @@
 //
 // The decision is made by the hook program; this file carries it out. `task_id` is set in place,
 // since OpenCode ignores a new `args` object. A child is learned from the running part of the call,
-// so that one that fails or is aborted is known too. Whatever goes wrong here, OpenCode goes on.
+// so that one that fails or is aborted is known too. A toast is gone in seconds, so what was decided
+// also stands in the task's description, which is what OpenCode shows of it and names the child by
+// (one that fails has no result), and whole in the result's metadata. Whatever goes wrong here,
+// OpenCode goes on.
 import { spawn } from "node:child_process"
+import { existsSync } from "node:fs"
 
 const COMMAND = __COMMAND__
+const LAUNCHER = COMMAND[1]
 const ANSWER_TIME_MAX_MS = 2000
 const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
 const TRIES_MAX = 4
 const EXAMINING = { read: "read", edit: "wrote", write: "wrote", patch: "wrote" }
+const TRACE_CHARACTERS_MAX = 100
+const TRACE = " · upthread: "
 const NOTE = "The earlier session of a role is continued by itself; leave task_id out."
 
 const ask = (request) =>
   new Promise((resolve) => {
+    if (!existsSync(LAUNCHER)) {
+      const cure = "upthread setup opencode mends it, upthread setup opencode --remove takes the plug-in away"
+      return resolve({ gone: `upthread: ${LAUNCHER} is gone, so this session goes on without it; ${cure}` })
+    }
     const child = spawn(COMMAND[0], COMMAND.slice(1), { cwd: "/", stdio: ["pipe", "pipe", "ignore"] })
     let text = ""
     const failed = (why) => resolve({ line: `upthread: UNDECIDED, OpenCode goes on without it: ${why}` })
@@ -30,11 +41,31 @@ const ask = (request) =>
 
 const reply = (output) => /<task_result>\n?([\s\S]*?)\n?<\/task_result>/.exec(output)?.[1] ?? output
 
+// "upthread: spec-1/planner: RESUMED ses_1 · turn 2" beside a description; one the model has copied
+// from an earlier call is replaced.
+const traced = (description, line) => {
+  const said = line.replace(/^upthread: /, "")
+  const short = said.length > TRACE_CHARACTERS_MAX ? `${said.slice(0, TRACE_CHARACTERS_MAX)}…` : said
+  return `${String(description ?? "").split(TRACE)[0]}${TRACE}${short}`
+}
+
 export const Upthread = async ({ client, directory }) => {
   const calls = new Map()      // call id -> { request, child, taskId }
   const children = new Map()   // child session -> [{ path, how }, ...]
 
-  const tell = (request) => ask({ cwd: directory, ...request })
+  const toldGone = new Set()   // main sessions that know that upthread is gone
+
+  const tell = async (request) => {
+    const told = await ask({ cwd: directory, ...request })
+    if (!told.gone) return told
+    const isChilds = request.event === "prompt" && calls.size > 0
+    if (!isChilds && !toldGone.has(request.session)) {
+      toldGone.add(request.session)
+      show(told.gone, "warning")
+      client.app.log({ body: { service: "upthread", level: "warn", message: told.gone } }).catch(() => {})
+    }
+    return {}
+  }
   const show = (line, variant = "info") => {
     if (line) client.tui.showToast({ body: { message: line, variant, duration: 8000 } }).catch(() => {})
   }
@@ -99,9 +130,10 @@ export const Upthread = async ({ client, directory }) => {
       const request = { session: input.sessionID, call_id: input.callID, role, prompt }
       const told = await decide(request)
       if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
-      calls.set(input.callID, { request, taskId: told.task_id })
+      calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id
       if (told.prompt) output.args.prompt = told.prompt
+      if (told.line && told.is_traced !== false) output.args.description = traced(output.args.description, told.line)
       show(told.line)
     },
     "tool.execute.after": async (input, output) => {
@@ -114,6 +146,7 @@ export const Upthread = async ({ client, directory }) => {
         const told = await tell({ event: "replaced", session: input.sessionID })
         show(told.line, "error")
       }
+      if (call.line && output) output.metadata = { ...output.metadata, upthread: call.line }
       call.child = child ?? call.child
       await end(input.callID, "ok", reply(output?.output ?? ""))
     },

@@ -5,7 +5,15 @@ from __future__ import annotations
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.delegation import Call, before, ended, hear_prompt, release, started
+from upthread.surfaces.hook.delegation import (
+    Call,
+    before,
+    ended,
+    hear_prompt,
+    release,
+    role_of,
+    started,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +36,12 @@ def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
     match text_in(request, "event"):
         case "before":
             decided = before(place, call)
-            told = {"line": decided.line, "prompt": decided.prompt, "task_id": decided.session}
+            told = {
+                "line": decided.line,
+                "prompt": decided.prompt,
+                "task_id": decided.session,
+                "is_traced": bool(role_of(place, call.role)),
+            }
             return {**told, "refused": decided.refusal} if decided.refusal else told
         case "started":
             started(place, call, text_in(request, "child"))

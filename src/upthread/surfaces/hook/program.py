@@ -6,8 +6,9 @@ import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as wel
 import os
 import sys
 
+from upthread import __version__
 from upthread.boundary.programs import NOWHERE
-from upthread.runtime.bindings import spool
+from upthread.runtime.bindings import heard, spool
 from upthread.runtime.bindings.light_json import dumps, loads, text_in
 from upthread.runtime.bindings.places import Place
 
@@ -22,6 +23,9 @@ TIME_MAX_S = 0.6
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 WHY_CHARACTERS_MAX = 500
 
+
+PROBE = "probe"
+"""In an agent's place: somebody asks whether this program starts and answers."""
 
 EVENTS = frozenset(
     {
@@ -44,6 +48,9 @@ class UnknownAgentError(Exception):
 def main(arguments: list[str]) -> None:
     """Answer one request of AGENT, with upthread's files in HOME; never fails the agent."""
     agent, home = (*arguments, "", "")[:2]
+    if agent == PROBE:
+        _tell({"version": __version__})
+        return
     fields: dict[str, Any] = {}
     place: Place | None = None
     _alarm.signal(_alarm.SIGALRM, _over)
@@ -51,6 +58,7 @@ def main(arguments: list[str]) -> None:
     try:
         fields = loads(_request())
         place = Place(_home(home), text_in(fields, "cwd") or ".")
+        heard.note(place.home, agent)
         os.chdir(NOWHERE)  # what is started from here shall not begin in a repository
         if place.read() is None:
             told: dict[str, Any] = {}

@@ -29,11 +29,12 @@ NEW_FILE_MODE: Final = 0o600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A file as it is and as it shall be; None: it is not there."""
+    """A file as it is and as it shall be; None: it is not there. `what` says it in a few words."""
 
     path: Path
     before: bytes | None
     after: bytes | None
+    what: str = ""
 
     @property
     def is_needed(self) -> bool:
@@ -155,6 +156,7 @@ class Installed:
             self._fields = {**self._fields, "agents": agents}
             files.replace(self._path, self._fields)
         else:
+            self._fields = {}
             files.remove(self._path)
 
     def expected(self, agent: str) -> Iterator[tuple[Path, bytes | None]]:
@@ -172,8 +174,10 @@ class Installed:
         if now is None:
             return Change(path=path, before=None, after=None)
         if now == _decoded(kept["after"]):
-            return Change(path=path, before=now, after=before)
-        return Change(path=path, before=now, after=taken_out(path, now))
+            what = "as it was before" if before is not None else "taken away"
+            return Change(path=path, before=now, after=before, what=what)
+        what = "changed since, so only what is upthread's is taken out"
+        return Change(path=path, before=now, after=taken_out(path, now), what=what)
 
     def _agents(self) -> dict[str, Any]:
         return cast("dict[str, Any]", self._fields.get("agents", {}))

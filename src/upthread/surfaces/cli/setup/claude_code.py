@@ -1,18 +1,24 @@
-"""Claude Code: hooks in the user's own settings, and a skill."""
+"""Claude Code: hooks in the user's own settings, a skill, and the status line if wanted."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from upthread.surfaces.cli.setup.changes import Change, read_file
-from upthread.surfaces.cli.setup.hook_entries import with_hooks, without_hooks
+from upthread.errors import UsageError
+from upthread.surfaces.cli.setup import launcher
+from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
+from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
 
 AGENT: Final = "claude"
 HOOK_AGENT: Final = "claude-code"
 SKILL: Final = Path("skills/upthread/SKILL.md")
+SETTINGS: Final = "settings.json"
+STATUS_LINE: Final = "statusLine"
 TIMEOUT_S: Final = 5
 TOOLS: Final = "Agent|Task|SendMessage"
 
@@ -28,21 +34,57 @@ EVENTS: Final[Mapping[str, str]] = {
 """The events and the tools they are asked for; none on Read, Bash or Edit, which come too often."""
 
 
-def changes(environment: Mapping[str, str], command: tuple[str, ...]) -> tuple[Change, ...]:
-    """Return what setting Claude Code up changes."""
-    path = _folder(environment) / "settings.json"
+def changes(
+    environment: Mapping[str, str], home: Path, *, has_status_line: bool = False
+) -> tuple[Change, ...]:
+    """Return what setting Claude Code up changes. A status line of ours stays where it is."""
+    path, skill = _folder(environment) / SETTINGS, _folder(environment) / SKILL
     before = read_file(path)
-    after = with_hooks(path, before, events=EVENTS, command=command, timeout_s=TIMEOUT_S)
-    skill = _folder(environment) / SKILL
+    what = f"{len(EVENTS)} hooks"
+    caller = Caller(agent=AGENT, hook_agent=HOOK_AGENT, home=home)
+    after = with_hooks(path, before, events=EVENTS, caller=caller, timeout_s=TIMEOUT_S)
+    if has_status_line:
+        what += " and the status line"
+        after = _with_status_line(path, after, home)
     return (
-        Change(path=path, before=before, after=after),
-        Change(path=skill, before=read_file(skill), after=_skill()),
+        Change(path=path, before=before, after=after, what=what),
+        Change(path=skill, before=read_file(skill), after=_skill(), what="a skill"),
     )
 
 
 def taken_out(path: Path, content: bytes) -> bytes | None:
-    """Return the settings without our hooks, everything else as it is now; of the skill nothing."""
-    return None if path.name == SKILL.name else without_hooks(path, content)
+    """Return the settings without what is ours, the rest as it is now; of the skill nothing."""
+    if path.name == SKILL.name:
+        return None
+    settings = without_hooks(path, content)
+    if launcher.is_ours(_status_line_of(settings)):
+        settings = {name: value for name, value in settings.items() if name != STATUS_LINE}
+    return written(settings, like=content)
+
+
+def has_status_line(environment: Mapping[str, str]) -> bool:
+    """Return whether Claude Code shows a status line already, whosever it is."""
+    path = _folder(environment) / SETTINGS
+    return STATUS_LINE in as_json_object(path, read_file(path))
+
+
+def status_line(home: Path) -> dict[str, str]:
+    """Return the setting that shows the workstream in Claude Code's status line."""
+    return {"type": "command", "command": shlex.join(launcher.command(home, "status-line"))}
+
+
+def _with_status_line(path: Path, content: bytes, home: Path) -> bytes:
+    settings = as_json_object(path, content)
+    if STATUS_LINE in settings and not launcher.is_ours(_status_line_of(settings)):
+        raise UsageError(
+            f"{path} has a status line of its own already",
+            hint="upthread status --snippet prints what shows the workstream, to put beside it",
+        )
+    return written({**settings, STATUS_LINE: status_line(home)}, like=content)
+
+
+def _status_line_of(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings.get(STATUS_LINE, ""))
 
 
 def _skill() -> bytes:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from upthread.boundary import programs
-from upthread.surfaces.cli.setup import blocks
+from upthread.surfaces.cli.setup import blocks, launcher
 from upthread.surfaces.cli.setup.changes import Change, read_file
-from upthread.surfaces.cli.setup.hook_entries import with_hooks, without_hooks
+from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
 
 AGENT: Final = "codex"
 HOOK_TIMEOUT_S: Final = 3
@@ -41,19 +41,22 @@ EVENTS: Final[Mapping[str, str]] = {
 """The events and the tools they are asked for, whole names: some are `multi_agent_v1send_input`."""
 
 
-def changes(environment: Mapping[str, str], command: tuple[str, ...]) -> tuple[Change, ...]:
+def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
     """Return what setting Codex up changes; of MCP only where what it needs is installed."""
     path = _folder(environment) / HOOKS
     before = read_file(path)
-    after = with_hooks(path, before, events=EVENTS, command=command, timeout_s=HOOK_TIMEOUT_S)
-    hooks = Change(path=path, before=before, after=after)
+    caller = Caller(agent=AGENT, hook_agent=AGENT, home=home)
+    after = with_hooks(path, before, events=EVENTS, caller=caller, timeout_s=HOOK_TIMEOUT_S)
+    hooks = Change(path=path, before=before, after=after, what=f"{len(EVENTS)} hooks")
     has_mcp = importlib.util.find_spec("mcp") is not None
-    return (hooks, _mcp_server(environment, command)) if has_mcp else (hooks,)
+    return (hooks, _mcp_server(environment, home)) if has_mcp else (hooks,)
 
 
 def taken_out(path: Path, content: bytes) -> bytes | None:
     """Return a file without what is ours, everything else as it is now."""
-    return (without_hooks if path.name == HOOKS else blocks.taken_out)(path, content)
+    if path.name != HOOKS:
+        return blocks.taken_out(path, content)
+    return written(without_hooks(path, content), like=content)
 
 
 def is_unsafe(path: Path, content: bytes) -> bool:
@@ -65,19 +68,20 @@ def is_unsafe(path: Path, content: bytes) -> bool:
     return programs.is_unsafe((server.get("command", ""), *server.get("args", ())))
 
 
-def _mcp_server(environment: Mapping[str, str], command: tuple[str, ...]) -> Change:
+def _mcp_server(environment: Mapping[str, str], home: Path) -> Change:
     path = _folder(environment) / CONFIG
     before = read_file(path)
-    server, home = programs.own_module("upthread", "mcp"), command[-1]
+    server = launcher.command(home, "mcp")
     lines = (
         f"[mcp_servers.{SERVER}]",
         f"command = {json.dumps(server[0])}",
         f"args = {json.dumps(server[1:])}",
-        f"env = {{ UPTHREAD_HOME = {json.dumps(home)} }}",
+        f"env = {{ UPTHREAD_HOME = {json.dumps(str(home.absolute()))} }}",
         f"startup_timeout_sec = {START_TIMEOUT_S}",
         f"tool_timeout_sec = {ANSWER_TIMEOUT_S}",
     )
-    return Change(path=path, before=before, after=blocks.with_block(path, before, lines))
+    after = blocks.with_block(path, before, lines)
+    return Change(path=path, before=before, after=after, what=f"the MCP server {SERVER!r}")
 
 
 def _folder(environment: Mapping[str, str]) -> Path:

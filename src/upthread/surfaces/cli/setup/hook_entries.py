@@ -10,15 +10,29 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from upthread.surfaces.cli.neutral import one_line
+from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
 
 PROGRAM: Final = "upthread/surfaces/hook/__main__.py"
-"""How the path of our program ends, wherever it is installed."""
+"""How the path of our program ends, which an earlier version's entries named, wherever it was."""
+
+STARTING: Final = "SessionStart"
 
 _INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls: an agent as a person sets it up, as its hooks name it, and upthread's home."""
+
+    agent: str
+    hook_agent: str
+    home: Path
 
 
 def with_hooks(
@@ -26,30 +40,52 @@ def with_hooks(
     before: bytes | None,
     *,
     events: Mapping[str, str],
-    command: tuple[str, ...],
+    caller: Caller,
     timeout_s: int,
 ) -> bytes:
     """Return a file with our command for each event, and the tools it is asked for, at its end."""
     settings = as_json_object(path, before)
     hooks = cast("dict[str, Any]", _without_ours(settings).get("hooks", {}))
     for event, matcher in events.items():
-        hooks = {**hooks, event: [*hooks.get(event, []), _entry(matcher, command, timeout_s)]}
-    return _written({**settings, "hooks": hooks}, like=before)
+        entry = _entry(matcher, hook_line(caller, event), timeout_s)
+        hooks = {**hooks, event: [*hooks.get(event, []), entry]}
+    return written({**settings, "hooks": hooks}, like=before)
 
 
-def without_hooks(path: Path, content: bytes) -> bytes:
-    """Return a file without our hooks, everything else as it is now."""
-    return _written(_without_ours(as_json_object(path, content)), like=content)
+def without_hooks(path: Path, content: bytes) -> dict[str, Any]:
+    """Return a file's settings without our hooks, everything else as it is now."""
+    return _without_ours(as_json_object(path, content))
 
 
-def hook_line(command: tuple[str, ...]) -> str:
-    """Return the shell line of a hook: nothing at all once upthread is not there any more."""
-    python, program = shlex.quote(command[0]), shlex.quote(command[-3])
-    return f"[ -x {python} ] && [ -f {program} ] && exec {shlex.join(command)} || exit 0"
+def is_ours(command: str) -> bool:
+    """Return whether a command is a hook of ours, an earlier version's too."""
+    return launcher.is_ours(command) or PROGRAM in command
 
 
-def _entry(matcher: str, command: tuple[str, ...], timeout_s: int) -> dict[str, Any]:
-    hook = {"type": "command", "command": hook_line(command), "timeout": timeout_s}
+def is_of_an_environment(content: bytes) -> bool:
+    """Return whether a file names our program itself, which goes with its virtual environment."""
+    return PROGRAM.encode() in content
+
+
+def hook_line(caller: Caller, event: str) -> str:
+    """Return the shell line of a hook. Without a launcher a session is told so at its start."""
+    words = launcher.command(caller.home, caller.hook_agent, event)
+    path = shlex.quote(words[1])
+    line = f"[ -f {path} ] && exec {shlex.join(words)}"
+    return f"{line} || " + (_told_gone(caller, words[1]) if event == STARTING else "exit 0")
+
+
+def _told_gone(caller: Caller, path: str) -> str:
+    setup = f"upthread setup {caller.agent}"
+    told = (
+        f"upthread: {one_line(path)} is gone, so this session goes on without it; "
+        f"{setup} mends it, {setup} --remove takes the hooks away"
+    )
+    return f"printf '%s\\n' {shlex.quote(json.dumps({'systemMessage': told}))}"
+
+
+def _entry(matcher: str, line: str, timeout_s: int) -> dict[str, Any]:
+    hook = {"type": "command", "command": line, "timeout": timeout_s}
     return {"matcher": matcher, "hooks": [hook]} if matcher else {"hooks": [hook]}
 
 
@@ -58,13 +94,13 @@ def _without_ours(settings: Mapping[str, Any]) -> dict[str, Any]:
     hooks = {
         event: kept
         for event, entries in settings.get("hooks", {}).items()
-        if (kept := [entry for entry in entries if PROGRAM not in json.dumps(entry)])
+        if (kept := [entry for entry in entries if not is_ours(json.dumps(entry))])
     }
     others = {name: value for name, value in settings.items() if name != "hooks"}
     return {**others, "hooks": hooks} if hooks else others
 
 
-def _written(settings: Mapping[str, Any], *, like: bytes | None) -> bytes:
+def written(settings: Mapping[str, Any], *, like: bytes | None) -> bytes:
     """Return settings as text, indented as the file was."""
     found = _INDENT.match(like or b"")
     indent = found[1].decode() if found else "  "

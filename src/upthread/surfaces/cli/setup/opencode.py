@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, read_file
 
 AGENT: Final = "opencode"
@@ -15,10 +16,11 @@ PLUGIN: Final = "upthread.js"
 PLACEHOLDER: Final = "__COMMAND__"
 
 
-def changes(environment: Mapping[str, str], command: tuple[str, ...]) -> tuple[Change, ...]:
-    """Return what setting OpenCode up changes; `command` runs the hook, its agent and home last."""
+def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
+    """Return what setting OpenCode up changes; its plug-in calls the launcher in `home`."""
     path = _plugin_folder(environment) / PLUGIN
-    return (Change(path=path, before=read_file(path), after=plugin(command)),)
+    after = plugin(launcher.command(home, AGENT))
+    return (Change(path=path, before=read_file(path), after=after, what="the plug-in"),)
 
 
 def plugin(command: tuple[str, ...]) -> bytes:

@@ -59,7 +59,9 @@ def changes(
     earlier = read_config(block_of(before or b""), source=PROJECT_FILE).roles
     whole = {**{name: str(table.continuity) for name, table in earlier.items()}, **told}
     lines = [line for name, how in sorted(whole.items()) for line in _table(name, how)]
-    return (Change(path=path, before=before, after=with_block(path, before, tuple(lines))),)
+    after = with_block(path, before, tuple(lines))
+    what = f"how {', '.join(sorted(told))} go on"
+    return (Change(path=path, before=before, after=after, what=what),)
 
 
 def _table(name: str, how: str) -> tuple[str, str]:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,7 @@ from upthread.surfaces.cli.asking import can_ask, choose, confirm
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.changing import DECLINED
 from upthread.surfaces.cli.consenting import HOOKS, Needs
-from upthread.surfaces.cli.setup import blocks, claude_code, codex, opencode, roles
+from upthread.surfaces.cli.setup import blocks, claude_code, codex, launcher, opencode, roles
 from upthread.surfaces.cli.setup.changes import Change, Installed, is_of_repository
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -30,7 +29,7 @@ class Target:
     """How one agent is set up: `name` is its own in the store, `then` what a person does next."""
 
     name: str
-    changes: Callable[[Mapping[str, str], tuple[str, ...]], tuple[Change, ...]]
+    changes: Callable[..., tuple[Change, ...]]
     taken_out: Callable[[Path, bytes], bytes | None]
     then: str = ""
 
@@ -44,11 +43,16 @@ TARGETS: Final[Mapping[str, Target]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a person wants. `roles` are `NAME=HOW`, the continuity of each."""
+    """What a person wants. `roles` are `NAME=HOW`, the continuity of each.
+
+    `status_line` is None where nothing was said of it.
+    """
 
     is_removing: bool
     is_yes: bool
     is_dry_run: bool
+    has_diff: bool
+    status_line: bool | None
     roles: tuple[str, ...]
 
 
@@ -59,32 +63,63 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
     home = home_directory(os.environ)
     installed = Installed(home)
     if asked.is_removing:
-        changes = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
+        kept = installed.undoing(agent, partial(_taken_out, TARGETS[agent]))
+        changes = kept
     else:
-        changes = (
-            *TARGETS[agent].changes(os.environ, hook_command(TARGETS[agent].name, home)),
-            *_roles(call, asked),
-        )
+        of_roles = _roles(call, asked)
+        kept = (*_of_agent(call, agent, home, asked), *of_roles)
+        changes = (launcher.change(home), *kept)
     needed = tuple(change for change in changes if change.is_needed)
     if not call.output.is_json:
-        _show(call, needed)
-    question = f"{'Change these back' if asked.is_removing else 'Make these changes'}?"
+        _show(call, agent, needed, asked)
     if asked.is_dry_run:
         return _tell(call, agent, needed, is_done=False)
+    question = f"{'Change these back' if asked.is_removing else 'Make these changes'}?"
     if needed and not asked.is_yes and not confirm(call.output, question):
         call.output.note("nothing was changed")
         return DECLINED
-    if not asked.is_removing:
-        installed.write_down(agent, changes, drain=drain_command())
-    for change in needed:
-        change.make()
     if asked.is_removing:
-        installed.forget(agent)
+        _take_back(agent, home, installed, needed)
     else:
+        _make(agent, home, installed, kept, needed)
         call.with_project(_publish, needs=Needs(tables=HOOKS))
         if TARGETS[agent].then:
             call.output.note(TARGETS[agent].then, "yellow")
     return _tell(call, agent, needed, is_done=True)
+
+
+def _of_agent(call: Call, agent: str, home: Path, asked: Asked) -> tuple[Change, ...]:
+    if agent != claude_code.AGENT:
+        if asked.status_line:
+            raise UsageError(f"{agent} shows no status line of ours", hint="claude does")
+        return TARGETS[agent].changes(os.environ, home)
+    wanted = asked.status_line
+    if wanted is None and _is_asked(call, asked) and not claude_code.has_status_line(os.environ):
+        question = "Show the workstream in Claude Code's status line?"
+        wanted = choose(call.output, question, ("yes", "no"), usual="no") == "yes"
+    return TARGETS[agent].changes(os.environ, home, has_status_line=bool(wanted))
+
+
+def _make(
+    agent: str,
+    home: Path,
+    installed: Installed,
+    kept: tuple[Change, ...],
+    needed: tuple[Change, ...],
+) -> None:
+    launcher.make_room(home)
+    installed.write_down(agent, kept, drain=drain_command())
+    for change in needed:
+        change.make()
+    launcher.forget_told(home)
+
+
+def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Change, ...]) -> None:
+    for change in needed:
+        change.make()
+    installed.forget(agent)
+    if not installed.agents():
+        launcher.remove(home)
 
 
 def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
@@ -94,18 +129,17 @@ def _roles(call: Call, asked: Asked) -> tuple[Change, ...]:
         question = f"{role}: go on in its earlier session?"
         return choose(call.output, question, roles.CONTINUITIES, usual=roles.USUAL)
 
-    is_asked = not asked.is_yes and not asked.is_dry_run and can_ask(call.output)
-    return roles.changes(settings, roles.parsed(asked.roles), ask if is_asked else None)
+    return roles.changes(
+        settings, roles.parsed(asked.roles), ask if _is_asked(call, asked) else None
+    )
+
+
+def _is_asked(call: Call, asked: Asked) -> bool:
+    return not asked.is_yes and not asked.is_dry_run and can_ask(call.output)
 
 
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
     return (blocks.taken_out if is_of_repository(path) else target.taken_out)(path, content)
-
-
-def hook_command(agent: str, home: Path) -> tuple[str, ...]:
-    """Return how the hook program is run: one file, no site, nothing of the environment."""
-    program = resources.files("upthread").joinpath("surfaces/hook/__main__.py")
-    return programs.own_file(str(program), agent, str(home.absolute()))
 
 
 def drain_command() -> tuple[str, ...]:
@@ -117,12 +151,26 @@ async def _publish(project: Project) -> None:
     await project.hooks.publish()
 
 
-def _show(call: Call, changes: tuple[Change, ...]) -> None:
-    for change in changes:
-        for line in change.diff():
-            call.output.line(line, DIFF_STYLES.get(line[:1], ""))
+def _show(call: Call, agent: str, changes: tuple[Change, ...], asked: Asked) -> None:
+    """Show what would be done, in ten lines at most: a file each, and how to see or undo all."""
+    output = call.output
     if not changes:
-        call.output.line("nothing is to be changed")
+        output.line("nothing is to be changed")
+        return
+    for change in changes:
+        how = "new" if change.before is None else "gone" if change.after is None else "changed"
+        output.row((f"{_short(change.path)} ", "bold"), (f"({how}): {change.what}", ""))
+        for line in change.diff() if asked.has_diff else ():
+            output.line(line, DIFF_STYLES.get(line[:1], ""))
+    if not asked.has_diff:
+        again = f"upthread setup {agent}{' --remove' if asked.is_removing else ''} --diff"
+        undo = "" if asked.is_removing else f"; to undo it: upthread setup {agent} --remove"
+        output.line(f"line by line: {again} --dry-run{undo}", "dim")
+
+
+def _short(path: Path) -> str:
+    home = os.environ.get("HOME", "")
+    return f"~/{path.relative_to(home)}" if home and path.is_relative_to(home) else str(path)
 
 
 def _tell(call: Call, agent: str, changes: tuple[Change, ...], *, is_done: bool) -> int:

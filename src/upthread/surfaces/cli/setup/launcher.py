@@ -1,0 +1,169 @@
+"""The launcher: the one program of ours that agents are told to call, and what it starts.
+
+An agent's settings name a file in upthread's own home, which no virtual environment takes with it
+and no upgrade moves. It names the interpreter and the package that were set up last; `setup` writes
+it anew, and the settings stay as they are, so that trust a person has given to hooks stays as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from upthread.boundary import programs
+from upthread.boundary.ownership import written_by_others
+from upthread.errors import UpthreadError, UsageError
+from upthread.runtime.bindings import files
+from upthread.runtime.bindings.light_json import NotJsonError, loads, text_in
+from upthread.surfaces.cli.neutral import one_line
+from upthread.surfaces.cli.setup.changes import Change, read_file
+
+SHELL: Final = "/bin/sh"
+NAME: Final = "hooks/upthread-launcher"
+"""Its place in upthread's home, and how a command is known to be ours."""
+
+GONE: Final = "hooks/gone"
+"""Where it remembers which sessions were told."""
+
+PROBE: Final = "probe"
+PROBE_TIME_MAX_S: Final = 10.0
+
+_NAMED: Final = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alive:
+    """Whether the launcher starts and answers. `python` is what it starts, empty without one.
+
+    `fault` says in words what is wrong, empty when nothing is.
+    """
+
+    python: str
+    fault: str
+
+
+def path_of(home: Path) -> Path:
+    """Return where the launcher lies."""
+    return home.absolute() / NAME
+
+
+def command(home: Path, *words: str) -> tuple[str, ...]:
+    """Return how the launcher is called."""
+    return (SHELL, str(path_of(home)), *words)
+
+
+def is_ours(text: str) -> bool:
+    """Return whether a command calls a launcher of ours, wherever its home is."""
+    return NAME in text
+
+
+def change(home: Path) -> Change:
+    """Return what makes the launcher start the upthread that is asked now."""
+    path = path_of(home)
+    before = read_file(path)
+    python = sys.executable
+    was = _named(before or b"").get("python", "")
+    what = f"starts {one_line(python)}"
+    if before is not None and was != python:
+        what += f", no longer {one_line(was)}"
+    return Change(path=path, before=before, after=_text(home.absolute(), python), what=what)
+
+
+def make_room(home: Path) -> None:
+    """Make its directories, for nobody else. Raises UsageError where somebody else may write."""
+    path, home = path_of(home), home.absolute()
+    try:
+        files.make_directory(str(home / GONE))
+        others = written_by_others(path, within=home)
+    except OSError as error:
+        raise UpthreadError(f"{home / GONE} cannot be made: {error.strerror}") from error
+    if others:
+        raise UsageError(
+            f"{others}, and agents would run what stands there",
+            hint=f"chmod -R go-w {shlex.quote(str(home))}, or set UPTHREAD_HOME to another place",
+        )
+
+
+def forget_told(home: Path) -> None:
+    """Forget which sessions were told that the former upthread was gone."""
+    for mark in (home / GONE).glob("*"):
+        mark.unlink(missing_ok=True)
+
+
+def remove(home: Path) -> None:
+    """Take the launcher away: no agent is set up any more."""
+    forget_told(home)
+    path_of(home).unlink(missing_ok=True)
+    if (home / GONE).is_dir():
+        (home / GONE).rmdir()
+
+
+def probe(home: Path) -> Alive:
+    """Start the launcher as an agent does, and say whether what it starts answers. Blocking."""
+    path = path_of(home)
+    content = read_file(path)
+    if content is None:
+        return Alive(python="", fault=f"{path} is gone")
+    python = _named(content).get("python", "")
+    others = written_by_others(path, within=home.absolute())
+    if others:
+        return Alive(python=python, fault=f"{others}, and agents run what stands there")
+    try:
+        done = subprocess.run(
+            command(home, PROBE),
+            cwd=programs.NOWHERE,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_TIME_MAX_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Alive(python=python, fault=f"{path} does not answer: {type(error).__name__}")
+    return Alive(python=python, fault=_fault(path, done))
+
+
+def _fault(path: Path, done: subprocess.CompletedProcess[bytes]) -> str:
+    try:
+        answer = loads(done.stdout.decode("utf-8", "replace"))
+    except NotJsonError:
+        answer = {}
+    if text_in(answer, "version"):
+        return ""
+    gone = text_in(answer, "gone")
+    if gone:
+        return one_line(gone.removeprefix("upthread: ").partition(", so ")[0])
+    said = one_line(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
+    return f"{path} does not answer: {said or f'exit code {done.returncode}'}"
+
+
+def _text(home: Path, python: str) -> bytes:
+    """Return the launcher. What it says is JSON, so what it names is written as JSON's."""
+    package = str(resources.files("upthread"))
+    template = resources.files("upthread").joinpath("surfaces/cli/setup/launcher.sh")
+    values = {
+        "__HOME__": str(home),
+        "__PYTHON__": python,
+        "__PACKAGE__": package,
+        "__PYTHON_IN_JSON__": json.dumps(one_line(python))[1:-1],
+        "__PACKAGE_IN_JSON__": json.dumps(one_line(package))[1:-1],
+    }
+    text = template.read_text(encoding="utf-8")
+    for name, value in values.items():
+        text = text.replace(f"={name}\n", f"={shlex.quote(value)}\n")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _named(content: bytes) -> dict[str, str]:
+    """Return the paths a launcher names."""
+    found: dict[str, str] = {}
+    for name, value in _NAMED.findall(content):
+        words = shlex.split(value.decode("utf-8", "surrogateescape"))
+        found[name.decode()] = words[0] if words else ""
+    return found
