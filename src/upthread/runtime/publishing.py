@@ -311,7 +311,7 @@ def _publish_binding(
     same = text_in(old, "session") == fields["session"]
     kept = {
         name: old.get(name)
-        for name in ("main_session", "transcript", "handed_to")
+        for name in ("main_session", "transcript")
         if same and old.get(name) is not None
     }
     new = {**fields, **kept, "claim": held or None}
