@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.hostile.entries import EVENTS, SPECIFICATION, calls
+from tests.hostile.entries import ADDRESS, EVENTS, SPECIFICATION, calls
 from tests.hostile.world import World
 
 from upthread.testing.hostile_clones import CLONES, Canary, HostileClone
@@ -23,7 +23,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 }
 """What stands before everything else in PATH."""
 
-TELL = ("tell", "spec-42/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+TELL = ("tell", ADDRESS, "[[rehearse: say hi]]", "--agent", "rehearsal")
 
 
 def build(directory: Path, canary: Canary) -> None:
@@ -72,9 +72,9 @@ def test_no_call_does_in_a_home_that_is_the_clone_where_only_the_entry_tells(hos
     world.enter(CLONE)
     world.careless_path = FORMS["relative"]
     world.more_environment = {"HOME": str(world.clone)}
-    for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("doctor",), TELL):
+    for words in (("show", "spec-42"), TELL, *((verb, ADDRESS) for verb in ("why", "open"))):
         world.verb(words)
-    world.verb(("brief", "spec-42/planner", "--edit"))
+    world.verb(("brief", ADDRESS, "--edit"))
     world.library()
     world.settle()
     assert world.breaches.found == []
