@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.world import git, make_repository
 
 from upthread.boundary import programs
 
@@ -33,7 +35,7 @@ def program(path: Path, first: str = "#!/bin/sh") -> Path:
 
 def look(clone: Path, *entries: str, name: str = "agent", outside: str = "") -> str | None:
     environment = {"PATH": ":".join(entries), "HOME": str(clone.parent / "home")}
-    return programs.absolute_program(name, environment, outside=outside or str(clone))
+    return programs.absolute_program(name, environment, outside=(outside or str(clone),))
 
 
 # --- which program ------------------------------------------------------------------------------
@@ -65,6 +67,27 @@ def test_the_whole_repository_counts_and_one_that_was_made_within_hides_none_of_
     (inner / ".git").mkdir(parents=True)
     assert look(clone, str(clone / "bin"), outside=str(inner)) is None
     assert look(clone, str(clone / "bin"), outside=str(clone / "packages")) is None
+
+
+def test_in_a_linked_worktree_no_program_of_the_repository_it_is_of_is_taken(clone):
+    work = clone.parent / "home" / "worktrees" / "spec-1"
+    shutil.rmtree(clone / ".git")
+    git(make_repository(clone), "worktree", "add", "-q", "--detach", str(work))
+    for way in (clone, clone / "bin"):
+        assert look(clone, str(way), f"{clone.parent}/home/bin", outside=str(work)) == (
+            f"{clone.parent}/home/bin/agent"
+        )
+    assert look(clone, str(clone), outside=str(work / "packages")) is None
+    (work / ".git").write_text(f"gitdir: {clone}/.git/worktrees/none\n")
+    assert look(clone, str(work), outside=str(work)) is None
+
+
+def test_a_working_directory_that_is_gone_brings_no_program(clone, monkeypatch):
+    gone = clone / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert look(clone, f"{clone.parent}/home/bin", outside=os.curdir) is not None
 
 
 def test_somebody_at_work_in_their_whole_home_still_finds_what_they_installed(clone):
@@ -99,17 +122,17 @@ def test_a_scripts_interpreter_is_looked_up_like_any_program(clone, first, optio
     program(clone / "bin" / "node")
     environment = {"PATH": f"{clone}/bin:{real}", "HOME": str(clone.parent / "home")}
     command = ("npm-agent", "serve")
-    assert programs.absolute_command(command, environment, outside=str(clone)) is None
+    assert programs.absolute_command(command, environment, outside=(str(clone),)) is None
     node = program(real / "node")
-    found = programs.absolute_command(command, environment, outside=str(clone))
+    found = programs.absolute_command(command, environment, outside=(str(clone),))
     assert found == [str(node), *options, str(script), "serve"]
 
 
 def test_what_is_no_script_of_env_is_started_as_it_is(clone):
     environment = {"PATH": f"{clone.parent}/home/bin", "HOME": str(clone.parent / "home")}
-    found = programs.absolute_command(("agent", "acp"), environment, outside=str(clone))
+    found = programs.absolute_command(("agent", "acp"), environment, outside=(str(clone),))
     assert found == [f"{clone.parent}/home/bin/agent", "acp"]
-    found = programs.absolute_command((sys.executable, "-V"), environment, outside=str(clone))
+    found = programs.absolute_command((sys.executable, "-V"), environment, outside=(str(clone),))
     assert found == [sys.executable, "-V"]
 
 

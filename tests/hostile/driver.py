@@ -82,6 +82,7 @@ def be(job: dict[str, Any]) -> NoReturn:
             opened = os.open(path, flags, 0o600)
             os.dup2(opened, number)
             os.close(opened)
+        sys.addaudithook(Starts(job["starts"]).hear)
         most = job["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -101,6 +102,27 @@ def be(job: dict[str, Any]) -> NoReturn:
         os._exit(code)
 
 
+class Starts:
+    """Writes down what is started, and with which PATH; see starts.py."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def hear(self, event: str, told: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            program, _, _, environment = told
+        elif event in {"os.posix_spawn", "os.exec"}:
+            program, _, environment = told
+        elif event == "os.system":
+            program, environment = told[0], None
+        else:
+            return
+        given = os.environ if environment is None else environment
+        path = given.get("PATH") or given.get(b"PATH") or ""
+        line = {"program": os.fsdecode(program), "path": os.fsdecode(path)}
+        os.write(self._file, json.dumps(line).encode() + b"\n")
+
+
 def verb(job: dict[str, Any]) -> int:
     from upthread.surfaces.cli.__main__ import main as upthread
 
@@ -108,22 +130,24 @@ def verb(job: dict[str, Any]) -> int:
 
 
 def library(job: dict[str, Any]) -> int:
-    """What a program does that has the library: open the project and read all there is."""
+    """What a program does that has the library: read all there is, then tell a role something."""
     import anyio
 
-    from upthread import open_project
+    from upthread import TellOptions, open_project
     from upthread.errors import UpthreadError
 
-    async def read() -> None:
+    async def use() -> None:
         async with open_project(".") as project:
             for view in await project.workstreams():
                 await project.show(view.workstream.workstream)
                 await project.audit(view.workstream.workstream)
             await project.conversation("spec-42/planner")
             await project.resume_command("spec-42/planner")
+            options = TellOptions(agent="rehearsal")
+            await project.tell("spec-42/planner", "[[rehearse: say hi]]", options)
 
     try:
-        anyio.run(read)
+        anyio.run(use)
     except UpthreadError as error:
         return error.exit_code
     return 0

@@ -180,6 +180,13 @@ def opencode_events(directory: str) -> list[dict[str, Any]]:
 EVENTS = {"claude-code": claude_events, "codex": codex_events, "opencode": opencode_events}
 """By the agent's name, how its hooks are asked in a directory."""
 
+
+
+def _tool(number: int, name: str, **arguments: str) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"id": number, "method": "tools/call", "params": params}
+
+
 MCP_REQUESTS = (
     {
         "id": 1,
@@ -191,10 +198,7 @@ MCP_REQUESTS = (
         },
     },
     {"method": "notifications/initialized"},
-    {
-        "id": 2,
-        "method": "tools/call",
-        "params": {"name": "status", "arguments": {"workstream": WORKSTREAM}},
-    },
+    _tool(2, "status", workstream=WORKSTREAM),
+    _tool(3, "delegate", address=ADDRESS, prompt="[[rehearse: say hi]]"),
 )
-MCP_LAST = '"id":2'
+MCP_LAST = '"id":3'

@@ -33,6 +33,7 @@ from tests.hostile.entries import (
     WORKSTREAM,
     Words,
 )
+from tests.hostile.starts import Start, looked_up, starts_in
 from tests.support.world import SMALL_PIPELINE
 
 from upthread.testing.hostile_clones import (
@@ -77,6 +78,7 @@ class Ended:
     err: str
     memory_kib: int = 0
     wall_s: float = 0.0
+    starts: tuple[Start, ...] = ()
 
 
 @dataclass(slots=True)
@@ -112,6 +114,8 @@ class Driver:
         self, work: str, words: Words, *, directory: Path, environment: dict[str, str]
     ) -> Ended:
         out, err = self._folder / "stdout", self._folder / "stderr"
+        starts = self._folder / "starts"
+        starts.unlink(missing_ok=True)
         job = {
             "work": work,
             "words": list(words),
@@ -119,6 +123,7 @@ class Driver:
             "environment": environment,
             "out": str(out),
             "err": str(err),
+            "starts": str(starts),
             "limit_s": LIMIT_S,
             "memory_bytes": ADDRESSES_BYTES_MAX,
         }
@@ -126,7 +131,7 @@ class Driver:
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         done = json.loads(self._ours.readline())
-        return Ended(out=_text(out), err=_text(err), **done)
+        return Ended(out=_text(out), err=_text(err), starts=starts_in(starts), **done)
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -145,6 +150,9 @@ class World:
         self.outside = folder / "world" / "outside"
         self._template = folder / "template"
         self.breaches = Breaches()
+        self.started = 0
+        self.careless_path = CARELESS_PATH
+        self.more_environment: dict[str, str] = {}
         self.hostile: HostileClone
         self.canary: Canary
         self._make_template()
@@ -156,7 +164,7 @@ class World:
     def environment(self) -> dict[str, str]:
         """As people have it: a PATH with relative folders, an editor by name, a secret."""
         own = (str(self.home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
-        path = ":".join((*CARELESS_PATH, *own))
+        path = ":".join((*self.careless_path, *own))
         return {
             "PATH": path,
             "HOME": str(self.home),
@@ -167,6 +175,7 @@ class World:
             "PERSONS_TOKEN": SECRET,
             "UPTHREAD_HOME": str(self.home / "upthread"),
             "UPTHREAD_REHEARSAL_HOME": str(self.home / "sessions"),
+            **self.more_environment,
         }
 
     def upthread(self, *words: str) -> str:
@@ -230,6 +239,8 @@ class World:
     def lay_out(self) -> None:
         """Make everything as it was before anything became hostile."""
         self.breaches.found.clear()
+        self.started = 0
+        self.careless_path, self.more_environment = CARELESS_PATH, {}
         shutil.rmtree(self.folder / "world")
         shutil.copytree(self._template, self.folder / "world", symlinks=True)
         self.canary = Canary(self.outside)
@@ -394,7 +405,9 @@ class World:
         is_home_changed: bool = False,
     ) -> None:
         self.breaches.seen += 1
-        for what in (*_faults(ended, codes), *self._traces(is_home_changed=is_home_changed)):
+        traces = self._traces(is_home_changed=is_home_changed)
+        self.started += len(ended.starts)
+        for what in (*_faults(ended, codes), *looked_up(ended.starts, self.clone), *traces):
             self.breaches.add(self.hostile.name, entry, what)
 
     def _traces(self, *, is_home_changed: bool) -> Iterator[str]:

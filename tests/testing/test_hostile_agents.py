@@ -10,7 +10,7 @@ from tests.support.world import SMALL_SPECIFICATION, World
 
 import upthread
 from upthread.testing import hostile_agents
-from upthread.testing.hostile_agents import CASES, PROGRAM, Case, attack
+from upthread.testing.hostile_agents import CASES, PROGRAM, Case, attack, attack_run
 
 AGENT = f"acp:{sys.executable} -I {PROGRAM} acp"
 ALL = [
@@ -41,6 +41,23 @@ def test_a_hostile_agent_is_borne(case: Case, wire: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(("case", "wire"), ALL)
 def test_a_hostile_agent_is_borne_in_full(case: Case, wire: str, tmp_path: Path) -> None:
     attack(case, wire, tmp_path, is_full=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("case", "wire"), [each for each in SHORT if each.values[1] == "acp"])
+def test_a_run_parks_with_a_reason_and_a_sound_agent_brings_it_to_its_end(
+    case: Case, wire: str, tmp_path: Path
+) -> None:
+    attack_run(case, wire, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("case", "wire"), ALL)
+def test_a_run_parks_and_a_sound_agent_brings_it_to_its_end_in_full(
+    case: Case, wire: str, tmp_path: Path
+) -> None:
+    attack_run(case, wire, tmp_path, is_full=True)
 
 
 def pipeline(task: str) -> str:

@@ -72,8 +72,8 @@ class ChildStart:
 
     `stderr_path` None keeps stderr nowhere but its end; what `redactor` takes for a secret is
     nowhere at all, and has no default: whoever starts an agent must say. `ends_at_eof` False is a
-    command that does not read its stdin, and so would not notice its end. `outside` is where no
-    program is taken from, the working directory's repository unless it says another.
+    command that does not read its stdin, and so would not notice its end. No program is taken from
+    the repository of the working directory, nor from that of this process.
     """
 
     command: Sequence[str]
@@ -82,7 +82,6 @@ class ChildStart:
     redactor: Redactor | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     ends_at_eof: bool = True
-    outside: str | None = None
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -319,7 +318,7 @@ def _spawn(start: ChildStart) -> ChildProcess:
             outcome=Outcome.WORKSPACE_CHANGED,
             hint="create it again, or start the role afresh elsewhere",
         )
-    outside = start.outside or start.working_directory
+    outside = (start.working_directory, os.curdir)
     agent = _resolved(start.command, environment, outside)
     command = [*_parent_death_wrapper(outside), *agent]
     file = open_private_append(start.stderr_path) if start.stderr_path else None
@@ -347,7 +346,9 @@ def _spawn(start: ChildStart) -> ChildProcess:
     return ChildProcess(popen, mark=mark, stderr=stderr, guard=guard, ends_at_eof=start.ends_at_eof)
 
 
-def _resolved(command: Sequence[str], environment: Mapping[str, str], outside: str) -> list[str]:
+def _resolved(
+    command: Sequence[str], environment: Mapping[str, str], outside: Sequence[str]
+) -> list[str]:
     found = programs.absolute_command(command, environment, outside=outside)
     if found is None:
         raise ConfigError(
@@ -364,7 +365,7 @@ def _cannot_start(command: Sequence[str], error: OSError) -> ConfigError:
     )
 
 
-def _parent_death_wrapper(outside: str) -> tuple[str, ...]:
+def _parent_death_wrapper(outside: Sequence[str]) -> tuple[str, ...]:
     """Return the words before a command that ask for a parent-death signal, none without them."""
     if sys.platform != "linux":
         return ()

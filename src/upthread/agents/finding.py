@@ -17,7 +17,7 @@ def find_program(name: str, search_path: str | None = None) -> str | None:
     """Return where a program is on PATH, or on `search_path`; None where only in a working tree."""
     path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
     home = os.environ.get("HOME", "")
-    return programs.absolute_program(name, {"PATH": path, "HOME": home}, outside=os.curdir)
+    return programs.absolute_program(name, {"PATH": path, "HOME": home}, outside=(os.curdir,))
 
 
 def find_claude(search_path: str | None = None) -> str | None:

@@ -7,7 +7,6 @@ where somebody asked for it, never implicitly.
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -256,7 +255,6 @@ async def _version_of(path: str) -> str:
     start = ChildStart(
         command=(path, "--version"),
         working_directory=programs.NOWHERE,  # where agents find no settings of a project
-        outside=os.curdir,
         stderr_path=None,
         redactor=None,
     )

@@ -89,18 +89,21 @@ def search_path(environment: Mapping[str, str], trees: Sequence[str] = ()) -> st
     return os.pathsep.join(kept)
 
 
-def absolute_program(name: str, environment: Mapping[str, str], *, outside: str) -> str | None:
-    """Return where a program is, None if nowhere; never one in the working tree of `outside`.
+def absolute_program(
+    name: str, environment: Mapping[str, str], *, outside: Sequence[str]
+) -> str | None:
+    """Return where a program is, None if nowhere; never one in the repositories of `outside`.
 
-    `outside` is the directory that is worked in. A program named by its absolute path is the one
+    `outside` are the directories that are worked in. A program named by its absolute path is the one
     somebody meant, wherever it lies; one named by a relative path with a slash is none.
     """
     if os.path.isabs(name):
         return name if _is_program(name) else None
     if os.sep in name or not name:
         return None
-    tree = working_tree_of(outside, home=environment.get("HOME", ""))
-    return program_outside(name, environment, (tree,) if tree else ())
+    home = environment.get("HOME", "")
+    trees = [tree for each in outside for tree in repository_of(each, home=home)]
+    return program_outside(name, environment, trees)
 
 
 def program_outside(name: str, environment: Mapping[str, str], trees: Sequence[str]) -> str | None:
@@ -113,7 +116,7 @@ def program_outside(name: str, environment: Mapping[str, str], trees: Sequence[s
 
 
 def absolute_command(
-    command: Sequence[str], environment: Mapping[str, str], *, outside: str
+    command: Sequence[str], environment: Mapping[str, str], *, outside: Sequence[str]
 ) -> list[str] | None:
     """Return a command with its program's absolute path, and its interpreter's; None: not found.
 
@@ -128,6 +131,20 @@ def absolute_command(
         return [program, *command[1:]]
     interpreter = absolute_program(words[0], environment, outside=outside)
     return None if interpreter is None else [interpreter, *words[1:], program, *command[1:]]
+
+
+def repository_of(directory: str, *, home: str) -> tuple[str, ...]:
+    """Return the working trees that nothing is taken from: a directory's own, and the main one.
+
+    A linked worktree lies elsewhere, and the repository that it is of brings programs all the same.
+    """
+    try:
+        tree = working_tree_of(directory, home=home)
+    except FileNotFoundError:
+        return ()  # the working directory is gone, and so is what lay in it
+    main = _main_tree_of(tree) if tree else None
+    main = working_tree_of(main, home=home) if main else None
+    return tuple(dict.fromkeys(each for each in (tree, main) if each))
 
 
 def working_tree_of(directory: str, *, home: str) -> str:
@@ -145,6 +162,19 @@ def working_tree_of(directory: str, *, home: str) -> str:
         if os.path.lexists(os.path.join(place, ".git")):
             tree = place
     return tree
+
+
+def _main_tree_of(tree: str) -> str | None:
+    """Return the main working tree of a linked one, None for any other."""
+    from upthread.boundary.git.pointing import common_of, named_in
+    from upthread.boundary.git.reading import GitFileError
+
+    try:
+        git_directory = named_in(os.path.join(tree, ".git"))
+        common = common_of(git_directory) if git_directory else None
+    except GitFileError:
+        return None  # it is no repository's, and whoever asks git is told so
+    return os.path.dirname(common) if common and common != git_directory else None
 
 
 def forget_working_directory(path: list[str]) -> None:

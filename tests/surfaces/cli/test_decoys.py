@@ -138,8 +138,97 @@ def test_a_persons_editor_is_the_installed_one(clone):
     assert str(clone.clone) not in edited, "it begins in a folder of ours"
     editor.unlink()
     refused = clone.up("brief", "spec-42/planner", "--edit", code=2)
+    del clone.up.environment["EDITOR"]
     assert "outside of this repository" in refused.err
     clone.decoys.assert_nothing_ran()
+
+
+RECORDER = """\
+#!/bin/sh
+for word; do echo "<$word>"; done > {told}
+echo "in $PWD" >> {told}
+echo "$PATH" | tr : '\\n' >> {told}
+"""
+
+
+@pytest.fixture
+def editor(clone):
+    """An installed editor that writes down how it was started; what it has written, line by line."""
+    clone.up("tell", "spec-42/planner", "Plan it. [[rehearse: say ok]]", "--agent", "rehearsal")
+    program, told = clone.home / "bin" / "my-editor", clone.home / "told"
+    program.write_text(RECORDER.format(told=told))
+    program.chmod(0o755)
+    before = dict(clone.up.environment)
+    yield lambda: told.read_text().splitlines()
+    clone.up.environment.clear()
+    clone.up.environment.update(before)
+    program.unlink()
+    told.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("variable", ["EDITOR", "VISUAL"])
+def test_an_editor_is_given_its_words_as_they_stand_and_no_shell_reads_them(
+    clone, editor, variable
+):
+    made = [clone.home / f"made-{each}" for each in "abcd"]
+    shell = "; touch {} && touch {} | touch $(touch {}) > {}".format(*made)
+    clone.up.environment[variable] = f"my-editor --wait 'a  b' $HOME * {shell}"
+    clone.up("brief", "spec-42/planner", "--edit")
+    *words, file = [line[1:-1] for line in editor() if line.startswith("<")]
+    assert words == ["--wait", "a  b", "$HOME", "*", *shell.split()]
+    assert Path(file).name == "briefing.md"
+    assert [each for each in made if each.exists()] == []
+    clone.decoys.assert_nothing_ran()
+
+
+def test_an_editor_begins_in_a_folder_of_ours_and_finds_nothing_of_the_clone(clone, editor):
+    clone.up.environment["EDITOR"] = "my-editor"
+    clone.up("brief", "spec-42/planner", "--edit")
+    (file, place, *path) = editor()
+    assert place == f"in {Path(file[1:-1]).parent}"
+    assert not Path(file[1:-1]).is_relative_to(clone.clone)
+    assert [each for each in path if not each.startswith("/")] == []
+    assert str(clone.home / "bin") in path
+
+
+@pytest.mark.parametrize("word", ["./my-editor", "bin/my-editor", "../project/my-editor"])
+def test_an_editor_is_not_started_by_a_name_that_leads_from_the_working_directory(
+    clone, editor, word
+):
+    clone.up.environment["EDITOR"] = word
+    refused = clone.up("brief", "spec-42/planner", "--edit", code=2)
+    assert f"{word!r} is not on PATH outside of this repository" in refused.err
+    clone.decoys.assert_nothing_ran()
+
+
+def test_no_file_of_a_repository_names_an_editor(clone, editor):
+    """Not git's configuration, which other programs take one from, nor ours, nor a .env file."""
+    decoy = clone.clone / "my-editor"
+    subprocess.run(["git", "config", "core.editor", decoy], cwd=clone.clone, check=True)
+    for name, text in (
+        (".env", f"EDITOR={decoy}\nVISUAL={decoy}\n"),
+        (".editorconfig", f"[*]\neditor = {decoy}\n"),
+    ):
+        (clone.clone / name).write_text(text)
+    refused = clone.up("brief", "spec-42/planner", "--edit", code=2)
+    assert "no editor is named" in refused.err
+    (clone.clone / "upthread.toml").write_text(f'editor = "{decoy}"\n')
+    refused = clone.up("brief", "spec-42/planner", "--edit", code=1)
+    (clone.clone / "upthread.toml").unlink()
+    assert "unknown field `editor`" in refused.err
+    clone.decoys.assert_nothing_ran()
+
+
+def test_what_is_opened_is_the_installed_agent_and_looks_nothing_up_in_the_clone(at_work):
+    agent = at_work.home / "bin" / "opencode"
+    before = agent.read_text()
+    agent.write_text(before.replace("echo \"opened", 'echo "$PATH"; echo "opened'))
+    opened = at_work.up("open", "spec-42/constructor").out
+    agent.write_text(before)
+    path, line, *_ = opened.splitlines()[-2:]
+    assert line.startswith("opened ")
+    assert [each for each in path.split(":") if not each.startswith("/")] == []
+    at_work.decoys.assert_nothing_ran()
 
 
 def drained(clone: InClone) -> list[str]:

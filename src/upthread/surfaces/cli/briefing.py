@@ -83,7 +83,7 @@ def _words(editor: str) -> list[str]:
 
 def _run(command: list[str], editor: str, folder: str) -> None:
     try:
-        found = programs.absolute_command(command, os.environ, outside=os.curdir)
+        found = programs.absolute_command(command, os.environ, outside=(os.curdir,))
         if found is None:
             raise UsageError(
                 f"the editor {editor!r} is not on PATH outside of this repository",

@@ -168,7 +168,8 @@ def _become(command: tuple[str, ...], link: Link) -> NoReturn:
             f"the session's working directory is gone: {link.working_directory}",
             hint="bring it back, or go on with upthread tell",
         )
-    found = programs.absolute_command(command, os.environ, outside=link.working_directory)
+    outside = (link.working_directory, os.curdir)
+    found = programs.absolute_command(command, os.environ, outside=outside)
     if found is None:
         raise UpthreadError(
             f"{command[0]} is not on PATH outside of {link.working_directory}", hint=install

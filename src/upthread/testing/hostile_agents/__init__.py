@@ -56,6 +56,30 @@ _COMMANDS: Final[Mapping[str, str]] = {
 }
 LOOK_EVERY_S: Final = 0.01
 _KIB_OF_MIB: Final = 1024
+SOUND_AGENT: Final = "rehearsal"
+"""Who goes on with a run that a hostile agent has parked; it heeds no act of that one's."""
+
+SPECIFICATION: Final = "# Greeter\n\n- R1 `hello.txt`: it says hello.\n  ```\n  hello\n  ```\n"
+_SETTINGS: Final = """\
+[permissions]
+edit = "allow"
+execute = "allow"
+
+[[pipeline.steps]]
+role = "planner"
+task = "Plan it. [[hostile: {act}]]"
+
+[[pipeline.steps]]
+role = "constructor"
+needs = ["planner"]
+task = "Build it."
+
+[[pipeline.steps]]
+role = "validator"
+needs = ["constructor"]
+on_rejected = "constructor"
+task = "Check it."
+"""
 _HIGH_WATER: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
@@ -125,6 +149,7 @@ class Told:
     parked: str
     detail: str
     reply: str
+    status: str
     exit_code: int
     stderr: str
     took_s: float
@@ -170,6 +195,17 @@ class Place:
         """Go on with a parked turn."""
         return self._run("tell", address, "--continue", "--agent", self.agent)
 
+    def settle_pipeline(self, act: str) -> None:
+        """Have the person's own settings ask for an act in the first step of a run."""
+        settings = self._home / "upthread" / "config.toml"
+        settings.parent.mkdir(mode=0o700, parents=True)
+        settings.write_text(_SETTINGS.format(act=act))
+
+    def run(self, workstream: str, specification: str = "", *, agent: str = "") -> Told:
+        """Begin a run with the hostile agent, or go on with one with another agent."""
+        told = (specification,) if specification else ()
+        return self._run("run", workstream, *told, "--agent", agent or self.agent)
+
     def _run(self, *words: str) -> Told:
         environment = {
             "HOME": str(self._home),
@@ -214,8 +250,25 @@ def attack(case: Case, wire: str, directory: Path, *, is_full: bool = False) -> 
     assert "a sound answer" in again.reply, again
 
 
+def attack_run(case: Case, wire: str, directory: Path, *, is_full: bool = False) -> None:
+    """Attack a run: it parks with a reason, and with a sound agent goes on to its end.
+
+    In an empty directory. AssertionError for what did not hold.
+    """
+    place = Place(directory, wire, new_id=case.new_id)
+    place.settle_pipeline(f"{case.act} {case.full if is_full else case.short}")
+    parked = place.run("spec-1", SPECIFICATION)
+    _require_bounded(parked, place)
+    assert parked.status == "parked", parked
+    assert parked.parked, parked
+    assert case.says in parked.detail, parked
+    went_on = place.run("spec-1", agent=SOUND_AGENT)
+    _require_bounded(went_on, place)
+    assert (went_on.status, went_on.exit_code) == ("approved", 0), went_on
+
+
 def _require_bounded(told: Told, place: Place) -> None:
-    assert told.outcome or told.parked, told
+    assert told.outcome or told.parked or told.status, told
     assert "Traceback" not in told.stderr, told.stderr
     assert told.memory_mib <= MEMORY_MIB_MAX, told
     assert told.took_s < CASE_S_MAX, told
@@ -253,4 +306,5 @@ def _read(said: str) -> dict[str, str]:
         "parked": str(parked.get("reason", "")),
         "detail": str(parked.get("detail") or found.get("detail") or found.get("message") or ""),
         "reply": str(found.get("reply", "")),
+        "status": str(found.get("status", "")),
     }
