@@ -82,16 +82,21 @@ def only(lines: list[dict], kind: str) -> dict:
 def kill_tree(process: subprocess.Popen[str]) -> None:
     """SIGKILL a process and all below it at once: nothing of them can tidy up."""
     assert process.stdout is not None
+    for member in tree_of(process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
+    process.stdout.close()
+    process.wait()
+
+
+def tree_of(pid: int) -> set[int]:
+    """A process and all below it."""
     below = subprocess.run(
         ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
     ).stdout.split()
     pairs = zip(below[::2], below[1::2], strict=True)
     parents = {int(child): int(parent) for child, parent in pairs}
-    tree = {process.pid}
+    tree = {pid}
     while more := {child for child, parent in parents.items() if parent in tree} - tree:
         tree |= more
-    for member in tree:
-        with suppress(ProcessLookupError):
-            os.kill(member, signal.SIGKILL)
-    process.stdout.close()
-    process.wait()
+    return tree

@@ -178,6 +178,7 @@ def test_the_script_at_the_end_is_the_only_one_that_runs():
         ("[[CALL bash {} x]]", "no ]] after the arguments"),
         ("[[FAIL soon]]", "names no three-digit status"),
         ("[[SLEEP long]] [[SAY x]]", "not a number of seconds"),
+        ("[[USAGE most]] [[SAY x]]", "not a number of tokens"),
     ],
 )
 def test_a_marker_without_sense_is_told_to_whoever_wrote_it(model, text, words):

@@ -20,7 +20,8 @@ class ToolCall:
 class Reply:
     """Text, reasoning before it, tool calls after it.
 
-    `delay_s` passes before the first byte, `pace_s` before each streamed frame.
+    `delay_s` passes before the first byte, `pace_s` before each streamed frame. `tokens_in` is what
+    the provider says it has read, None for a rough count of the prompt.
     """
 
     text: str = ""
@@ -28,6 +29,7 @@ class Reply:
     calls: tuple[ToolCall, ...] = ()
     delay_s: float = 0.0
     pace_s: float = 0.0
+    tokens_in: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

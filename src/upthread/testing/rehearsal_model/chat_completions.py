@@ -155,7 +155,7 @@ def _frame(exchange: Exchange, kind: str, choices: list[JsonValue]) -> JsonObjec
 
 
 def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
-    tokens_in, out = exchange.tokens_in, tokens_out(reply)
+    tokens_in, out = exchange.tokens_read(reply), tokens_out(reply)
     return {"prompt_tokens": tokens_in, "completion_tokens": out, "total_tokens": tokens_in + out}
 
 

@@ -94,16 +94,16 @@ def write(reply: Reply, exchange: Exchange) -> JsonObject:
     """Return the answer as one message."""
     content: list[JsonValue] = list(_content(reply, exchange))
     return {
-        **_message(exchange),
+        **_message(reply, exchange),
         "content": content,
         "stop_reason": _stop_reason(reply),
-        "usage": _usage(exchange, tokens_out(reply)),
+        "usage": _usage(reply, exchange, tokens_out(reply)),
     }
 
 
 def stream(reply: Reply, exchange: Exchange) -> Iterator[bytes]:
     """Return the answer as named events, `message_start` to `message_stop`."""
-    yield _event("message_start", message=_message(exchange))
+    yield _event("message_start", message=_message(reply, exchange))
     for index, block in enumerate(_content(reply, exchange)):
         yield from _block_events(index, block)
     delta: JsonObject = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
@@ -149,7 +149,7 @@ def _opened_and_deltas(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]
             return {**block, "text": ""}, [json_object(type="text_delta", text=t) for t in texts]
 
 
-def _message(exchange: Exchange) -> JsonObject:
+def _message(reply: Reply, exchange: Exchange) -> JsonObject:
     return {
         "id": f"msg_{exchange.salt}",
         "type": "message",
@@ -158,13 +158,13 @@ def _message(exchange: Exchange) -> JsonObject:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": _usage(exchange, 1),
+        "usage": _usage(reply, exchange, 1),
     }
 
 
-def _usage(exchange: Exchange, output_tokens: int) -> JsonObject:
+def _usage(reply: Reply, exchange: Exchange, output_tokens: int) -> JsonObject:
     return {
-        "input_tokens": exchange.tokens_in,
+        "input_tokens": exchange.tokens_read(reply),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
         "output_tokens": output_tokens,

@@ -34,6 +34,10 @@ class Exchange:
         """A rough count of the prompt's tokens, four characters each."""
         return max(1, len(json.dumps(self.body)) // 4)
 
+    def tokens_read(self, reply: Reply) -> int:
+        """What the provider says it has read for an answer: as it was told to say, or the count."""
+        return self.tokens_in if reply.tokens_in is None else reply.tokens_in
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProtocol:

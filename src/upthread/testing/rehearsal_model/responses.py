@@ -240,7 +240,7 @@ def _response(exchange: Exchange, status: str, output: list[JsonValue]) -> JsonO
 
 
 def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
-    tokens_in, out = exchange.tokens_in, tokens_out(reply)
+    tokens_in, out = exchange.tokens_read(reply), tokens_out(reply)
     return json_object(
         input_tokens=tokens_in,
         input_tokens_details={"cached_tokens": 0},

@@ -6,6 +6,7 @@
     [[HANG]]                                       no answer at all
     [[SLEEP seconds]] [[PACE seconds]] [[THINK text]]   for the step that follows: wait before it,
                                                    pause before each streamed frame, reason first
+    [[USAGE tokens]]                               the same: the provider says it has read so many
 
 Several steps in order are several model calls of one turn. A failing step at the end repeats, one
 before others is passed after one failure, so that a client's retry can succeed. `[[FAIL 400
@@ -33,7 +34,7 @@ from upthread.testing.rehearsal_model.answers import (
 )
 from upthread.testing.rehearsal_model.conversation import Conversation
 
-_MARKER = re.compile(r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK)(?=[\s\]])\s*")
+_MARKER = re.compile(r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE)(?=[\s\]])\s*")
 _BLOCK = re.compile(
     r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE
 )
@@ -141,6 +142,8 @@ def _answers(markers: list[_Marker]) -> tuple[Answer, ...]:
                 coming = replace(coming, delay_s=_seconds(marker))
             case "PACE":
                 coming = replace(coming, pace_s=_seconds(marker))
+            case "USAGE":
+                coming = replace(coming, tokens_in=_tokens(marker))
             case "THINK":
                 coming = replace(coming, thinking=marker.body)
             case _:
@@ -179,3 +182,10 @@ def _seconds(marker: _Marker) -> float:
         return float(marker.body)
     except ValueError as error:
         raise ScriptError(f"[[{marker.word} {marker.body}]]: not a number of seconds") from error
+
+
+def _tokens(marker: _Marker) -> int:
+    try:
+        return int(marker.body)
+    except ValueError as error:
+        raise ScriptError(f"[[{marker.word} {marker.body}]]: not a number of tokens") from error
