@@ -11,6 +11,7 @@ from upthread.client.preparing import Preparing
 from upthread.core.events import TurnIntended
 from upthread.core.handshake import HandshakeInputs, decide
 from upthread.core.roles import Role
+from upthread.core.states import Standing
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.gathering import Subject, gathered
 from upthread.runtime.overview import RoleView
@@ -18,9 +19,13 @@ from upthread.runtime.overview import RoleView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """The last decision and the one that would be taken now. `last` is None before the first."""
+    """The last decision and the one that would be taken now. `last` is None before the first.
+
+    `standing` is how the role stands meanwhile.
+    """
 
     address: str
+    standing: Standing
     last: Decision | None
     now: Decision
 
@@ -48,6 +53,7 @@ class Whys:
         intended = _intended(view)
         return Why(
             address=view.conversation.key.address,
+            standing=view.standing,
             last=_decision(intended) if intended else None,
             now=decide(inputs),
         )
@@ -66,7 +72,7 @@ class Whys:
             current_agent=current,
             other_host=self._preparing.other_host(view.link),
             holder=view.holder.in_words() if view.holder else None,
-            was_interrupted=view.state == "interrupted",
+            was_interrupted=view.was_interrupted,
             callers=self._preparing.callers,
             depth_max=self._settings.depth_max,
             condition_before=intended.condition if intended else None,

@@ -61,6 +61,17 @@ USUAL_LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimit:
+    """A limit of the agent's that stopped the last turn and, as far as is known, still lasts.
+
+    `reason` is the outcome that named it; `until_ms` None where the agent did not say how long.
+    """
+
+    reason: Outcome
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeInputs:
     """All that a decision rests on; stored with it.
 
@@ -73,7 +84,8 @@ class HandshakeInputs:
     `condition_now` are digests for `resume_if`, None where the role has no such condition or has
     not run yet. `relays` counts the links at the chain's end that were opened because the one
     before was nearly full. `spending` is None where nothing limits it. `surroundings` are those the
-    session would go on in, None where none is open.
+    session would go on in, None where none is open. `agent_limit` is None where none is known to
+    last.
     """
 
     conversation_id: ConversationId
@@ -95,6 +107,7 @@ class HandshakeInputs:
     freshness: Freshness = NOTHING_KNOWN
     surroundings: Surroundings | None = None
     price: Price = NOTHING_PRICED
+    agent_limit: AgentLimit | None = None
     limits: Limits = USUAL_LIMITS
     spending: Spending | None = None
 
@@ -109,6 +122,12 @@ def price_in(stored: JsonValue) -> Price:
     """Return what each way would cost, of a decision's stored inputs."""
     found = stored.get("price") if isinstance(stored, Mapping) else None
     return NOTHING_PRICED if found is None else _converted(found, Price)
+
+
+def limit_in(stored: JsonValue) -> AgentLimit | None:
+    """Return the agent's limit, of a decision's stored inputs; None where they name none."""
+    found = stored.get("agent_limit") if isinstance(stored, Mapping) else None
+    return None if found is None else _converted(found, AgentLimit)
 
 
 def _converted(stored: JsonValue, kind: type[Value]) -> Value:

@@ -17,12 +17,13 @@ import msgspec
 from upthread.core.briefing import build_briefing
 from upthread.core.codec import encode_json
 from upthread.core.decision_rules import RELAYED
-from upthread.core.decisions import USUAL_LIMITS, HandshakeInputs, Limits
+from upthread.core.decisions import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
 from upthread.core.events import TurnEnded
 from upthread.core.freshness import Freshness, Surroundings, freshness
 from upthread.core.price import Price, Tokens, cache_state, estimated, held
 from upthread.core.roles import Role
-from upthread.core.types import Conversation, Link, Part, ToolCallPart
+from upthread.core.stops import LIMITS
+from upthread.core.types import Conversation, Link, Outcome, Part, ToolCallPart
 from upthread.core.update import change_lines
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.conversation import views_newest_first
@@ -86,6 +87,7 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
         relays=_relays(store.links(link.conversation_id)),
         freshness=found,
         surroundings=here,
+        agent_limit=_agent_limit(store, inputs.agent, subject),
         price=Price(
             resume=_tokens_held(store, link, last),
             briefing=_tokens_of_briefing(store, subject, found),
@@ -120,6 +122,18 @@ def _last_worked(store: Store, link: Link) -> TurnEnded | None:
         if is_same and view.ended is not None and view.ended.surroundings is not None:
             return view.ended
     return None
+
+
+def _agent_limit(store: Store, agent: str, subject: Subject) -> AgentLimit | None:
+    """Return the limit that parked the last turn, None where it has passed, or is another's."""
+    _, view = next(views_newest_first(store, subject.conversation.conversation_id), (None, None))
+    if view is None or view.parked is None or view.parked.reason not in LIMITS:
+        return None
+    is_same_agent = view.attached is None or view.attached.agent == agent
+    until_ms = view.parked.reset_at_ms
+    if not is_same_agent or (until_ms is not None and until_ms <= subject.now_ms):
+        return None
+    return AgentLimit(reason=Outcome(view.parked.reason), until_ms=until_ms)
 
 
 def _surroundings_of(last: TurnEnded | None) -> Surroundings | None:

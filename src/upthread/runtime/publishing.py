@@ -174,17 +174,13 @@ def _last_at_ms(store: Store, view: WorkstreamView) -> int:
 def state_of(view: WorkstreamView) -> str:
     """Return how a workstream stands, in a few lines for a session that begins."""
     known = view.workstream
-    lines = [f"Workstream {known.workstream} ({known.base_name}) is {_words(view.status)}."]
+    lines = [f"Workstream {known.workstream} ({known.base_name}) is {view.state}."]
     for role in view.roles:
         verdict = f", {role.verdict.outcome}" if role.verdict else ""
         turns = f"{role.turns} turn" + ("" if role.turns == 1 else "s")
         lines.append(f"- {role.conversation.key.role}: {role.state}, {turns}{verdict}")
     lines += [f"- open question {each.question_id} of {each.role}" for each in view.open_questions]
     return "\n".join(lines)[:STATE_CHARACTERS_MAX]
-
-
-def _words(status: str) -> str:
-    return status.replace("_", " ")
 
 
 def _pending(place: Place) -> set[tuple[str, str, int]]:

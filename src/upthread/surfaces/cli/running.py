@@ -13,6 +13,7 @@ from upthread.core.handshake import Continuity
 from upthread.core.pipeline import RunView
 from upthread.core.price import Tokens
 from upthread.core.reports import Report
+from upthread.core.states import answer_command, run_command
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
 from upthread.runtime.delegation import TurnResult
@@ -20,10 +21,9 @@ from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.asking import with_agent
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consenting import RUN, Needs
-from upthread.surfaces.cli.neutral import command as quoted
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
-from upthread.surfaces.cli.questions import answer_command, write_question
+from upthread.surfaces.cli.questions import write_question
 from upthread.surfaces.cli.talking import Screen, json_listener
 from upthread.surfaces.cli.texts import read_prompt, read_specification
 from upthread.surfaces.cli.words import counted, outcome_in_words, parked_in_words, spent_line
@@ -239,5 +239,5 @@ def _next(workstream: str, view: RunView) -> list[str]:
     if view.ended:
         return []
     answers = [answer_command(workstream, each.question_id) for each in view.open_questions]
-    waits = " --wait" if view.parked and view.parked.reset_at_ms else ""
-    return [*answers, f"{quoted('upthread', 'run', workstream)}{waits}"]
+    is_limited = view.parked is not None and view.parked.reset_at_ms is not None
+    return [*answers, run_command(workstream, is_limited=is_limited)]
