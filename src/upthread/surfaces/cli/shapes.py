@@ -19,6 +19,7 @@ from upthread.core.pipeline import RunView
 from upthread.core.price import Price, Tokens
 from upthread.core.reports import Report
 from upthread.core.states import Standing
+from upthread.core.stops import shortfall
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
 from upthread.core.verdicts import VerdictView
 from upthread.runtime.delegation import Notice, TurnResult, TurnStarted
@@ -290,10 +291,22 @@ TOLD_EXIT_CODES: Final = {"done": 0, "parked": EXIT_WAITING, "failed": EXIT_ERRO
 
 
 def told_status(result: TurnResult) -> str:
-    """Return done, parked or failed."""
+    """Return done, parked or failed: that it went well, as its agent says, is no answer yet."""
     if result.parked is not None:
         return "parked"
-    return "done" if result.outcome is Outcome.OK else "failed"
+    is_answered = shortfall(result.outcome, result.detail) is None
+    return "done" if result.outcome is Outcome.OK and is_answered else "failed"
+
+
+def ids(result: TurnResult) -> dict[str, str]:
+    """What names a turn, for an error about it; its session where it had one."""
+    named = {
+        "address": result.conversation.key.address,
+        "conversation_id": result.conversation.conversation_id,
+        "turn_id": result.turn_id,
+        "upstream_session_id": result.upstream_session_id,
+    }
+    return {name: value for name, value in named.items() if value}
 
 
 def _where(conversation: Conversation) -> Shape:

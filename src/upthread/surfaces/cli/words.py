@@ -17,7 +17,7 @@ from upthread.core.handshake import (
 )
 from upthread.core.price import Price, Tokens
 from upthread.core.states import Standing, go_on_command
-from upthread.core.stops import stop_in_words
+from upthread.core.stops import shortfall, stop_in_words
 from upthread.core.types import Conversation, Outcome
 from upthread.runtime.delegation import TurnStarted
 from upthread.surfaces.cli.neutral import one_line
@@ -110,6 +110,10 @@ def intention_in_words(decision: str, session: str | None) -> str:
 
 def outcome_in_words(outcome: Outcome, *, detail: str, reset_at_ms: int | None) -> tuple[str, str]:
     """Return what went wrong and what to do next."""
+    missing = shortfall(outcome, detail)
+    if missing is not None:
+        said, detail, hint = missing
+        return _why_in_words(said, detail=detail, until_ms=None), hint
     return parked_in_words(outcome, detail=detail, reset_at_ms=reset_at_ms)
 
 
