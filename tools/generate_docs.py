@@ -51,6 +51,7 @@ from upthread.core.pipeline import (
 from upthread.core.price import ANY_CACHE, CACHES, CacheRow
 from upthread.core.reports import Report, ReportedQuestion, Verdict
 from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
+from upthread.core.states import MEANINGS
 from upthread.core.trust import TABLE as TRUST
 from upthread.core.types import Outcome
 from upthread.testing.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
@@ -63,6 +64,11 @@ _PART: Final = re.compile(
 
 
 # --- the handshake -----------------------------------------------------------------------------
+
+
+def states_table() -> str:
+    """Return the states with the one meaning of each, the most urgent first."""
+    return table(("state", "meaning"), [(f"`{each}`", says) for each, says in MEANINGS.items()])
 
 
 def decisions_table() -> str:
@@ -475,6 +481,7 @@ def recall_table() -> str:
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "decisions": decisions_table,
+    "states": states_table,
     "rules": rules_table,
     "trust": trust_table,
     "caches": caches_table,

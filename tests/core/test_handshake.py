@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import upthread.core.handshake as handshake_module
 from upthread.core.codec import encode_json
 from upthread.core.decision_rules import RELAYED
+from upthread.core.decisions import AgentLimit
 from upthread.core.freshness import ChangedFile, Freshness, Shift
 from upthread.core.handshake import (
     DECISIONS,
@@ -84,6 +85,12 @@ INPUTS = st.builds(
     freshness=FRESHNESS,
     price=PRICES,
     limits=LIMITS,
+    agent_limit=st.none()
+    | st.builds(
+        AgentLimit,
+        reason=st.sampled_from([Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED]),
+        until_ms=st.none() | st.sampled_from([1, 2**42]),
+    ),
 )
 
 

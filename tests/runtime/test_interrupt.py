@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
 from tests.support.world import SMALL_SPECIFICATION, World, eventually
 
 import upthread
+from upthread.core.commands import OpenTurn, Write
 from upthread.core.types import Outcome
+from upthread.runtime.delegation import Listener, TurnResult, TurnStarted
 from upthread.runtime.system import System
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +33,7 @@ async def test_an_interrupted_prompt_ends_as_cancelled_with_what_was_said_so_far
     assert world.agents() == ()
     async with world.open() as project:
         view = await project.role(ADDRESS)
-        assert view.state == "idle"
+        assert view.state == "interrupted"
         assert view.holder is None
         assert view.last_turn is not None
         assert view.last_turn.ended is not None
@@ -47,10 +53,62 @@ async def test_an_interrupted_run_is_gone_on_with_by_running_again(world: World)
     assert process.exit_code == 130, process.stderr
     assert world.agents() == ()
     async with world.open() as project:
-        assert (await project.show("spec-42")).status == "idle"
+        shown = await project.show("spec-42")
+        assert (shown.state, shown.status) == ("interrupted", "idle")
+        assert shown.standing.command == "upthread run spec-42"
         view = await project.run("spec-42", None, upthread.RunOptions(agent="rehearsal"))
     assert view.status == "done"
     assert len(world.session_files()) == 1
+
+
+async def test_a_caller_that_gives_a_turn_up_is_told_its_ids(world: World) -> None:
+    """There is no result to hand back: whoever listens is told what it would have said."""
+    started: list[TurnStarted] = []
+    cancelled: list[TurnResult] = []
+    async with world.open() as project:
+        with anyio.CancelScope() as scope:
+
+            def give_up(event: TurnStarted) -> None:
+                started.append(event)
+                scope.cancel()
+
+            listener = Listener(started=give_up, cancelled=cancelled.append)
+            options = upthread.TellOptions(agent="rehearsal", listener=listener)
+            await project.tell(ADDRESS, "[[rehearse: hang]]", options)
+        assert scope.cancelled_caught
+        view = await project.role(ADDRESS)
+    (begun,), (result,) = started, cancelled
+    assert result.outcome is Outcome.CANCELLED
+    assert (result.turn_id, result.turn_number) == (begun.turn_id, 1)
+    assert view.link is not None
+    assert result.upstream_session_id == begun.upstream_session_id == view.link.upstream_session_id
+    assert result.conversation == begun.conversation
+    assert (view.state, view.last_turn_id) == ("interrupted", begun.turn_id)
+
+
+async def test_a_turn_given_up_while_it_was_decided_is_ended_and_told(world: World) -> None:
+    """Its intent is committed all the same; nothing of it is left for others to puzzle over."""
+    cancelled: list[TurnResult] = []
+    async with world.open() as project:
+        await project.tell(ADDRESS, "[[rehearse: say hi]]", REHEARSAL)
+        commit, scope = project.store.commit, anyio.CancelScope()
+
+        def commit_and_give_up(writes: Sequence[Write], **more: Any) -> None:
+            commit(writes, **more)
+            if any(isinstance(each, OpenTurn) for each in writes):
+                anyio.from_thread.run_sync(scope.cancel)
+
+        project.store.commit = commit_and_give_up  # type: ignore[method-assign]
+        with scope:
+            options = replace(REHEARSAL, listener=Listener(cancelled=cancelled.append))
+            await project.tell(ADDRESS, "[[rehearse: say never sent]]", options)
+        project.store.commit = commit  # type: ignore[method-assign]
+        view = await project.role(ADDRESS)
+    (result,) = cancelled
+    assert (result.outcome, result.turn_id) == (Outcome.CANCELLED, view.last_turn_id)
+    assert view.last_turn is not None
+    assert view.last_turn.ended is not None
+    assert len(world.prompts()) == 1
 
 
 @pytest.mark.parametrize("after_ms", [0, 20, 60, 100, 140, 180])

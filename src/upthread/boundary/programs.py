@@ -94,7 +94,7 @@ def absolute_program(
 ) -> str | None:
     """Return where a program is, None if nowhere; never one in the repositories of `outside`.
 
-    `outside` are the directories that are worked in. A program named by its absolute path is the one
+    `outside` are the directories that are worked in. A program named by its absolute path is what
     somebody meant, wherever it lies; one named by a relative path with a slash is none.
     """
     if os.path.isabs(name):

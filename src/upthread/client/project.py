@@ -239,11 +239,7 @@ class Project:
         await self.hooks.take_in()
         parsed = await self.parse(address)
 
-        def read() -> RoleView:
-            run = self._runs.view(self.project_id, parsed.workstream)
-            return self._overview.role(self._resolve(parsed), run)
-
-        return await self._system.in_thread(read)
+        return await self._system.in_thread(lambda: self._overview.role(self._resolve(parsed)))
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""

@@ -11,16 +11,21 @@ from upthread.client.preparing import Preparing
 from upthread.core.events import TurnIntended
 from upthread.core.handshake import HandshakeInputs, decide
 from upthread.core.roles import Role
+from upthread.core.states import Standing
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.gathering import Subject, gathered
-from upthread.runtime.overview import RoleView, standing_of
+from upthread.runtime.overview import RoleView, record_facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """The last decision and the one that would be taken now. `last` is None before the first."""
+    """The last decision and the one that would be taken now. `last` is None before the first.
+
+    `standing` is how the role stands meanwhile.
+    """
 
     address: str
+    standing: Standing
     last: Decision | None
     now: Decision
 
@@ -48,6 +53,7 @@ class Whys:
         intended = _intended(view)
         return Why(
             address=view.conversation.key.address,
+            standing=view.standing,
             last=_decision(intended) if intended else None,
             now=decide(inputs),
         )
@@ -57,8 +63,8 @@ class Whys:
         key = view.conversation.key
         role = self._settings.role(key.role)
         current = view.link.agent if view.link else None
-        standing = standing_of(view, other_host=self._preparing.other_host(view.link))
-        known = standing.inputs(
+        facts = record_facts(view, other_host=self._preparing.other_host(view.link))
+        known = facts.inputs(
             role=role,
             agent=agent or role.agent or current or self._settings.agent or "",
             callers=self._preparing.callers,

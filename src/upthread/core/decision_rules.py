@@ -217,6 +217,12 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the working directory is another one",
     ),
     Rule(
+        reason="agent_limited",
+        decision=RESUME,
+        applies=lambda i: i.agent_limit is not None,
+        says="the agent said that it is limited; it is asked all the same",
+    ),
+    Rule(
         reason="interrupted",
         decision=RESUME,
         applies=lambda i: i.was_interrupted,

@@ -61,6 +61,21 @@ USUAL_LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimit:
+    """A limit of the agent's that stopped the last turn and, as far as is known, still lasts.
+
+    `reason` is the outcome that named it; `until_ms` None where the agent did not say how long.
+    """
+
+    reason: Outcome
+    until_ms: int | None = None
+
+    def lasts(self, now_ms: int) -> bool:
+        """Whether it lasts still: until its time, or for want of one until the agent is asked."""
+        return self.until_ms is None or now_ms < self.until_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeInputs:
     """All that a decision rests on; stored with it.
 
@@ -73,7 +88,8 @@ class HandshakeInputs:
     `condition_now` are digests for `resume_if`, None where the role has no such condition or has
     not run yet. `relays` counts the links at the chain's end that were opened because the one
     before was nearly full. `spending` is None where nothing limits it. `surroundings` are those the
-    session would go on in, None where none is open.
+    session would go on in, None where none is open. `agent_limit` is None where none is known to
+    last.
     """
 
     conversation_id: ConversationId
@@ -96,6 +112,7 @@ class HandshakeInputs:
     freshness: Freshness = NOTHING_KNOWN
     surroundings: Surroundings | None = None
     price: Price = NOTHING_PRICED
+    agent_limit: AgentLimit | None = None
     limits: Limits = USUAL_LIMITS
     spending: Spending | None = None
 
@@ -110,6 +127,12 @@ def price_in(stored: JsonValue) -> Price:
     """Return what each way would cost, of a decision's stored inputs."""
     found = stored.get("price") if isinstance(stored, Mapping) else None
     return NOTHING_PRICED if found is None else _converted(found, Price)
+
+
+def limit_in(stored: JsonValue) -> AgentLimit | None:
+    """Return the agent's limit, of a decision's stored inputs; None where they name none."""
+    found = stored.get("agent_limit") if isinstance(stored, Mapping) else None
+    return None if found is None else _converted(found, AgentLimit)
 
 
 def _converted(stored: JsonValue, kind: type[Value]) -> Value:
@@ -146,11 +169,13 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
     members: dict[str, Any] = {"conversation_id": ConversationId(""), "agent": ""}
     members |= {name: stored[name] for name in _PLAIN if name in stored}
     lost, spending = stored.get("session_lost"), stored.get("spending")
+    limit = stored.get("agent_limit")
     return HandshakeInputs(
         **members,
         callers=tuple(ConversationId(each) for each in stored.get("callers", ())),
         session_lost=Outcome(lost) if lost else None,
         price=_price_from(stored.get("price", {})),
+        agent_limit=_agent_limit_from(limit) if limit else None,
         limits=Limits(**stored.get("limits", {})),
         spending=_spending_from(spending) if spending else None,
     )
@@ -177,6 +202,10 @@ def _tokens_from(stored: Mapping[str, Any] | None) -> Tokens | None:
     if stored is None:
         return None
     return Tokens(count=stored["count"], is_estimate=bool(stored.get("is_estimate")))
+
+
+def _agent_limit_from(stored: Mapping[str, Any]) -> AgentLimit:
+    return AgentLimit(reason=Outcome(stored["reason"]), until_ms=stored.get("until_ms"))
 
 
 def _spending_from(stored: Mapping[str, Any]) -> Spending:

@@ -64,6 +64,9 @@ __all__ = [
     "run_step",
 ]
 
+REJECTED_TOO_OFTEN: Final = "rejected_too_often"
+"""Why a run is parked whose judge sent the work back more often than its step allows."""
+
 ASKED_IN_VAIN_MAX: Final = 1
 """How often a role may ask only what was answered before; its answers are told again each time."""
 
@@ -366,7 +369,7 @@ def _send_back(view: RunView, step: Step, report: Report) -> PipelineCommand:
     assert step.on_rejected is not None
     if view.rejections.get(step.role, 0) > step.rejections_max:
         evidence = "; ".join(report.verdict.evidence) if report.verdict else ""
-        return Park(reason="rejected_too_often", detail=evidence, role=step.role)
+        return Park(reason=REJECTED_TOO_OFTEN, detail=evidence, role=step.role)
     back = view.pipeline.steps[view.pipeline.index_of(step.on_rejected)]
     return run_step(view, back)
 

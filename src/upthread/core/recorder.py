@@ -132,6 +132,11 @@ class Recorder:
         return self._own.reply
 
     @property
+    def has_worked(self) -> bool:
+        """Whether the turn's own session called a tool."""
+        return self._own.has_worked
+
+    @property
     def next_seq(self) -> int:
         """The message of the turn's conversation that follows all that was recorded."""
         return self._own.next_seq

@@ -121,6 +121,11 @@ class Stream:
         """All text said so far, in paragraphs where something came between."""
         return "".join(self._reply)
 
+    @property
+    def has_worked(self) -> bool:
+        """Whether a tool was called."""
+        return bool(self._calls or self._closed)
+
     def open_call(self, call_id: str | None) -> OpenCall | None:
         """Return a call that has no result yet."""
         return self._calls.get(call_id or "")

@@ -7,9 +7,25 @@ tree that was judged and cannot be looked at now is not the one that was judged.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from upthread.core.pipeline import Finish, next_command
 from upthread.core.run_view import Handed, RunView
 from upthread.core.telling import input_digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictView:
+    """A verdict and whether what it judged is still the same.
+
+    `tree_digest` is empty for a verdict on something else than the working tree.
+    """
+
+    outcome: str
+    input_digest: str
+    tree_digest: str
+    is_current: bool
+    evidence: tuple[str, ...]
 
 
 def holds(view: RunView, handed: Handed, *, tree_digest: str) -> bool:

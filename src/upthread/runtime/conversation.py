@@ -17,8 +17,8 @@ from upthread.core import turn as turns
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision
 from upthread.core.handshake import CALLER_DEPTH_MAX, REFUSE, HandshakeInputs, decide, in_words
 from upthread.core.names import Address, choose_base_name
+from upthread.core.record_facts import RecordFacts
 from upthread.core.roles import Role
-from upthread.core.standing import Standing
 from upthread.core.turn import TurnView
 from upthread.core.types import (
     MAIN_SLOT,
@@ -105,14 +105,14 @@ class Claim:
     def inputs(self, request: ClaimRequest) -> HandshakeInputs:
         """Return what the handshake decides on, as far as the claim knows it."""
         is_here = self.session_host in {None, request.host}
-        standing = Standing(
+        facts = RecordFacts(
             conversation_id=self.conversation.conversation_id,
             turns=self.turns,
             link=self.link,
             last=self.last[1] if self.last else None,
             other_host=None if is_here else self.session_host,
         )
-        return standing.inputs(
+        return facts.inputs(
             role=request.role,
             agent=request.agent,
             callers=request.callers,

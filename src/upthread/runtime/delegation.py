@@ -83,12 +83,17 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """Where progress goes; called on the event loop, so it must not block."""
+    """Where progress goes; called on the event loop, so it must not block.
+
+    `cancelled` is told what became of a turn whose caller gave it up, since that gets no result:
+    its ids, and what was said so far.
+    """
 
     started: Callable[[TurnStarted], None] = lambda _: None
     event: Callable[[AgentEvent], None] = lambda _: None
     waiting: Callable[[Lease], None] = lambda _: None
     notice: Callable[[Notice], None] = lambda _: None
+    cancelled: Callable[[TurnResult], None] = lambda _: None
 
     def telling_once(self) -> Listener:
         """Return a listener for many turns that tells the same notice once."""

@@ -34,6 +34,8 @@ from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
 
+CANCELLED = "interrupted by the caller"
+
 CLEAN_UP_S = 15.0
 """How long an interrupted turn may take to cancel its agent and commit its end."""
 
@@ -56,9 +58,19 @@ class Driver:
         except UpstreamError as error:
             await self._fail(live, error)
         except anyio.get_cancelled_exc_class():
-            await self._cancelled(live)
+            await self.cancel(live)
             raise
         return live.result()
+
+    async def cancel(self, live: LiveTurn) -> None:
+        """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
+        if live.request.is_handed_back:
+            return
+        await self._end_cancelled(live)
+        result = live.result()
+        if live.view.ended is None and live.view.parked is None:
+            result = replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
+        live.request.listener.cancelled(result)
 
     async def _drive_agent(self, live: LiveTurn) -> None:
         """Carry out commands on one process of the agent, until another one is needed."""
@@ -91,15 +103,13 @@ class Driver:
             return
         await self._end(live, TurnEnded(outcome=outcome, detail=str(error)))
 
-    async def _cancelled(self, live: LiveTurn) -> None:
+    async def _end_cancelled(self, live: LiveTurn) -> None:
         """Commit the end of a turn that a person interrupted, unless it was taken over."""
-        if live.request.is_handed_back:
-            return
         with anyio.move_on_after(CLEAN_UP_S, shield=True):
             if live.view.is_over or turns.NEXT_COMMAND[live.view.state] is TurnCommand.RECOGNISE:
                 return
             left = await live.recording.close() if live.recording else ()
-            ended = TurnEnded(outcome=Outcome.CANCELLED, detail="interrupted by the caller")
+            ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED)
             try:
                 await self._end(live, ended, writes=left)
             except FencedError:

@@ -18,12 +18,13 @@ from upthread.core.briefing import build_briefing
 from upthread.core.changes import change_lines
 from upthread.core.codec import encode_json
 from upthread.core.decision_rules import RELAYED
-from upthread.core.decisions import USUAL_LIMITS, HandshakeInputs, Limits
+from upthread.core.decisions import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
 from upthread.core.events import TurnEnded
 from upthread.core.freshness import Freshness, Surroundings, freshness
 from upthread.core.price import Price, Tokens, cache_state, estimated, held
 from upthread.core.roles import Role
-from upthread.core.types import Conversation, Link, Part, ToolCallPart
+from upthread.core.stops import LIMITS
+from upthread.core.types import Conversation, Link, Outcome, Part, ToolCallPart
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.conversation import views_newest_first
 from upthread.runtime.examining import look_again
@@ -90,9 +91,14 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
     idle_s = None if was is None else (subject.now_ms - was.at_ms) / 1000
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
-    price = replace(_priced(store, subject, link, last, found), cache=cache)
-    relays = _relays(store.links(link.conversation_id))
-    return replace(inputs, relays=relays, freshness=found, surroundings=here, price=price)
+    return replace(
+        inputs,
+        relays=_relays(store.links(link.conversation_id)),
+        freshness=found,
+        surroundings=here,
+        price=replace(_priced(store, subject, link, last, found), cache=cache),
+        agent_limit=_agent_limit(store, inputs.agent, subject),
+    )
 
 
 def unmoved(
@@ -108,10 +114,13 @@ def unmoved(
     if link is None:
         return inputs, None
     last = _last_worked(store, link)
-    found = Freshness()
-    relays = _relays(store.links(link.conversation_id))
-    price = _priced(store, subject, link, last, found)
-    return replace(inputs, relays=relays, price=price), _surroundings_of(last)
+    inputs = replace(
+        inputs,
+        relays=_relays(store.links(link.conversation_id)),
+        price=_priced(store, subject, link, last, Freshness()),
+        agent_limit=_agent_limit(store, inputs.agent, subject),
+    )
+    return inputs, _surroundings_of(last)
 
 
 def surroundings(
@@ -139,6 +148,16 @@ def _last_worked(store: Store, link: Link) -> TurnEnded | None:
         if is_same and view.ended is not None and view.ended.surroundings is not None:
             return view.ended
     return None
+
+
+def _agent_limit(store: Store, agent: str, subject: Subject) -> AgentLimit | None:
+    """Return the limit that parked the last turn, None where it has passed, or is another's."""
+    _, view = next(views_newest_first(store, subject.conversation.conversation_id), (None, None))
+    if view is None or view.parked is None or view.parked.reason not in LIMITS:
+        return None
+    is_same_agent = view.attached is None or view.attached.agent == agent
+    limit = AgentLimit(reason=Outcome(view.parked.reason), until_ms=view.parked.reset_at_ms)
+    return limit if is_same_agent and limit.lasts(subject.now_ms) else None
 
 
 def _surroundings_of(last: TurnEnded | None) -> Surroundings | None:

@@ -35,6 +35,7 @@ from upthread.core.redaction.placeholder import has_placeholder
 from upthread.core.replayed import redacted_history
 from upthread.core.reports import MalformedReportError, Report, read_report
 from upthread.core.spending import NOTHING_SPENT, Reported, added, spent_on_prompt
+from upthread.core.stops import NO_WORDS, NOTHING_SAID
 from upthread.core.types import (
     Durability,
     Fence,
@@ -315,7 +316,7 @@ class LiveTurn:
             outcome=result.outcome,
             report=self.report_data(),
             adopted=bool(self.adopted_reply),
-            detail=result.detail,
+            detail=result.detail or self._silence(result.outcome),
             tokens_used=recorder.tokens_used if recorder else None,
             tokens_window=recorder.tokens_window if recorder else None,
             was_compacted=recorder is not None and recorder.was_compacted,
@@ -324,6 +325,14 @@ class LiveTurn:
             tree_digest=await self._system.in_thread(self._tree_digest),
             **self.spending(),
         )
+
+    def _silence(self, outcome: Outcome) -> str:
+        """Return what is to be said of a turn that went well and has no word for a reply."""
+        if outcome is not Outcome.OK or self.reply.strip():
+            return ""
+        # What a process before this one saw of the turn is not in its recorder.
+        has_worked = self.view.sends > 1 or (self.recorder is not None and self.recorder.has_worked)
+        return NO_WORDS if has_worked else NOTHING_SAID
 
     def note_spent(self, result: PromptResult, *, prompt_characters: int) -> None:
         """Add what a prompt took, as its agent told it."""

@@ -1,7 +1,8 @@
 """The overview: a workstream and its roles as they stand, truthful after a crash.
 
 Blocking reads, put together into values that surfaces print. A role is running only while a living
-process holds its lease; a turn without an end and without a holder is interrupted.
+process holds its lease; a turn without an end and without a holder is interrupted. Which word that
+comes to, and why, is decided in core/states.py.
 """
 
 from __future__ import annotations
@@ -15,8 +16,17 @@ from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.pipeline import RunView
+from upthread.core.record_facts import RecordFacts
 from upthread.core.reports import Report
-from upthread.core.standing import Standing
+from upthread.core.states import (
+    RoleFacts,
+    RunFacts,
+    Standing,
+    of_role,
+    of_run,
+    of_workstream,
+    status_of,
+)
 from upthread.core.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
@@ -24,9 +34,10 @@ from upthread.core.types import (
     Holder,
     Link,
     ProjectId,
+    RunId,
     TurnId,
 )
-from upthread.core.verdicts import holds
+from upthread.core.verdicts import VerdictView, holds
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.store.base import Store, Workstream
 
@@ -34,26 +45,15 @@ TreeNow: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictView:
-    """A verdict and whether what it judged is still the same.
-
-    `tree_digest` is empty for a verdict on something else than the working tree.
-    """
-
-    outcome: str
-    input_digest: str
-    tree_digest: str
-    is_current: bool
-    evidence: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoleView:
-    """One conversation of a workstream. `state` is idle, running, interrupted or parked."""
+    """One conversation of a workstream. `standing` is how it stands, in a word of core/states.py.
+
+    `was_interrupted` says that its last turn was left in the middle by a holder that is gone.
+    """
 
     conversation: Conversation
     chain: tuple[Link, ...]
-    state: str
+    standing: Standing
     turns: int
     holder: Holder | None
     last_turn_id: TurnId | None
@@ -66,18 +66,47 @@ class RoleView:
         """The open link, None when there is none."""
         return self.chain[-1] if self.chain and self.chain[-1].ended_because is None else None
 
+    @property
+    def state(self) -> str:
+        """The word for how it stands."""
+        return str(self.standing.state)
+
+    @property
+    def was_interrupted(self) -> bool:
+        is_left = self.last_turn is not None and not self.last_turn.is_over
+        return is_left and self.holder is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkstreamView:
     """A workstream as it stands; `roles` without children and closed generations."""
 
     workstream: Workstream
-    status: str
+    standing: Standing
     run: RunView | None
     open_questions: tuple[Question, ...]
     suggested: Mapping[str, AnswerSuggested]
     roles: tuple[RoleView, ...]
     children: tuple[Conversation, ...]
+
+    @property
+    def state(self) -> str:
+        """The word for how it stands."""
+        return str(self.standing.state)
+
+    @property
+    def status(self) -> str:
+        """The coarser word: running, waiting_for_human, parked, rejected, approved or idle."""
+        return status_of(self.standing, self.run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestRun:
+    """The newest run of a workstream, and when it last moved."""
+
+    run_id: RunId
+    view: RunView
+    moved_at_ms: int | None
 
 
 class Overview:
@@ -114,20 +143,21 @@ class Overview:
         self, project_id: ProjectId, workstream: str, tree: Callable[[], str] | None
     ) -> WorkstreamView | None:
         known = self._store.workstream(project_id, workstream)
-        run = self._run(project_id, workstream)
+        newest = self._newest(project_id, workstream)
         if known is None:
-            if run is None:
+            if newest is None:
                 return None
             known = Workstream(
                 project_id=project_id, workstream=workstream, base_name="", opened_at_ms=0
             )
         conversations = self._store.conversations(project_id, workstream)
         current = _current_generations(conversations)
-        roles = tuple(self._role(conversation, run, tree) for conversation in current)
-        holder = self._holder(workstream_lease(project_id, workstream))
+        roles = tuple(self._role(conversation, newest, tree) for conversation in current)
+        run = newest.view if newest else None
+        stands = self._run_stands(known, newest, tree) if newest else None
         return WorkstreamView(
             workstream=known,
-            status=_status(run, roles, is_held=holder is not None),
+            standing=of_workstream(stands, (role.standing for role in roles)),
             run=run,
             open_questions=run.open_questions if run else (),
             suggested=run.suggested if run else {},
@@ -135,33 +165,75 @@ class Overview:
             children=tuple(c for c in conversations if c.key.slot == CHILD_SLOT),
         )
 
-    def role(self, conversation: Conversation, run: RunView | None) -> RoleView:
+    def role(self, conversation: Conversation) -> RoleView:
         """Return one conversation as it stands."""
-        return self._role(conversation, run, self._looked_at_once(conversation.key.workstream))
+        key = conversation.key
+        newest = self._newest(key.project_id, key.workstream)
+        return self._role(conversation, newest, self._looked_at_once(key.workstream))
 
     def _role(
-        self, conversation: Conversation, run: RunView | None, tree: Callable[[], str] | None
+        self,
+        conversation: Conversation,
+        newest: NewestRun | None,
+        tree: Callable[[], str] | None,
     ) -> RoleView:
-        conversation_id = conversation.conversation_id
-        newest = self._store.turns(conversation_id, newest=1)
-        last = turns.fold(self._store.turn_events(newest[0].turn_id)) if newest else None
-        key = conversation.key
+        conversation_id, key = conversation.conversation_id, conversation.key
+        found = self._store.turns(conversation_id, newest=1)
+        turn = found[0] if found else None
+        last = turns.fold(self._store.turn_events(turn.turn_id)) if turn else None
         holder = self._holder(conversation_lease(key.project_id, key.address))
+        run = newest.view if newest else None
+        is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
+        verdict = _verdict(run, key.role, tree)
+        chain = self._store.links(conversation_id)
+        facts = RoleFacts(
+            workstream=key.workstream,
+            address=key.address,
+            role=key.address.rpartition("/")[2],
+            is_held=holder is not None,
+            agent=chain[-1].agent if chain else "",
+            turn=last,
+            opened_at_ms=turn.opened_at_ms if turn else None,
+            moved_at_ms=self._store.turn_moved_at_ms(turn.turn_id) if turn else None,
+            run=run if is_step else None,
+            verdict=verdict if turn and _handed_by(run, key.role) == turn.turn_id else None,
+        )
         return RoleView(
             conversation=conversation,
-            chain=self._store.links(conversation_id),
-            state=_role_state(last, is_held=holder is not None),
+            chain=chain,
+            standing=of_role(facts),
             turns=self._store.turn_count(conversation_id),
             holder=holder,
-            last_turn_id=newest[0].turn_id if newest else None,
+            last_turn_id=turn.turn_id if turn else None,
             last_turn=last,
             report=run.report(key.role) if run else None,
-            verdict=_verdict(run, key.role, tree),
+            verdict=verdict,
         )
 
-    def _run(self, project_id: ProjectId, workstream: str) -> RunView | None:
+    def _newest(self, project_id: ProjectId, workstream: str) -> NewestRun | None:
         runs = self._store.runs(project_id, workstream)
-        return pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        if not runs:
+            return None
+        run_id = runs[-1].run_id
+        return NewestRun(
+            run_id=run_id,
+            view=pipelines.fold(self._store.run_events(run_id)),
+            moved_at_ms=self._store.run_moved_at_ms(run_id),
+        )
+
+    def _run_stands(
+        self, known: Workstream, newest: NewestRun, tree: Callable[[], str] | None
+    ) -> Standing | None:
+        run = newest.view
+        lease = workstream_lease(known.project_id, known.workstream)
+        facts = RunFacts(
+            workstream=known.workstream,
+            run=run,
+            is_held=self._holder(lease) is not None,
+            moved_at_ms=newest.moved_at_ms,
+            verdict=_verdict(run, run.last.role, tree) if run.last else None,
+        )
+        return of_run(facts)
 
     def _holder(self, lease_name: str) -> Holder | None:
         lease = self._store.lease(lease_name)
@@ -170,9 +242,9 @@ class Overview:
         return lease.holder
 
 
-def standing_of(view: RoleView, *, other_host: str | None) -> Standing:
+def record_facts(view: RoleView, *, other_host: str | None) -> RecordFacts:
     """Return how a conversation stands, for the handshake."""
-    return Standing(
+    return RecordFacts(
         conversation_id=view.conversation.conversation_id,
         turns=view.turns,
         link=view.link,
@@ -189,30 +261,10 @@ def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conve
     return tuple(newest.values())
 
 
-def _role_state(last: TurnView | None, *, is_held: bool) -> str:
-    if is_held:
-        return "running"
-    if last is None or last.ended is not None:
-        return "idle"
-    return "parked" if last.parked is not None else "interrupted"
-
-
-_RUN_STATUS: Mapping[str, str] = {
-    "approved": "approved",
-    "done": "idle",
-    "forgotten": "idle",
-    "running": "idle",
-}
-
-
-def _status(run: RunView | None, roles: tuple[RoleView, ...], *, is_held: bool) -> str:
-    if is_held or any(role.state == "running" for role in roles):
-        return "running"
-    if run is None:
-        return "parked" if any(role.state == "parked" for role in roles) else "idle"
-    if run.parked is not None and run.parked.reason == "rejected_too_often":
-        return "rejected"
-    return _RUN_STATUS.get(run.status, run.status)
+def _handed_by(run: RunView | None, role: str) -> str:
+    """Return the turn that handed back a role's report, empty without one."""
+    handed = run.handed.get(role) if run else None
+    return handed.turn_id if handed else ""
 
 
 def _verdict(run: RunView | None, role: str, tree: Callable[[], str] | None) -> VerdictView | None:

@@ -81,9 +81,11 @@ class PrivateStore:
         self.turn_count = store.turn_count
         self.turn_owner = store.turn_owner
         self.turn_events = store.turn_events
+        self.turn_moved_at_ms = store.turn_moved_at_ms
         self.runs = store.runs
         self.run = store.run
         self.run_events = store.run_events
+        self.run_moved_at_ms = store.run_moved_at_ms
         self.pending_transitions = store.pending_transitions
         self.acts = store.acts
         self.run_acts = store.run_acts

@@ -199,6 +199,9 @@ class ProjectStore:
     def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
         return self.behind.turn_events(turn_id) if self._owns_turn(turn_id) else ()
 
+    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
+        return self.behind.turn_moved_at_ms(turn_id) if self._owns_turn(turn_id) else None
+
     def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
         return self.behind.quarantined(turn_id) if self._owns_turn(turn_id) else ()
 
@@ -214,6 +217,9 @@ class ProjectStore:
 
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         return self.behind.run_events(run_id) if self._owns_run(run_id) else ()
+
+    def run_moved_at_ms(self, run_id: RunId) -> int | None:
+        return self.behind.run_moved_at_ms(run_id) if self._owns_run(run_id) else None
 
     # --- below: whose it is ----------------------------------------------------------------------
 

@@ -23,9 +23,9 @@ from upthread.core.freshness import Surroundings
 from upthread.core.handshake import because, decide
 from upthread.core.price import CacheState, cache_row
 from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
+from upthread.core.record_facts import RecordFacts
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import BUILT_IN_ROLES, Role
-from upthread.core.standing import Standing
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
@@ -43,7 +43,7 @@ from upthread.runtime.bindings.places import Place
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.gathering import FreshnessSettings, Subject, unmoved
 from upthread.runtime.occupying import read_binding
-from upthread.runtime.overview import Overview, RoleView, WorkstreamView, standing_of
+from upthread.runtime.overview import Overview, RoleView, WorkstreamView, record_facts
 from upthread.runtime.private_store import RecordPolicy
 from upthread.runtime.repository import default_branch
 from upthread.store.base import Store
@@ -191,7 +191,7 @@ def _role_fields(source: Published, role: Role) -> dict[str, Any]:
 
 def _first(source: Published, role: Role) -> HandshakeInputs:
     """Return the inputs for a role's first turn."""
-    none = Standing(conversation_id=ConversationId(""), turns=0, link=None, last=None)
+    none = RecordFacts(conversation_id=ConversationId(""), turns=0, link=None, last=None)
     inputs = none.inputs(role=role, agent="", depth_max=source.settings.depth_max)
     return replace(inputs, limits=source.settings.limits)
 
@@ -224,17 +224,13 @@ def _last_at_ms(store: Store, view: WorkstreamView) -> int:
 def state_of(view: WorkstreamView) -> str:
     """Return how a workstream stands, in a few lines for a session that begins."""
     known = view.workstream
-    lines = [f"Workstream {known.workstream} ({known.base_name}) is {_words(view.status)}."]
+    lines = [f"Workstream {known.workstream} ({known.base_name}) is {view.state}."]
     for role in view.roles:
         verdict = f", {role.verdict.outcome}" if role.verdict else ""
         turns = f"{role.turns} turn" + ("" if role.turns == 1 else "s")
         lines.append(f"- {role.conversation.key.role}: {role.state}, {turns}{verdict}")
     lines += [f"- open question {each.question_id} of {each.role}" for each in view.open_questions]
     return "\n".join(lines)[:STATE_CHARACTERS_MAX]
-
-
-def _words(status: str) -> str:
-    return status.replace("_", " ")
 
 
 def _pending(place: Place) -> set[tuple[str, str, int]]:
@@ -347,7 +343,7 @@ def _grounds(source: Published, view: RoleView) -> dict[str, Any]:
     role = source.settings.native_roles.get(key.role)
     if role is None:
         return {}
-    inputs = standing_of(view, other_host=source.other_host(link)).inputs(
+    inputs = record_facts(view, other_host=source.other_host(link)).inputs(
         role=role,
         agent=link.agent if link else "",
         depth_max=source.settings.depth_max,

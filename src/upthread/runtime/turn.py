@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import anyio
+
 from upthread.core import turn as turns
 from upthread.core.commands import OpenTurn, Write
 from upthread.core.events import (
@@ -51,7 +53,12 @@ class Turns:
         async with self._conversations.claimed(request.claim) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             await self._end_interrupted(live)
-            await self._intend(live)
+            try:
+                await self._intend(live)
+            except anyio.get_cancelled_exc_class():
+                if live.view.intended is not None:  # it was committed all the same
+                    await self._driver.cancel(live)
+                raise
             return await self._driver.drive(live)
 
     async def go_on(self, request: TellRequest, turn_id: TurnId | None = None) -> TurnResult:

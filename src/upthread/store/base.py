@@ -313,6 +313,10 @@ class Store(Protocol):
         """Return a turn's events in order; empty for an unknown turn."""
         ...
 
+    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
+        """Return when a turn's newest event was recorded, None before its first."""
+        ...
+
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         """Return a workstream's runs, oldest first."""
         ...
@@ -323,6 +327,10 @@ class Store(Protocol):
 
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         """Return a run's events in order; empty for an unknown run."""
+        ...
+
+    def run_moved_at_ms(self, run_id: RunId) -> int | None:
+        """Return when a run's newest event was recorded, None before its first."""
         ...
 
     def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:

@@ -25,6 +25,7 @@ from upthread.agents._marks import MARK_VARIABLE
 
 WORKSTREAM: Final = "spec-42"
 COMMANDS_MAX: Final = 60
+UNFINISHED: Final = frozenset({"running", "parked", "interrupted"})
 PACE_MS: Final = 20
 """How long the agent thinks before each tool call."""
 
@@ -117,7 +118,7 @@ class Passage:
         elif seen["open_questions"]:
             self._answer(seen["open_questions"][0]["id"])
         else:
-            self._go_on([each for each in seen["roles"] if each["state"] != "idle"])
+            self._go_on([each for each in seen["roles"] if each["state"] in UNFINISHED])
 
     def _answer(self, question_id: str) -> None:
         text = ANSWERS[question_id]

@@ -106,7 +106,10 @@ def test_busy_is_refused_or_a_sibling_and_ctrl_c_ends_the_turn_as_cancelled(shar
     assert "t5/planner~2 (" in sibling.err
     assert running.returncode == 130
     assert err.decode() == "interrupted\n"
-    assert [(role["slot"], role["state"]) for role in shown["roles"]] == [(1, "idle"), (2, "idle")]
+    assert [(role["slot"], role["state"]) for role in shown["roles"]] == [
+        (1, "interrupted"),
+        (2, "done"),
+    ]
     assert shown["roles"][0]["last_turn"]["outcome"] == "cancelled"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.test_handshake import INPUTS
 
 from upthread.core.decision_rules import RULES
-from upthread.core.decisions import HandshakeInputs, Limits
+from upthread.core.decisions import AgentLimit, HandshakeInputs, Limits
 from upthread.core.examined import ExaminedFile
 from upthread.core.freshness import Surroundings, freshness
 from upthread.core.handshake import because, decide
@@ -148,9 +148,14 @@ class World:
         )
         price = replace(self.inputs.price, cache=cache) if has_session else self.inputs.price
         lost = facts.get("lost") if has_session else None
+        limit, agent = self.inputs.agent_limit, facts.get("agent", "opencode")
+        is_limited = (
+            limit and limit.lasts(time.time_ns() // 10**6) and agent == self.inputs.current_agent
+        )
         decision = decide(
             replace(
                 self.inputs,
+                agent_limit=limit if is_limited else None,
                 agent=facts.get("agent", "opencode"),
                 is_fresh_asked=bool(facts.get("is_fresh_asked")),
                 session_lost=lost,
@@ -261,6 +266,7 @@ REACHED = {
     "configuration_changed": ({}, {"configuration": "c2"}),
     "branch_changed": ({}, {"branch": "other"}),
     "directory_changed": ({}, {"was_in": "/"}),
+    "agent_limited": ({"agent_limit": AgentLimit(reason=Outcome.RATE_LIMITED)}, {}),
     "interrupted": ({"was_interrupted": True}, {}),
     "commit_changed": ({}, {"commit": COMMITS[1]}),
     "unchanged": ({}, {}),

@@ -19,6 +19,7 @@ from upthread.agents._prompting import TurnSeen
 from upthread.agents._statuses import outcome_of_status
 from upthread.agents.acp.quirks import GENERAL_ERRORS, UNPAIRED_CALL, Quirk
 from upthread.agents.base import PromptResult
+from upthread.core.stops import REFUSAL
 from upthread.core.types import Outcome
 
 CODE_AUTH_REQUIRED: Final = -32000
@@ -63,7 +64,7 @@ _STATUS_MEMBERS: Final = ("status", "statusCode", "httpStatusCode")
 _OF_STOP_REASON: Final[Mapping[str, tuple[Outcome, str]]] = {
     "end_turn": (Outcome.OK, ""),
     "cancelled": (Outcome.CANCELLED, ""),
-    "refusal": (Outcome.OK, "refusal: the agent declined to go on"),
+    "refusal": (Outcome.OK, f"{REFUSAL}it ended the turn"),
     # Cut off in the middle, so not ok; the session itself is well.
     "max_turn_requests": (Outcome.UNKNOWN, "max_turn_requests: the agent's own limit cut it off"),
 }

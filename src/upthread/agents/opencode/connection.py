@@ -25,7 +25,7 @@ from upthread.agents.base import (
     PromptResult,
 )
 from upthread.agents.opencode.client import ApiError, ServerGoneError
-from upthread.agents.opencode.outcomes import Failure, failure_of_request
+from upthread.agents.opencode.outcomes import Failure, detail_of_finish, failure_of_request
 from upthread.agents.opencode.parts import unknown, window_of
 from upthread.agents.opencode.permissions import PermissionDesk
 from upthread.agents.opencode.server import OpenCodeServer
@@ -296,7 +296,7 @@ class OpenCodeConnection:
         tokens_used = prompt.running.seen.tokens_used
         failure = await self._failure_of(prompt)
         if failure is None:
-            detail = "" if prompt.turn.finish in {"", "stop"} else f"finish: {prompt.turn.finish}"
+            detail = detail_of_finish(prompt.turn.finish)
             return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
         self._settled_at = anyio.current_time() + SETTLE_S
         return PromptResult(

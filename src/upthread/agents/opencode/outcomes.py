@@ -14,6 +14,7 @@ from typing import Final
 from upthread.agents._json import member, text_at
 from upthread.agents._statuses import outcome_of_status
 from upthread.agents.opencode.client import ApiError
+from upthread.core.stops import REFUSAL
 from upthread.core.types import Outcome
 
 DETAIL_CHARACTERS_MAX: Final = 2000
@@ -22,12 +23,15 @@ RETRIES_MAX: Final = 3
 RETRY_WAIT_MAX_S: Final = 15.0
 """A longer pause before its next try is told as what it is, and not waited for."""
 
+_DECLINED: Final = "ContentFilterError"
+"""The model declined to go on; the session is well."""
+
 _OF_NAME: Final[Mapping[str, Outcome]] = {
     "ProviderAuthError": Outcome.AUTH,
     "ContextOverflowError": Outcome.CONTEXT_FULL,
     "MessageAbortedError": Outcome.CANCELLED,
     "MessageOutputLengthError": Outcome.OK,  # cut off by the model's limit; the session is well
-    "ContentFilterError": Outcome.OK,  # the model declined to go on
+    _DECLINED: Outcome.OK,
     "NotFoundError": Outcome.MISSING,
 }
 CREDIT_WORDS: Final = re.compile(
@@ -48,10 +52,19 @@ class Failure:
     reset_at_ms: int | None = None
 
 
+def detail_of_finish(reason: str) -> str:
+    """Return what is to be said of how the model stopped; empty for the ordinary way."""
+    if reason == "content-filter":
+        return f"{REFUSAL}finish: {reason}"
+    return "" if reason in {"", "stop"} else f"finish: {reason}"
+
+
 def failure_of_message(error: object, *, now_ms: int) -> Failure:
     """Say what the `error` of a message or of `session.error` means."""
     name, said = text_at(error, "name"), text_at(error, "data", "message")
     detail = f"{said or 'no reason given'} ({name or 'an error without a name'})"
+    if name == _DECLINED:
+        detail = REFUSAL + detail
     outcome = _OF_NAME.get(name) or _of_status(member(error, "data", "statusCode"), said)
     return Failure(
         outcome=outcome,

@@ -71,7 +71,7 @@ from upthread.store.base import (
 )
 from upthread.store.memory.erasing import erase_conversation, erase_run
 from upthread.store.memory.recorded import ROWS
-from upthread.store.memory.tables import Tables, apply
+from upthread.store.memory.tables import StoredEvent, Tables, apply
 
 Found = TypeVar("Found")
 
@@ -230,6 +230,9 @@ class MemoryStore:
         stored = self._tables.turn_events.get(turn_id, ())
         return tuple(decode_turn_event(each.kind, each.payload) for each in stored)
 
+    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
+        return _newest_ms(self._tables.turn_events.get(turn_id, ()))
+
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         return tuple(
             each
@@ -243,6 +246,9 @@ class MemoryStore:
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         stored = self._tables.run_events.get(run_id, ())
         return tuple(decode_run_event(each.kind, each.payload) for each in stored)
+
+    def run_moved_at_ms(self, run_id: RunId) -> int | None:
+        return _newest_ms(self._tables.run_events.get(run_id, ()))
 
     def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
         tables = self._tables
@@ -387,6 +393,10 @@ def _is_place_of(asked: ProjectIdentity, known: ProjectIdentity) -> bool:
 
 def _last(found: Sequence[Found], newest: int | None) -> tuple[Found, ...]:
     return tuple(found if newest is None else found[max(len(found) - max(newest, 0), 0) :])
+
+
+def _newest_ms(events: Sequence[StoredEvent]) -> int | None:
+    return events[-1].recorded_at_ms if events else None
 
 
 def _message_of(stored: list[ChainedPart]) -> Message:

@@ -174,6 +174,10 @@ class PostgresStore:
         rows = self._read("turn_events", turn_id)
         return tuple(decode_turn_event(decode_text(kind), payload) for kind, payload in rows)
 
+    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
+        row = self._row("turn_moved_at_ms", turn_id)
+        return row[0] if row else None
+
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         return tuple(map(reading.run_of, self._read("runs", project_id, workstream)))
 
@@ -184,6 +188,10 @@ class PostgresStore:
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         rows = self._read("run_events", run_id)
         return tuple(decode_run_event(decode_text(kind), payload) for kind, payload in rows)
+
+    def run_moved_at_ms(self, run_id: RunId) -> int | None:
+        row = self._row("run_moved_at_ms", run_id)
+        return row[0] if row else None
 
     def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
         rows = self._read("pending_transitions", due_before_ms)

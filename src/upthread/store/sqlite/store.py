@@ -238,6 +238,10 @@ class SqliteStore:
         rows = self._read("turn_events", to_column(turn_id))
         return tuple(decode_turn_event(kind, payload) for _, kind, payload in rows)
 
+    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
+        row = self._row("turn_moved_at_ms", to_column(turn_id))
+        return row[0] if row else None
+
     def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
         rows = self._read("runs", to_column(project_id), to_column(workstream))
         return tuple(map(_run_of, rows))
@@ -249,6 +253,10 @@ class SqliteStore:
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
         rows = self._read("run_events", to_column(run_id))
         return tuple(decode_run_event(kind, payload) for _, kind, payload in rows)
+
+    def run_moved_at_ms(self, run_id: RunId) -> int | None:
+        row = self._row("run_moved_at_ms", to_column(run_id))
+        return row[0] if row else None
 
     def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
         rows = self._read("pending_transitions", due_before_ms)

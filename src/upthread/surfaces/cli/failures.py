@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import secrets
+import signal
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from upthread.core.handshake import in_words
@@ -26,6 +27,7 @@ from upthread.errors import (
 )
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.signals import EXIT_OF_SIGNALS, EndedBySignalError
 
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
@@ -69,10 +71,19 @@ class Failure:
 INTERRUPTED: Final = Failure(kind="interrupted", message="interrupted", exit_code=EXIT_INTERRUPTED)
 
 
+def _of_a_signal(error: EndedBySignalError) -> Failure:
+    is_by_hand = error.number == signal.SIGINT
+    message = INTERRUPTED.message if is_by_hand else f"{INTERRUPTED.message} by {error}"
+    code = EXIT_OF_SIGNALS + error.number
+    return replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
+
+
 def failure_of(error: BaseException) -> Failure | None:
     """Return what to say about an error; None for a bug of ours."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    if isinstance(error, EndedBySignalError):
+        return _of_a_signal(error)
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
@@ -101,7 +112,7 @@ def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
     }
     if not is_stream:
         return told
-    status = failure.kind if failure.kind == "interrupted" else "failed"
+    status = failure.kind if failure.kind == INTERRUPTED.kind else "failed"
     return {"type": "result", "status": "refused" if failure.refused else status, **told}
 
 
@@ -110,7 +121,7 @@ def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
     output.end_line()
     if output.is_json:
         output.json(shape(failure, is_stream=is_stream))
-    elif failure is INTERRUPTED:
+    elif failure.kind == INTERRUPTED.kind:
         output.note(failure.message)
     elif failure.refused:
         output.note(failure.refused + (f"; {failure.hint}" if failure.hint else ""), "yellow")

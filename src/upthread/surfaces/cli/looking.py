@@ -15,8 +15,9 @@ from upthread.core.decision_words import (
     ordinal,
     price_in_words,
 )
-from upthread.core.decisions import freshness_in, price_in
+from upthread.core.decisions import freshness_in, limit_in, price_in
 from upthread.core.handshake import in_words, reasons_in_words
+from upthread.core.states import Standing
 from upthread.core.types import Decision, Link
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.effects import RecordedEffect
@@ -28,9 +29,12 @@ from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.questions import write_question
 from upthread.surfaces.cli.table import write_table
+from upthread.surfaces.cli.times import NEVER, since
 from upthread.surfaces.cli.words import (
     conversation_name,
     counted,
+    parked_in_words,
+    standing_in_words,
 )
 
 WATCH_S: Final = 1.0
@@ -72,7 +76,7 @@ def _write_list(
     if is_one:
         _roles_table(output, views[0])
     elif views:
-        head = ("WORKSTREAM", "NAME", "STATUS", "OPEN", "TURNS", "ROLES")
+        head = ("WORKSTREAM", "NAME", "STATE", "SINCE", "AGENT", "OPEN", "TURNS", "ROLES")
         write_table(output, head, [_workstream_row(view) for view in views])
     else:
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
@@ -132,7 +136,8 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         instance_name = view.conversation.instance_name
         output.json({"instance_name": instance_name, **shapes.why(found)})
         return 0
-    output.line(conversation_name(view.conversation), "bold")
+    output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
+    output.line(f"  is    {standing_in_words(found.standing)}", "dim")
     if found.last is not None:
         last = done_in_words(found.last.decision, one_line(session or ""))
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
@@ -150,6 +155,10 @@ def _write_grounds(output: Output, decision: Decision) -> None:
     """Write what a decision rests on: the changed files, and what each way would cost."""
     for line in change_lines(freshness_in(decision.inputs)):
         output.line(f"        {one_line(line)}", "dim")
+    limit = limit_in(decision.inputs)
+    if limit is not None:
+        said, _ = parked_in_words(limit.reason, detail="", reset_at_ms=limit.until_ms)
+        output.line(f"        {said}", "dim")
     price = price_in_words(price_in(decision.inputs))
     if price:
         output.line(f"        {price}", "dim")
@@ -212,8 +221,9 @@ def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
     roles = ", ".join(role.conversation.key.address.rpartition("/")[2] for role in view.roles)
     asked = str(len(view.open_questions)) if view.open_questions else ""
     turns = str(sum(role.turns for role in view.roles))
-    known = view.workstream
-    return (known.workstream, known.base_name, view.status, asked, turns, roles)
+    known, standing = view.workstream, view.standing
+    when, by = since(standing.since_ms), standing.agent or NEVER
+    return (known.workstream, known.base_name, view.state, when, by, asked, turns, roles)
 
 
 def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
@@ -228,12 +238,13 @@ def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
 
 
 def _roles_table(output: Output, view: WorkstreamView) -> None:
-    head = ("ADDRESS", "NAME", "STATE", "TURNS", "AGENT", "SESSION")
+    head = ("ADDRESS", "NAME", "STATE", "SINCE", "TURNS", "AGENT", "SESSION")
     rows = [
         (
             role.conversation.key.address,
             role.conversation.instance_name,
             role.state,
+            since(role.standing.since_ms),
             str(role.turns),
             role.link.agent if role.link else "—",
             role.link.upstream_session_id if role.link else "—",
@@ -249,7 +260,10 @@ def _show_workstream(output: Output, view: WorkstreamView, command_of: shapes.Co
         return
     known = view.workstream
     name = f" ({known.base_name})" if known.base_name else ""
-    output.row((known.workstream, "bold"), (f"{name}: ", ""), (view.status.replace("_", " "), ""))
+    output.row((known.workstream, "bold"), (f"{name}: ", ""), (view.state, ""))
+    for label, value in _standing_lines(view.standing):
+        output.row((f"  {label:<13}", "dim"), (value, ""))
+    _write_going_on(output, view.standing)
     if view.roles:
         output.line()
         _roles_table(output, view)
@@ -279,12 +293,29 @@ def _show_role(output: Output, view: RoleView, command_of: shapes.CommandOf) -> 
         return
     output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
     command = _command(view, command_of)
-    for label, value in _role_lines(view):
+    for label, value in (*_standing_lines(view.standing), *_role_lines(view)):
         output.row((f"  {label:<13}", "dim"), (value, ""))
+    _write_going_on(output, view.standing)
     if command is None:
         output.line(f"  {'open it with':<13}nothing: the agent has no interface of its own")
     else:
         output.command(f"  {'open it with':<13}", command)
+
+
+def _standing_lines(standing: Standing) -> list[tuple[str, str]]:
+    """Why it stands so, since when, by whom, and what a person can do."""
+    lines = [("because", standing_in_words(standing))]
+    if standing.since_ms is not None:
+        by = f", by {one_line(standing.agent)}" if standing.agent else ""
+        lines.append(("since", f"{since(standing.since_ms)}{by}"))
+    if standing.cure:
+        lines.append(("what helps", standing.cure))
+    return lines
+
+
+def _write_going_on(output: Output, standing: Standing) -> None:
+    if standing.command:
+        output.command(f"  {'go on with':<13}", standing.command)
 
 
 def _role_lines(view: RoleView) -> list[tuple[str, str]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from upthread.core.events import AnswerSuggested, Question
+from upthread.core.states import answer_command
 from upthread.core.visible import LINE_CHARACTERS_MAX
-from upthread.surfaces.cli.neutral import command, one_line
+from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 
 
@@ -20,11 +21,6 @@ def write_question(
     if suggested is not None:
         _write_said(output, f"    suggested by {suggested.by.in_words}:", suggested.text)
     output.command("    ", answer_command(workstream, question.question_id))
-
-
-def answer_command(workstream: str, question_id: str) -> str:
-    """Return the command that answers a question."""
-    return f'{command("upthread", "answer", workstream, question_id)} "…"'
 
 
 def _write_said(output: Output, head: str, text: str) -> None:

@@ -13,6 +13,7 @@ from upthread.core.handshake import Continuity
 from upthread.core.pipeline import RunView
 from upthread.core.price import Tokens
 from upthread.core.reports import Report
+from upthread.core.states import answer_command, run_command
 from upthread.core.types import Outcome
 from upthread.errors import UsageError
 from upthread.runtime.delegation import TurnResult
@@ -20,11 +21,11 @@ from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.asking import with_agent
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consenting import RUN, Needs
-from upthread.surfaces.cli.neutral import command as quoted
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
-from upthread.surfaces.cli.questions import answer_command, write_question
-from upthread.surfaces.cli.talking import Screen, json_listener
+from upthread.surfaces.cli.questions import write_question
+from upthread.surfaces.cli.signals import ended_by_signals
+from upthread.surfaces.cli.talking import Screen
 from upthread.surfaces.cli.texts import read_prompt, read_specification
 from upthread.surfaces.cli.words import counted, outcome_in_words, parked_in_words, spent_line
 
@@ -61,7 +62,7 @@ def run(call: Call, asked: Run) -> int:
         tokens_max=asked.tokens_max,
         is_waiting=asked.is_waiting,
         is_worktree=asked.is_worktree,
-        listener=json_listener(output) if output.is_json else screen.listener(),
+        listener=screen.listener(),
         on_event=_event_printer(asked, output),
         on_result=_result_printer(output, screen),
     )
@@ -82,7 +83,7 @@ def run(call: Call, asked: Run) -> int:
             lambda up: use(up, chosen), ask_person=screen.ask_person, needs=needs
         )
 
-    with screen:
+    with ended_by_signals(screen.ids), screen:
         view, total = with_agent(output, attempt, agent)
     _end(asked, view, total, output)
     if asked.tokens_max is not None and not output.is_json:
@@ -239,5 +240,5 @@ def _next(workstream: str, view: RunView) -> list[str]:
     if view.ended:
         return []
     answers = [answer_command(workstream, each.question_id) for each in view.open_questions]
-    waits = " --wait" if view.parked and view.parked.reset_at_ms else ""
-    return [*answers, f"{quoted('upthread', 'run', workstream)}{waits}"]
+    is_limited = view.parked is not None and view.parked.reset_at_ms is not None
+    return [*answers, run_command(workstream, is_limited=is_limited)]

@@ -13,16 +13,19 @@ import msgspec
 
 from upthread.client import Why
 from upthread.core import events
-from upthread.core.decisions import freshness_in, price_in
+from upthread.core.decisions import freshness_in, limit_in, price_in
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
 from upthread.core.handshake import reasons_in_words
 from upthread.core.pipeline import RunView
 from upthread.core.price import Price, Tokens
 from upthread.core.reports import Report
+from upthread.core.states import Standing
+from upthread.core.stops import shortfall
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
+from upthread.core.verdicts import VerdictView
 from upthread.runtime.delegation import Notice, TurnResult, TurnStarted
 from upthread.runtime.effects import RecordedEffect
-from upthread.runtime.overview import RoleView, VerdictView, WorkstreamView
+from upthread.runtime.overview import RoleView, WorkstreamView
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 
 CommandOf = Callable[[Link], tuple[str, ...] | None]
@@ -52,6 +55,8 @@ def workstream(view: WorkstreamView, command_of: CommandOf) -> Shape:
     return {
         "workstream": view.workstream.workstream,
         "status": view.status,
+        "state": view.state,
+        "standing": standing(view.standing),
         "base_name": view.workstream.base_name,
         "open_questions": questions(view.open_questions, view.suggested),
         "roles": [role(each, command_of) for each in view.roles],
@@ -81,10 +86,25 @@ def role(view: RoleView, command_of: CommandOf) -> Shape:
         "resume_command": shlex.join(command) if command else None,
         "chain": chain(view.chain),
         "state": view.state,
+        "standing": standing(view.standing),
         "holder": view.holder.in_words() if view.holder else None,
         "turns": view.turns,
         "last_turn": _last_turn(view),
         "verdict": _verdict(view.verdict),
+    }
+
+
+def standing(stands: Standing) -> Shape:
+    """Why something is in its state, since when and by whom, and what goes on with it."""
+    return {
+        "reason": stands.reason,
+        "detail": stands.detail,
+        "since_ms": stands.since_ms,
+        "until_ms": stands.until_ms,
+        "role": stands.role or None,
+        "agent": stands.agent or None,
+        "cure": stands.cure or None,
+        "command": stands.command or None,
     }
 
 
@@ -176,6 +196,8 @@ def why(found: Why) -> Shape:
     """The last decision, and the one that would be taken now."""
     return {
         "address": found.address,
+        "state": found.standing.state,
+        "standing": standing(found.standing),
         "last": _decision(found.last) if found.last else None,
         "now": _decision(found.now),
     }
@@ -187,6 +209,7 @@ def _decision(decision: Decision) -> Shape:
     `stale_files` lists some of many; `stale_files_total` counts them all.
     """
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
+    limit = limit_in(decision.inputs)
     return {
         "decision": decision.decision,
         "reasons": decision.reasons,
@@ -195,6 +218,7 @@ def _decision(decision: Decision) -> Shape:
         "stale_files_total": found.changed_count,
         **tokens(price),
         "cache": price.cache,
+        "limit": {"reason": limit.reason, "until_ms": limit.until_ms} if limit else None,
     }
 
 
@@ -267,10 +291,22 @@ TOLD_EXIT_CODES: Final = {"done": 0, "parked": EXIT_WAITING, "failed": EXIT_ERRO
 
 
 def told_status(result: TurnResult) -> str:
-    """Return done, parked or failed."""
+    """Return done, parked or failed: that it went well, as its agent says, is no answer yet."""
     if result.parked is not None:
         return "parked"
-    return "done" if result.outcome is Outcome.OK else "failed"
+    is_answered = shortfall(result.outcome, result.detail) is None
+    return "done" if result.outcome is Outcome.OK and is_answered else "failed"
+
+
+def ids(result: TurnResult) -> dict[str, str]:
+    """What names a turn, for an error about it; its session where it had one."""
+    named = {
+        "address": result.conversation.key.address,
+        "conversation_id": result.conversation.conversation_id,
+        "turn_id": result.turn_id,
+        "upstream_session_id": result.upstream_session_id,
+    }
+    return {name: value for name, value in named.items() if value}
 
 
 def _where(conversation: Conversation) -> Shape:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from upthread.core.states import State
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.wrapping import width as _width
@@ -12,13 +13,15 @@ from upthread.surfaces.cli.wrapping import width as _width
 GAP: Final = "  "
 CELL_CHARACTERS_MAX: Final = 60
 
-_STATE_STYLES: Final = {
-    "running": "cyan",
-    "approved": "green",
-    "waiting_for_human": "yellow",
-    "parked": "yellow",
-    "interrupted": "yellow",
-    "rejected": "red",
+_STATE_STYLES: Final[Mapping[str, str]] = {
+    State.RUNNING: "cyan",
+    State.APPROVED: "green",
+    State.WAITING: "yellow",
+    State.PARKED: "yellow",
+    State.INTERRUPTED: "yellow",
+    State.OUTDATED: "yellow",
+    State.BLOCKED: "red",
+    State.FAILED: "red",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from upthread.client import Project, TellOptions
@@ -22,6 +23,7 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.consenting import TURN, Needs
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.signals import ended_by_signals
 from upthread.surfaces.cli.status_line import StatusLine
 from upthread.surfaces.cli.texts import read_prompt
 from upthread.surfaces.cli.words import (
@@ -53,7 +55,7 @@ def tell(call: Call, asked: Tell) -> int:
         when_busy=asked.when_busy,
         is_fresh=asked.is_fresh,
         tokens_max=asked.tokens_max,
-        listener=json_listener(output) if output.is_json else screen.listener(),
+        listener=screen.listener(),
     )
 
     async def use(project: Project, agent: str | None) -> tuple[TurnResult, Tokens]:
@@ -71,7 +73,7 @@ def tell(call: Call, asked: Tell) -> int:
             lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
         )
 
-    with screen:
+    with ended_by_signals(screen.ids), screen:
         result, total = with_agent(output, attempt, asked.agent)
     if output.is_json:
         output.json(shapes.turn_ended(result))
@@ -92,15 +94,6 @@ def when_busy(*, is_sibling: bool, is_waiting: bool) -> WhenBusy:
     return "wait" if is_waiting else "refuse"
 
 
-def json_listener(output: Output) -> Listener:
-    """Return a listener that writes one JSON object a line."""
-    return Listener(
-        started=lambda started: output.json(shapes.turn_started(started)),
-        event=lambda event: output.json(shapes.part(event)),
-        notice=lambda notice: output.json(shapes.notice(notice)),
-    )
-
-
 class Screen:
     """What a person sees of a turn: the decision, the status line, the reply.
 
@@ -112,6 +105,7 @@ class Screen:
         self._shows_reply = shows_reply
         self._session: UpstreamSessionId | None = None
         self._has_replied = False
+        self._ids: Mapping[str, str] = {}
         self._status = StatusLine(output)
         self.ask_person = (
             PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
@@ -124,10 +118,37 @@ class Screen:
         self._make_room()
 
     def listener(self) -> Listener:
-        """Return the listener that feeds this screen."""
+        """Return the listener that feeds this screen, or writes one JSON object a line."""
+        if self._output.is_json:
+            return self._json_listener()
         return Listener(
-            started=self._started, event=self._event, waiting=self._waiting, notice=self._notice
+            started=self._started,
+            event=self._event,
+            waiting=self._waiting,
+            notice=self._notice,
+            cancelled=self._keep_ids,
         )
+
+    def ids(self) -> Mapping[str, str]:
+        """Return what names the turn that was cancelled, empty where none was."""
+        return self._ids
+
+    def _json_listener(self) -> Listener:
+        write = self._output.json
+
+        def cancelled(result: TurnResult) -> None:
+            self._keep_ids(result)
+            write(shapes.turn_ended(result))
+
+        return Listener(
+            started=lambda started: write(shapes.turn_started(started)),
+            event=lambda event: write(shapes.part(event)),
+            notice=lambda notice: write(shapes.notice(notice)),
+            cancelled=cancelled,
+        )
+
+    def _keep_ids(self, result: TurnResult) -> None:
+        self._ids = shapes.ids(result)
 
     def end(self, result: TurnResult) -> None:
         """Show what the stream did not: a reply taken over, an ending that is none."""
@@ -152,6 +173,8 @@ class Screen:
                 result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
             )
             self._output.note(f"error: {address}: {said} ({hint})", "red")
+        elif result.detail:  # it went well, and not as one would think: cut off, or without a word
+            self._output.note(f"{address}: {one_line(result.detail)}", "yellow")
 
     def hide(self) -> None:
         """Take the status line away, for others to write."""

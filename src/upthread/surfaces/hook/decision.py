@@ -52,8 +52,9 @@ def take_decision(
     """Return the decision on a call. `is_left` is whether an earlier one was seen to be cut off."""
     has_worked = bool(number_in(binding, "turns") or text_in(binding, "session"))
     beforehand = binding if "inputs" in binding or has_worked else role
-    if not is_left and is_unmoved(place, call, role, binding):
-        cache = cache_now(binding, time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    if not is_left and is_unmoved(place, call, role, binding) and _is_in_time(binding, now_ms):
+        cache = cache_now(binding, now_ms)
         said = object_in(object_in(beforehand, "decided"), cache)
         is_open_to_it = call.can_resume or text_in(said, "decision") not in RESUMING
         if said and is_open_to_it:
@@ -84,6 +85,12 @@ def _is_same_place(place: Place, role: dict[str, Any], was: dict[str, Any]) -> b
     here = surroundings(place, role)
     names = ("working_directory", "branch", "commit", "configuration")
     return not was.get("git_fault") and all(was.get(name) == here[name] for name in names)
+
+
+def _is_in_time(binding: dict[str, Any], now_ms: int) -> bool:
+    """Return whether a limit of the agent's that a decision rests on, if any, lasts still."""
+    until_ms = number_in(object_in(object_in(binding, "inputs"), "agent_limit"), "until_ms")
+    return not until_ms or now_ms < until_ms
 
 
 def surroundings(place: Place, role: dict[str, Any]) -> dict[str, Any]:

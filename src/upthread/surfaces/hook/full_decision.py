@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from upthread.core.changes import render_native_update
 from upthread.core.decision_words import cost_in_words
-from upthread.core.decisions import HandshakeInputs, inputs_from, worth_keeping
+from upthread.core.decisions import AgentLimit, HandshakeInputs, inputs_from, worth_keeping
 from upthread.core.examined import ExaminedFile
 from upthread.core.freshness import Freshness, Surroundings, freshness
 from upthread.core.handshake import because, decide
@@ -84,7 +84,15 @@ def inputs_now(
         freshness=found,
         surroundings=here if session else None,
         price=_price(published.price, binding, was, found) if session else published.price,
+        agent_limit=_limit(published.agent_limit, call, binding),
     )
+
+
+def _limit(published: AgentLimit | None, call: Call, binding: dict[str, Any]) -> AgentLimit | None:
+    """Return a limit that lasts still and is this agent's."""
+    is_same_agent = text_in(binding, "agent") == call.agent
+    lasts = published is not None and published.lasts(time.time_ns() // 1_000_000)
+    return published if lasts and is_same_agent else None
 
 
 def _outcome(failed: object) -> Outcome:

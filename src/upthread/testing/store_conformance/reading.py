@@ -53,15 +53,18 @@ _HARD_TEXTS = (
 
 
 def order_is_by_seq_and_never_by_time(trial: Trial) -> None:
-    trial.store.commit(samples.home())
+    trial.store.commit([*samples.home(), samples.run()])
     for seq, at_ms in enumerate((9_000, 1_000, 5_000, -1, 5_000), 1):
         trial.store.commit([replace(samples.said(seq), recorded_at_ms=at_ms)])
         trial.store.commit([replace(samples.happened(seq), recorded_at_ms=at_ms)])
+        trial.store.commit([replace(samples.moved(seq), recorded_at_ms=at_ms)])
     trial.reopen()
     messages = trial.store.messages(CONVERSATION)
     assert [message.seq for message in messages] == [1, 2, 3, 4, 5]
     assert [message.recorded_at_ms for message in messages] == [9_000, 1_000, 5_000, -1, 5_000]
     assert trial.store.turn_events(TURN) == tuple(samples.happened(n).event for n in range(1, 6))
+    assert trial.store.turn_moved_at_ms(TURN) == 5_000
+    assert trial.store.run_moved_at_ms(samples.RUN) == 5_000
 
 
 def messages_can_be_read_from_either_end(trial: Trial) -> None:
@@ -105,6 +108,8 @@ def unknown_ids_read_as_nothing(trial: Trial) -> None:
     assert store.turn_owner(TurnId("trn_nobody")) is None
     assert store.run(RunId("run_nobody")) is None
     assert store.message(nobody, 1) is None
+    assert store.turn_moved_at_ms(TurnId("trn_nobody")) is None
+    assert store.run_moved_at_ms(RunId("run_nobody")) is None
     assert store.message_count(nobody) == store.turn_count(nobody) == 0
     for nothing in (
         store.conversations(PROJECT, "nowhere"),

@@ -14,6 +14,9 @@ from typing import Any, Final
 
 Json = Mapping[str, Any]
 
+UNFINISHED: Final = frozenset({"running", "parked", "interrupted"})
+"""The states of a role whose last turn has not come to its end by itself."""
+
 
 def judge(journal: Sequence[Json], evidence: Json) -> dict[str, Any]:
     """Return `faults`, a list of sentences, and `counts`, figures by name."""
@@ -200,7 +203,7 @@ def left_open(show: Json, record: Record) -> Iterator[str]:
         yield f"the run has not ended: {show['status']}"
     yield from (f"the question {each['id']} is open" for each in show["open_questions"])
     for role in show["roles"]:
-        if role["state"] != "idle":
+        if role["state"] in UNFINISHED:
             yield f"{role['address']} is {role['state']}"
     for turn_id, turn in record.turns.items():
         if turn["state"] != "ended":

@@ -281,6 +281,9 @@ VALUES ($1, $2, $3, $4, $5);
 -- turn_events: all of a turn, in order
 SELECT kind, payload FROM upthread.turn_event WHERE turn_id = $1 ORDER BY seq;
 
+-- turn_moved_at_ms: when the last was recorded
+SELECT recorded_at_ms FROM upthread.turn_event WHERE turn_id = $1 ORDER BY seq DESC LIMIT 1;
+
 -- open_run: mint one
 INSERT INTO upthread.run (run_id, project_id, workstream, opened_at_ms) VALUES ($1, $2, $3, $4);
 
@@ -300,6 +303,9 @@ VALUES ($1, $2, $3, $4, $5);
 
 -- run_events: all of a run, in order
 SELECT kind, payload FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
+
+-- run_moved_at_ms: when the last was recorded
+SELECT recorded_at_ms FROM upthread.run_event WHERE run_id = $1 ORDER BY seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM upthread.transition WHERE run_id = $1 AND run_seq = $2;

@@ -268,6 +268,11 @@ SELECT e.id & 1048575, e.kind, e.payload
 FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
 WHERE t.turn_id = ? ORDER BY e.id;
 
+-- turn_moved_at_ms: when the last was recorded
+SELECT e.recorded_at_ms
+FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+WHERE t.turn_id = ? ORDER BY e.id DESC LIMIT 1;
+
 -- run_row: the row of a run
 SELECT id FROM run WHERE run_id = ?;
 
@@ -294,6 +299,10 @@ WHERE ?2 = 1 + (SELECT coalesce(max(seq), 0) FROM run_event WHERE run = ?1);
 -- run_events: all of a run, in order
 SELECT e.seq, e.kind, e.payload FROM run AS r JOIN run_event AS e ON e.run = r.id
 WHERE r.run_id = ? ORDER BY e.seq;
+
+-- run_moved_at_ms: when the last was recorded
+SELECT e.recorded_at_ms FROM run AS r JOIN run_event AS e ON e.run = r.id
+WHERE r.run_id = ? ORDER BY e.seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM transition WHERE run = ? AND run_seq = ?;

@@ -2,8 +2,8 @@ import pytest
 
 from upthread.core.decisions import CALLER_DEPTH_MAX
 from upthread.core.events import TurnEnded, TurnIntended, TurnParked
+from upthread.core.record_facts import RecordFacts
 from upthread.core.roles import Role
-from upthread.core.standing import Standing
 from upthread.core.turn import TurnState, TurnView
 from upthread.core.types import ConversationId, Link, Outcome, UpstreamSessionId
 
@@ -22,12 +22,12 @@ LINK = Link(
 )
 
 
-def standing(last: TurnView | None, link: Link | None = LINK) -> Standing:
-    return Standing(conversation_id=OWN, turns=2, link=link, last=last, other_host="far")
+def facts(last: TurnView | None, link: Link | None = LINK) -> RecordFacts:
+    return RecordFacts(conversation_id=OWN, turns=2, link=link, last=last, other_host="far")
 
 
 def test_a_conversation_that_never_worked_has_no_session_and_nothing_before_it():
-    inputs = standing(None, link=None).inputs(role=Role(name="planner"), agent="codex")
+    inputs = facts(None, link=None).inputs(role=Role(name="planner"), agent="codex")
     assert (inputs.current_agent, inputs.condition_before, inputs.was_interrupted) == (
         None,
         None,
@@ -38,7 +38,7 @@ def test_a_conversation_that_never_worked_has_no_session_and_nothing_before_it()
 
 def test_what_the_record_says_and_who_asks_are_inputs():
     view = TurnView(state=TurnState.ENDED, intended=INTENDED, ended=TurnEnded(outcome=Outcome.OK))
-    inputs = standing(view).inputs(
+    inputs = facts(view).inputs(
         role=Role(name="planner", continuity="resume"),
         agent="codex",
         callers=(ConversationId("con_2"),),
@@ -65,5 +65,5 @@ def test_what_the_record_says_and_who_asks_are_inputs():
 )
 def test_a_turn_was_cut_off_when_it_is_open_or_its_process_died(view, is_cut_off):
     assert view.was_cut_off is is_cut_off
-    inputs = standing(view).inputs(role=Role(name="planner"), agent="opencode")
+    inputs = facts(view).inputs(role=Role(name="planner"), agent="opencode")
     assert inputs.was_interrupted is is_cut_off

@@ -15,7 +15,7 @@ from upthread.core.types import ConversationId, Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RecordFacts:
     """What the record says of a conversation. `link` is the open one, `last` the newest turn.
 
     `other_host` is where its session lives, None when that is here, as far as is known.

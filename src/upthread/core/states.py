@@ -1,0 +1,375 @@
+"""States: how a role or a workstream stands, in one word of ten, why, and what goes on.
+
+Every surface says this word and no other. A role's state is that of its last turn, whoever holds
+it, and of the verdict it handed back. A workstream's is the most urgent of what its run says and of
+what its roles did after the run last moved: a run covers the turns that led to where it stands.
+Words of strangers are in `detail` alone, and no time is in any of the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from upthread.core import pipeline as pipelines
+from upthread.core.events import Question, RunParked, TurnEnded, TurnParked
+from upthread.core.reports import Report
+from upthread.core.run_view import RunView
+from upthread.core.shell import command
+from upthread.core.stops import shortfall, stop_in_words
+from upthread.core.turn import TurnView
+from upthread.core.types import Outcome
+from upthread.core.verdicts import VerdictView
+
+
+class State(StrEnum):
+    """How something stands. MEANINGS says what each one means."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    PARKED = "parked"
+    BLOCKED = "blocked"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    OUTDATED = "outdated"
+    APPROVED = "approved"
+    DONE = "done"
+    IDLE = "idle"
+
+
+MEANINGS: Final[Mapping[State, str]] = {
+    State.RUNNING: "a living process holds it, and a turn or a run is under way",
+    State.WAITING: "it has asked a question that only a person can answer, and nobody has",
+    State.PARKED: "it stopped until something has happened outside of it: a limit has passed, "
+    "a permission was given, a person has looked",
+    State.BLOCKED: "its last report says that it cannot do what was asked",
+    State.INTERRUPTED: "its last turn was cut off: killed, cancelled or stopped with Ctrl-C",
+    State.FAILED: "its last turn ended with an error, or without an answer",
+    State.OUTDATED: "it was approved, and what was judged has changed since",
+    State.APPROVED: "it was approved, and what was judged is still the same",
+    State.DONE: "its last turn ended well, and nothing of it is open",
+    State.IDLE: "nothing was asked of it yet, or a run has its next step still to begin",
+}
+"""Each state with its one meaning, the most urgent first. The glossary is generated from here."""
+
+_URGENCY: Final = {state: number for number, state in enumerate(MEANINGS)}
+
+_CUT_OFF: Final = frozenset({Outcome.CANCELLED, Outcome.PROCESS_DIED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A state with what a person needs to know of it.
+
+    `reason` is ours, `detail` what an agent or a role said, as it is. `since_ms` is None where
+    nothing happened yet, `until_ms` where no time is known at which it passes by itself. `cure` is
+    what a person can do, `command` what goes on with it; both empty where there is nothing to do.
+    """
+
+    state: State
+    reason: str
+    detail: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    role: str = ""
+    agent: str = ""
+    cure: str = ""
+    command: str = ""
+
+
+NOTHING_ASKED: Final = Standing(state=State.IDLE, reason="nothing was asked of it yet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleFacts:
+    """What a role's state follows from.
+
+    `agent` is whose turn it was; `opened_at_ms` and `moved_at_ms` are when the last turn began and
+    last moved. `run` is the newest run if that turn was a step of it; `verdict` what that turn
+    handed back, bound to what it judged.
+    """
+
+    workstream: str
+    address: str
+    role: str
+    is_held: bool
+    agent: str = ""
+    turn: TurnView | None = None
+    opened_at_ms: int | None = None
+    moved_at_ms: int | None = None
+    run: RunView | None = None
+    verdict: VerdictView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What a run's state follows from; `verdict` is that of the role that ended it."""
+
+    workstream: str
+    run: RunView
+    is_held: bool
+    moved_at_ms: int | None = None
+    verdict: VerdictView | None = None
+
+
+# --- commands ----------------------------------------------------------------------------------
+
+
+def tell_command(address: str) -> str:
+    """Return the command that gives a role its next prompt."""
+    return f'{command("upthread", "tell", address)} "…"'
+
+
+def go_on_command(address: str) -> str:
+    """Return the command that goes on with a turn that has not ended."""
+    return f"{command('upthread', 'tell', address)} --continue"
+
+
+def run_command(workstream: str, *, is_limited: bool = False) -> str:
+    """Return the command that goes on with a run; it waits for a limit that has an end."""
+    return command("upthread", "run", workstream) + (" --wait" if is_limited else "")
+
+
+def answer_command(workstream: str, question_id: str) -> str:
+    """Return the command that answers a question."""
+    return f'{command("upthread", "answer", workstream, question_id)} "…"'
+
+
+# --- a role ------------------------------------------------------------------------------------
+
+
+def of_role(facts: RoleFacts) -> Standing:
+    """Return how a role stands."""
+    said = _of_turn(facts)
+    is_under_way = facts.turn is None or not facts.turn.is_over
+    begun_at_ms = facts.opened_at_ms if is_under_way else None
+    return replace(
+        said,
+        since_ms=begun_at_ms if said.state is State.RUNNING else facts.moved_at_ms,
+        role=facts.role,
+        agent=facts.agent,
+        command=_command_of_role(facts, said),
+    )
+
+
+def _of_turn(facts: RoleFacts) -> Standing:
+    turn = facts.turn
+    if facts.is_held:
+        return Standing(state=State.RUNNING, reason="a turn is under way")
+    if turn is None:
+        return NOTHING_ASKED
+    if turn.ended is not None:
+        return _of_end(facts, turn.ended)
+    return _of_park(turn.parked) if turn.parked else _cut_off("its last turn was cut off")
+
+
+def _of_park(parked: TurnParked | RunParked) -> Standing:
+    if parked.reason == "blocked":
+        return _blocked(parked.detail)
+    said, cure = stop_in_words(parked.reason)
+    return Standing(
+        state=State.PARKED,
+        reason=said,
+        detail=parked.detail,
+        until_ms=parked.reset_at_ms,
+        cure=cure,
+    )
+
+
+def _blocked(summary: str) -> Standing:
+    return Standing(state=State.BLOCKED, reason="it says that it is blocked", detail=summary)
+
+
+def _cut_off(reason: str, *, detail: str = "", cure: str = "") -> Standing:
+    return Standing(state=State.INTERRUPTED, reason=reason, detail=detail, cure=cure)
+
+
+def _of_failure(outcome: Outcome, detail: str) -> Standing:
+    said, cure = stop_in_words(outcome)
+    if outcome in _CUT_OFF:
+        return _cut_off(said, detail=detail, cure=cure)
+    return Standing(state=State.FAILED, reason=said, detail=detail, cure=cure)
+
+
+def _of_end(facts: RoleFacts, ended: TurnEnded) -> Standing:
+    if ended.outcome is not Outcome.OK:
+        return _of_failure(ended.outcome, ended.detail)
+    missing = shortfall(ended.outcome, ended.detail)
+    if missing is not None:
+        said, detail, cure = missing
+        return Standing(state=State.FAILED, reason=said, detail=detail, cure=cure)
+    if ended.report is None:
+        return Standing(state=State.DONE, reason="its last turn ended well")
+    return _of_report(facts, msgspec.convert(ended.report, Report))
+
+
+def _of_report(facts: RoleFacts, report: Report) -> Standing:
+    if report.status == "blocked":
+        return _blocked(report.summary)
+    if report.status == "needs_input":
+        return _of_questions(facts, report)
+    if facts.verdict is not None:
+        return _of_verdict(facts.verdict)
+    if report.verdict is not None:
+        said = f"it {report.verdict.result} what it looked at, outside of a run"
+        return _done(said, report.verdict.evidence)
+    return Standing(state=State.DONE, reason="its last turn ended well")
+
+
+def _of_questions(facts: RoleFacts, report: Report) -> Standing:
+    """A run asks a role's questions and keeps the answers; a prompt of a person's own does not."""
+    if facts.run is None:
+        texts = [question.text for question in report.questions]
+    else:
+        texts = [each.text for each in _open_of(facts.run, facts.role)]
+    return _asked(texts) if texts else _done("what it asked was answered", ())
+
+
+def _open_of(run: RunView, role: str) -> list[Question]:
+    return [question for question in run.open_questions if question.role == role]
+
+
+def _asked(texts: list[str]) -> Standing:
+    number = "a question" if len(texts) == 1 else f"{len(texts)} questions"
+    return Standing(state=State.WAITING, reason=f"it has asked {number}", detail="; ".join(texts))
+
+
+def _of_verdict(verdict: VerdictView) -> Standing:
+    if verdict.outcome == "approved":
+        return _of_approval(verdict)
+    return _done("it rejected what it judged", verdict.evidence)
+
+
+def _of_approval(verdict: VerdictView | None) -> Standing:
+    """What was judged is not known any more once it was forgotten."""
+    detail = "; ".join(verdict.evidence) if verdict else ""
+    if verdict is not None and verdict.is_current:
+        said = "approved, and that still holds"
+        return Standing(state=State.APPROVED, reason=said, detail=detail)
+    said = "approved, and what was judged has changed since"
+    return Standing(state=State.OUTDATED, reason=said, detail=detail)
+
+
+def _done(reason: str, evidence: tuple[str, ...]) -> Standing:
+    return Standing(state=State.DONE, reason=reason, detail="; ".join(evidence))
+
+
+def _command_of_role(facts: RoleFacts, said: Standing) -> str:
+    if said.state in {State.RUNNING, State.DONE, State.APPROVED}:
+        return ""
+    if facts.run is not None and (said.state is State.OUTDATED or facts.run.ended is None):
+        return _command_of_run(facts.workstream, facts.run, said, facts.role)
+    is_open = facts.turn is not None and facts.turn.ended is None
+    return go_on_command(facts.address) if is_open else tell_command(facts.address)
+
+
+# --- a run -------------------------------------------------------------------------------------
+
+
+def of_run(facts: RunFacts) -> Standing | None:
+    """Return how a run stands, None for one that was forgotten."""
+    run = facts.run
+    if run.ended is not None and run.ended.status == "forgotten":
+        return None
+    said = _of_run(facts)
+    is_over = said.state in {State.RUNNING, State.DONE, State.APPROVED}
+    return replace(
+        said,
+        since_ms=facts.moved_at_ms,
+        command="" if is_over else _command_of_run(facts.workstream, run, said, said.role),
+    )
+
+
+def _of_run(facts: RunFacts) -> Standing:
+    run = facts.run
+    role = pipelines.next_role(run)
+    if facts.is_held:
+        return Standing(state=State.RUNNING, reason="a run is under way", role=role)
+    return _of_open_run(run, role) if run.ended is None else _of_run_end(facts)
+
+
+def _of_open_run(run: RunView, role: str) -> Standing:
+    """Nobody holds it: it waits for somebody, or its process has gone."""
+    if run.parked is not None:
+        return replace(_of_park(run.parked), role=run.parked.role)
+    if run.open_questions:
+        texts = [question.text for question in run.open_questions]
+        return replace(_asked(texts), role=run.open_questions[0].role)
+    if run.started is not None:
+        return replace(_cut_off("the run was cut off in a step"), role=run.started.role)
+    if run.last is not None and run.last.outcome is not Outcome.OK:
+        failed = _of_failure(run.last.outcome, run.last.report_error)
+        return replace(failed, role=run.last.role)
+    reason = f"the run goes on with {role}" if role else "the run goes on from here"
+    return Standing(state=State.IDLE, reason=reason, role=role)
+
+
+def _of_run_end(facts: RunFacts) -> Standing:
+    run = facts.run
+    assert run.ended is not None
+    role = run.last.role if run.last else ""
+    evidence = run.ended.evidence
+    if run.ended.status == "rejected":
+        said, detail = "rejected, and no role is there to mend it", "; ".join(evidence)
+        return Standing(state=State.PARKED, reason=said, detail=detail, role=role)
+    if run.ended.status == "approved":
+        return replace(_of_approval(facts.verdict), role=role)
+    return replace(_done("the run has ended", evidence), role=role)
+
+
+def _command_of_run(workstream: str, run: RunView, said: Standing, role: str) -> str:
+    if said.state is State.WAITING:
+        asked = _open_of(run, role)
+        return answer_command(workstream, asked[0].question_id)
+    return run_command(workstream, is_limited=said.until_ms is not None)
+
+
+# --- a workstream ------------------------------------------------------------------------------
+
+
+def of_workstream(run: Standing | None, roles: Iterable[Standing]) -> Standing:
+    """Return how a workstream stands: the most urgent of its run and of what came after it."""
+    roles = tuple(roles)
+    moved_at_ms = run.since_ms if run else None
+    later = (each for each in roles if each.state is State.RUNNING or _is_after(each, moved_at_ms))
+    standings = [*later, *((_with_agent(run, roles),) if run else ())]
+    # The newest of those that are as urgent; where nothing tells them apart, what the run says.
+    return min(reversed(standings), key=_by_urgency, default=NOTHING_ASKED)
+
+
+def _is_after(standing: Standing, moved_at_ms: int | None) -> bool:
+    return moved_at_ms is None or (standing.since_ms or 0) > moved_at_ms
+
+
+def _by_urgency(standing: Standing) -> tuple[int, int]:
+    return _URGENCY[standing.state], -(standing.since_ms or 0)
+
+
+def _with_agent(run: Standing, roles: tuple[Standing, ...]) -> Standing:
+    agents = {each.role: each.agent for each in reversed(roles)}
+    return replace(run, agent=agents.get(run.role, ""))
+
+
+def status_of(standing: Standing, run: RunView | None) -> str:
+    """Return the coarser word that programs knew before there were ten."""
+    match standing.state:
+        case State.WAITING:
+            return "waiting_for_human"
+        case State.PARKED | State.BLOCKED:
+            return "rejected" if run is not None and _is_rejected(run) else "parked"
+        case State.APPROVED | State.OUTDATED:
+            return "approved"
+        case State.RUNNING:
+            return "running"
+        case _:
+            return "idle"
+
+
+def _is_rejected(run: RunView) -> bool:
+    if run.ended is not None:
+        return run.ended.status == "rejected"
+    return run.parked is not None and run.parked.reason == pipelines.REJECTED_TOO_OFTEN
