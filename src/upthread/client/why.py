@@ -66,7 +66,7 @@ class Whys:
             current_agent=current,
             other_host=self._preparing.other_host(view.link),
             holder=view.holder.in_words() if view.holder else None,
-            was_interrupted=view.state == "interrupted",
+            was_interrupted=view.last_turn is not None and view.last_turn.was_cut_off,
             callers=self._preparing.callers,
             depth_max=self._settings.depth_max,
             condition_before=intended.condition if intended else None,

@@ -30,6 +30,7 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
+from upthread.core.types import Outcome
 
 SENDS_MAX: Final = 2
 """The prompt itself and at most one more: sent again, or a continuation."""
@@ -153,6 +154,12 @@ class TurnView:
     def is_over(self) -> bool:
         """Whether no command is left for it."""
         return NEXT_COMMAND[self.state] is TurnCommand.NOTHING
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether it stopped before its end, whoever ended it since: its agent, or we, died."""
+        has_died = self.ended is not None and self.ended.outcome is Outcome.PROCESS_DIED
+        return has_died or not self.is_over
 
 
 def fold(events: Iterable[TurnEvent]) -> TurnView:

@@ -113,7 +113,7 @@ class Claim:
             turns=self.turns,
             current_agent=self.link.agent if self.link else None,
             other_host=None if is_here else self.session_host,
-            was_interrupted=view is not None and not view.is_over,
+            was_interrupted=view is not None and view.was_cut_off,
             callers=request.callers,
             depth_max=request.depth_max,
             condition_before=before,
