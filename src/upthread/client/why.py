@@ -12,6 +12,7 @@ from upthread.core.events import TurnIntended
 from upthread.core.handshake import HandshakeInputs, decide
 from upthread.core.roles import Role
 from upthread.core.types import Decision, JsonValue
+from upthread.runtime.conversation import is_of_sub_agent
 from upthread.runtime.gathering import Subject, gathered
 from upthread.runtime.overview import RoleView
 
@@ -69,10 +70,16 @@ class Whys:
             was_interrupted=view.last_turn is not None and view.last_turn.was_cut_off,
             callers=self._preparing.callers,
             depth_max=self._settings.depth_max,
+            opens_only_within=self._opens_only_within(view),
             condition_before=intended.condition if intended else None,
             condition_now=self._preparing.condition(key.workstream, role),
         )
         return gathered(self._store, known, self._subject(view, role))
+
+    def _opens_only_within(self, view: RoleView) -> bool:
+        if view.link is None or self._preparing.opens_sub_agents(view.link.agent):
+            return False
+        return is_of_sub_agent(self._store, view.link)
 
     def _subject(self, view: RoleView, role: Role) -> Subject:
         return Subject(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from upthread.core.events import (
     AgentEvent,
@@ -18,8 +18,12 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
+from upthread.core.markdown import one_line
 from upthread.core.recognition import children_of
-from upthread.core.types import ErasedPart, Message, Speaker, UpstreamSessionId
+from upthread.core.types import ErasedPart, Message, Speaker, TurnId, UpstreamSessionId
+
+PROMPT_CHARACTERS_MAX: Final = 300
+"""How much of a prompt one line tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,27 @@ class StoredSession:
     upstream_session_id: UpstreamSessionId
     events: tuple[AgentEvent, ...]
     written_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOffTurn:
+    """A turn that stopped before its end, for a person and for whoever goes on.
+
+    `actions` are what it did to the world, and how that ended, in words; `detail` is why it
+    stopped, empty where nobody ended it yet. `prompt` is empty where it was not kept.
+    """
+
+    turn_id: TurnId
+    prompt: str
+    actions: tuple[str, ...]
+    detail: str
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """One line for the interruption, one for the prompt; `actions` are lines as they are."""
+        asked = one_line(self.prompt)[:PROMPT_CHARACTERS_MAX] or "not kept"
+        why = f": {self.detail}" if self.detail else ""
+        return f"the last turn was cut off{why}", f"it was asked: {asked}"
 
 
 ReadStored: TypeAlias = Callable[[CutOffCall], StoredSession | None]

@@ -144,6 +144,12 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the last session has ended",
     ),
     Rule(
+        reason="sub_agent_session",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.opens_only_within,
+        says="it is a sub-agent's session, which the agent opens only inside its main session",
+    ),
+    Rule(
         reason="directory_missing",
         decision=START_FRESH,
         applies=lambda i: i.freshness.is_directory_missing,

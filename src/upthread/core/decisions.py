@@ -71,9 +71,10 @@ class HandshakeInputs:
     `session_lost` is the outcome for which this turn gave its session up, None while it has not.
     `condition_before` and
     `condition_now` are digests for `resume_if`, None where the role has no such condition or has
-    not run yet. `relays` counts the links at the chain's end that were opened because the one
-    before was nearly full. `spending` is None where nothing limits it. `surroundings` are those the
-    session would go on in, None where none is open.
+    not run yet. `opens_only_within` is whether the session is a sub-agent's, which its agent opens
+    only inside of the main session that it was started in. `relays` counts the links at the chain's
+    end that were opened because the one before was nearly full. `spending` is None where nothing
+    limits it. `surroundings` are those the session would go on in, None where none is open.
     """
 
     conversation_id: ConversationId
@@ -89,6 +90,7 @@ class HandshakeInputs:
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
     session_lost: Outcome | None = None
+    opens_only_within: bool = False
     condition_before: str | None = None
     condition_now: str | None = None
     relays: int = 0

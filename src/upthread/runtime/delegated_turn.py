@@ -42,6 +42,7 @@ from upthread.core.types import (
 )
 from upthread.runtime.bindings.claims import is_claimed_by_another, lives
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
+from upthread.runtime.conversation import DECIDED_BY, HOOK
 from upthread.runtime.retrieval import Place, Retrieval, Retrieved
 from upthread.store.base import Store
 
@@ -278,7 +279,7 @@ class DelegatedTurn:
     def _inputs(self) -> JsonValue:
         event = self._call.any
         return {
-            "decided_by": "hook",
+            DECIDED_BY: HOOK,
             "agent": text_in(event, "agent"),
             "main_session": text_in(event, "session"),
             "call_id": text_in(event, "call_id"),

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
+from upthread.core.cut_off import CutOffTurn
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.pipeline import RunView
 from upthread.core.reports import Report
@@ -20,16 +21,21 @@ from upthread.core.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
     Conversation,
+    ConversationId,
     Holder,
     Link,
     ProjectId,
     TurnId,
 )
 from upthread.core.verdicts import holds
+from upthread.runtime.cut_off import cut_off_turn
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.store.base import Store, Workstream
 
 TreeNow: TypeAlias = Callable[[str], str]
+
+CUT_OFF_MESSAGES_MAX: Final = 256
+"""How far back it is looked for what a turn did that was cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,10 @@ class VerdictView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleView:
-    """One conversation of a workstream. `state` is idle, running, interrupted or parked."""
+    """One conversation of a workstream. `state` is idle, running, interrupted or parked.
+
+    `cut_off` is what is known of its last turn where that stopped before its end.
+    """
 
     conversation: Conversation
     chain: tuple[Link, ...]
@@ -59,6 +68,7 @@ class RoleView:
     last_turn: TurnView | None
     report: Report | None
     verdict: VerdictView | None
+    cut_off: CutOffTurn | None = None
 
     @property
     def link(self) -> Link | None:
@@ -156,6 +166,14 @@ class Overview:
             last_turn=last,
             report=run.report(key.role) if run else None,
             verdict=_verdict(run, key.role, tree),
+            cut_off=self._cut_off(conversation_id, last) if holder is None else None,
+        )
+
+    def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
+        if last is None or not last.was_cut_off:
+            return None
+        return cut_off_turn(
+            self._store, self._store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
         )
 
     def _run(self, project_id: ProjectId, workstream: str) -> RunView | None:

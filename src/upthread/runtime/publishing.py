@@ -15,14 +15,13 @@ from typing import Any, Final
 from upthread.config import Settings
 from upthread.core import turn as turns
 from upthread.core.briefing import build_briefing
-from upthread.core.chain import readable
-from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import BUILT_IN_ROLES, Role
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,
     Conversation,
+    ConversationId,
     ConversationKey,
     Outcome,
     ProjectId,
@@ -36,6 +35,7 @@ from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.occupying import read_binding
 from upthread.runtime.overview import Overview, WorkstreamView
 from upthread.runtime.private_store import RecordPolicy
+from upthread.runtime.replay import replay_of
 from upthread.runtime.repository import default_branch
 from upthread.store.base import Store
 
@@ -252,7 +252,7 @@ def _binding_fields(
         "condition_now": source.condition_of(key.workstream, role) if role else None,
         **_last_turn(store, conversation),
         "briefing": source.text(key.role, _briefing(source, conversation)),
-        "replay": source.text(key.role, _replay(store, conversation)),
+        "replay": source.text(key.role, _replay(source, conversation_id)),
     }
 
 
@@ -277,14 +277,13 @@ def _briefing(source: Published, conversation: Conversation) -> str:
     return build_briefing(briefing_inputs(source.store, request))
 
 
-def _replay(store: Store, conversation: Conversation) -> str:
-    links = store.links(conversation.conversation_id)
-    said = store.prior_messages(
-        conversation.conversation_id,
-        upstream_session_ids=readable(link.upstream_session_id for link in links),
-        newest=PRIOR_MESSAGES_MAX,
+def _replay(source: Published, conversation_id: ConversationId) -> str:
+    return replay_of(
+        source.store,
+        conversation_id,
+        nonce=secrets.token_hex(8),
+        outward_patterns=source.settings.outward_patterns,
     )
-    return render_prior_context(prior_context(said), nonce=secrets.token_hex(8))
 
 
 def installed_path(home: Path) -> str:

@@ -12,7 +12,6 @@ from upthread.core.plain_case import START_FRESH, plain_decision
 from upthread.core.workstreams import UNASSIGNED, choose_workstream, named_workstream
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import (
-    OURS,
     claim,
     holder,
     is_claimed_by_another,
@@ -21,6 +20,7 @@ from upthread.runtime.bindings.claims import (
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.looking import FILES_MAX, examined, has_moved
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.cut_off import CutOffError, is_left, is_ours, wait_until_taken_in
 from upthread.surfaces.hook.words import address, decision_line, update_note
 
 TYPE_CHECKING = False
@@ -41,10 +41,6 @@ WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
 HOWS = frozenset({"read", "wrote"})
 RESUMING = frozenset({"resume", "resume_with_update"})
-
-
-class CutOffError(Exception):
-    """What a conversation has come to is in the database, and not yet where hooks look."""
 
 
 class Call:
@@ -139,6 +135,9 @@ def before(place: Place, call: Call) -> Decided:
     if workstream is None:
         says = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
         return _recorded_only(place, call, None, because, says)
+    slots = range(1, SLOTS_MAX + 1)
+    paths = (place.binding_path(workstream, call.role, slot) for slot in slots)
+    wait_until_taken_in(place, paths, call.call_id, can_resume=call.can_resume)
     with place.lock():
         path, binding, busy = _slot(place, call, workstream)
         decided, reasons = _decided(place, call, role, binding)
@@ -241,12 +240,13 @@ def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any
             who = call.agent if is_busy else holder(object_in(binding, "claim"))
             busy = busy or f"; {where} is in use by {who}"
             continue
-        is_left = _is_left(binding, call)
-        if is_left and text_in(object_in(binding, "claim"), "agent") == OURS:
+        has_stopped = is_left(binding, call.call_id)
+        has_session = call.can_resume and bool(text_in(binding, "session"))
+        if has_stopped and (is_ours(binding) or not has_session):
             spool.start_drain(place)
-            raise CutOffError(f"{where}: a turn of upthread's was cut off; it is being looked up")
-        # Claimed by one that is dead: its call had begun, and nobody saw its end.
-        was_interrupted = binding.get("was_interrupted") is True or is_left
+            whose = "a turn of upthread's" if is_ours(binding) else "its last call"
+            raise CutOffError(f"{where}: {whose} was cut off; it is being looked up")
+        was_interrupted = binding.get("was_interrupted") is True or has_stopped
         mine = {"workstream": workstream, "role": call.role, "slot": slot}
         return path, {**binding, **mine, "was_interrupted": was_interrupted}, busy
     where = address(workstream, call.role, SLOTS_MAX)
@@ -259,10 +259,6 @@ def _has_worked(place: Place, workstream: str, role: str) -> bool:
     return any(
         role in list_in(each, "worked") for each in known if text_in(each, "name") == workstream
     )
-
-
-def _is_left(binding: dict[str, Any], call: Call) -> bool:
-    return bool(object_in(binding, "claim")) and not is_of_call(binding, call.call_id)
 
 
 def _decided(
@@ -293,7 +289,11 @@ def _decided(
         )
         note = update_note(changed, shifts)
     if decision in RESUMING and not call.can_resume:
-        decision, reasons, says = START_FRESH, [NO_ARGUMENT, *reasons], _PLAIN[NO_ARGUMENT]
+        # Of a call that was cut off nobody told anything: a briefing alone would not say so.
+        has_stopped = binding.get("was_interrupted") is True
+        decision = REPLAY if has_stopped else START_FRESH
+        says = _PLAIN[NO_ARGUMENT] + (f"; {_CUT_OFF}" if has_stopped else "")
+        reasons = [NO_ARGUMENT, *reasons]
     is_resumed = decision in RESUMING
     context = note if decision == "resume_with_update" else _past(decision, reasons, binding)
     return Decided(
@@ -316,10 +316,13 @@ _PLAIN = {
 }
 """The words of the plain reasons, as the handshake's table has them."""
 
+REPLAY = "resume_with_replay"
+_CUT_OFF = "the last turn was cut off"
+
 
 def _past(decision: str, reasons: list[str], binding: dict[str, Any]) -> str:
     """Return what a session that knows nothing is told of the conversation it goes on with."""
-    if decision == "resume_with_replay":
+    if decision == REPLAY:
         return text_in(binding, "replay") or text_in(binding, "briefing")
     is_told = decision == START_FRESH and reasons[0] != "policy"
     return text_in(binding, "briefing") if is_told else ""
