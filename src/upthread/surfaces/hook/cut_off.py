@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from upthread.surfaces.hook.delegation import Call
+
 _alarm: Any = _signal
 
-WAIT_S = 1.5
-"""How long a call that is begun waits; the agents' own limits are 2 s and more."""
+WAIT_S = {"claude-code": 3.5, "codex": 3.5, "opencode": 1.2}
+"""How long a call that is begun waits, by agent: below the time that each gives its hooks."""
 
 LOOK_S = 0.02
 
@@ -41,9 +43,7 @@ def is_ours(binding: dict[str, Any]) -> bool:
     return text_in(object_in(binding, "claim"), "agent") == OURS
 
 
-def wait_until_taken_in(
-    place: Place, paths: Iterator[str], call_id: str, *, can_resume: bool
-) -> None:
+def wait_until_taken_in(place: Place, paths: Iterator[str], call: Call) -> None:
     """Return when nothing is left of a call that was cut off, or after WAIT_S.
 
     `paths` are the bindings of the conversation and of its siblings, in order: the first that
@@ -52,16 +52,17 @@ def wait_until_taken_in(
     """
     for path in paths:
         found = files.read(path)
-        if found is None or not is_claimed_by_another(found, call_id):
+        if found is None or not is_claimed_by_another(found, call.call_id):
             break
     else:
         return
-    if found is None or not is_left(found, call_id) or is_ours(found):
+    if found is None or not is_left(found, call.call_id) or is_ours(found):
         return
-    if (can_resume and text_in(found, "session")) or not spool.start_drain(place):
+    if (call.can_resume and text_in(found, "session")) or not spool.start_drain(place):
         return
+    wait_s = WAIT_S[call.agent]
     left_s, _ = _alarm.getitimer(_alarm.ITIMER_REAL)
-    _alarm.setitimer(_alarm.ITIMER_REAL, left_s + WAIT_S if left_s else 0)
-    until_s = time.monotonic() + WAIT_S
-    while is_left(files.read(path) or {}, call_id) and time.monotonic() < until_s:
+    _alarm.setitimer(_alarm.ITIMER_REAL, left_s + wait_s if left_s else 0)
+    until_s = time.monotonic() + wait_s
+    while is_left(files.read(path) or {}, call.call_id) and time.monotonic() < until_s:
         time.sleep(LOOK_S)

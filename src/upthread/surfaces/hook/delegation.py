@@ -137,7 +137,7 @@ def before(place: Place, call: Call) -> Decided:
         return _recorded_only(place, call, None, because, says)
     slots = range(1, SLOTS_MAX + 1)
     paths = (place.binding_path(workstream, call.role, slot) for slot in slots)
-    wait_until_taken_in(place, paths, call.call_id, can_resume=call.can_resume)
+    wait_until_taken_in(place, paths, call)
     with place.lock():
         path, binding, busy = _slot(place, call, workstream)
         decided, reasons = _decided(place, call, role, binding)
