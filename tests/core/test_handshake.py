@@ -81,6 +81,7 @@ INPUTS = st.builds(
     session_lost=st.none() | st.sampled_from(list(Outcome)),
     condition_before=DIGESTS,
     condition_now=DIGESTS,
+    opens_only_within=st.booleans(),
     relays=st.integers(0, 4),
     freshness=FRESHNESS,
     price=PRICES,
@@ -121,6 +122,7 @@ def priced(
 REFUSALS = ("own_or_ancestor", "depth", "busy", "tree_busy", "tokens_max")
 MOVED = Shift(was="main", now="feature/x")
 FULL = priced(70_000)
+ONLY_WITHIN = (RESUME_WITH_REPLAY, "sub_agent_session")
 
 
 def inputs(**changes: object) -> HandshakeInputs:
@@ -146,6 +148,9 @@ def inputs(**changes: object) -> HandshakeInputs:
         ({"current_agent": None}, RESUME_WITH_REPLAY, "no_session"),
         ({"current_agent": "codex"}, RESUME_WITH_REPLAY, "other_agent"),
         ({"other_host": "build-3"}, RESUME_WITH_REPLAY, "other_host"),
+        ({"opens_only_within": True}, RESUME_WITH_REPLAY, "sub_agent_session"),
+        ({"opens_only_within": True, "was_interrupted": True}, *ONLY_WITHIN),
+        ({"opens_only_within": True, "is_fresh_asked": True}, START_FRESH, "asked"),
         ({"continuity": "fresh"}, START_FRESH, "policy"),
         ({"is_fresh_asked": True}, START_FRESH, "asked"),
         ({"condition_before": "d1", "condition_now": "d2"}, START_FRESH, "input_changed"),

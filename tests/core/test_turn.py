@@ -42,6 +42,25 @@ EVENTS: dict[type, TurnEvent] = {
 }
 
 
+DIED = TurnEnded(outcome=Outcome.PROCESS_DIED)
+
+
+@pytest.mark.parametrize(
+    ("events", "was_cut_off"),
+    [
+        ([INTENDED, ATTACHED, SENT], True),
+        ([INTENDED, ATTACHED, SENT, DIED], True),
+        ([INTENDED, ATTACHED, SENT, ENDED], False),
+        ([INTENDED, ATTACHED, SENT, PARKED], False),
+        ([INTENDED, ATTACHED, SENT, TurnEnded(outcome=Outcome.CANCELLED)], False),
+    ],
+)
+def test_a_turn_is_cut_off_when_it_stopped_before_its_end_whoever_ended_it_since(
+    events, was_cut_off
+):
+    assert fold(events).was_cut_off is was_cut_off
+
+
 @pytest.mark.parametrize(
     ("events", "command"),
     [

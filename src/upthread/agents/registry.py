@@ -23,6 +23,7 @@ from upthread.boundary import programs
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
+    "ACP",
     "AGENTS",
     "AgentEntry",
     "InstalledAgent",
@@ -32,6 +33,7 @@ __all__ = [
     "configured_adapter",
     "end_process_group",
     "installed_agents",
+    "opens_sub_agents",
     "seen_way_called",
     "seen_way_here",
     "way_here",
@@ -180,6 +182,19 @@ def seen_way_here(agent: str) -> SeenWay | None:
     entry = AGENTS.get(agent)
     way = _installed(entry) if entry else None
     return seen_way(agent, way.kind) if way else None
+
+
+def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
+    """Return whether a sub-agent's session can be gone on with, as far as this release has seen.
+
+    `kind` is how it is driven, None as it would be here. Where nobody has looked, the agent itself
+    is asked: a session it does not open is replaced.
+    """
+    entry = AGENTS.get(agent)
+    if kind is None and entry is not None:
+        kind = (way_here(entry) or entry.ways[0]).kind
+    row = seen_way(agent, kind or "")
+    return row is None or "open_sub_agents" in row.can
 
 
 def seen_way_called(name: str) -> SeenWay | None:

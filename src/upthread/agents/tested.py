@@ -20,6 +20,7 @@ WHAT_AGENTS_CAN: Final = {
     "list": "tell which sessions there are",
     "fork": "branch a session off",
     "sub_agents": "tell what sub-agents say and do",
+    "open_sub_agents": "go on with a sub-agent's session by its id, as the role it has",
     "inject": "take what was said before without a turn of the model",
     "title": "call a new session by its address, where a person lists them",
 }
@@ -61,6 +62,7 @@ class SeenWay:
 
 
 _TOLD_APART: Final = ("resume", "load", "list", "fork", "sub_agents")
+_ALL: Final = (*_TOLD_APART, "open_sub_agents", "title")
 _SESSIONS: Final = ("resume", "load", "list", "fork")
 
 TESTED: Final = (
@@ -71,9 +73,9 @@ TESTED: Final = (
         can=("resume", "load", "fork", "sub_agents", "title"),
     ),
     SeenWay(agent="claude-code", kind=ACP, version="0.100.0", can=_SESSIONS),
-    SeenWay(agent="opencode", kind=NATIVE, version="1.18.33", can=(*_TOLD_APART, "title")),
+    SeenWay(agent="opencode", kind=NATIVE, version="1.18.33", can=_ALL),
     SeenWay(agent="opencode", kind=ACP, version="1.18.33", can=_TOLD_APART),
-    SeenWay(agent="codex", kind=NATIVE, version="0.169.0", can=(*_TOLD_APART, "title")),
+    SeenWay(agent="codex", kind=NATIVE, version="0.169.0", can=_ALL),
     SeenWay(agent="codex", kind=ACP, version="2.6.0", can=_SESSIONS),
     SeenWay(agent="gemini", kind=ACP, version="0.61.0", can=("load",)),
 )

@@ -29,6 +29,7 @@ LINE_BYTES_MAX = 256
 OWN_ENVIRONMENT = (
     *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
     "DBUS_SESSION_BUS_ADDRESS",  # a keyring is asked through it
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME"),  # where an agent's own store is read back
 )
 """The variables a process of our own is given by name, where somebody else's is what we have."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
 
+from upthread.agents.stored import read_stored
 from upthread.config import Settings
 from upthread.core.names import parse_workstream
 from upthread.core.redaction.redactor import Redactor
@@ -34,6 +36,7 @@ from upthread.runtime.publishing import (
     publish,
     use,
 )
+from upthread.runtime.retrieval import Retrieval
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -73,6 +76,7 @@ class HookParts:
     leases: Leases
     policy: RecordPolicy
     redactor: Redactor
+    environment: Mapping[str, str]
 
 
 def hooks_of(
@@ -98,6 +102,9 @@ def hooks_of(
         system=parts.system,
         leases=parts.leases,
         conversations=Conversations(parts.store, parts.system, parts.leases),
+        retrieval=Retrieval(
+            parts.store, partial(read_stored, parts.environment), parts.redactor.redact
+        ),
     )
     return Hooks(source=source, system=parts.system, draining=draining, settings=parts.settings)
 

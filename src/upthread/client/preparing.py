@@ -136,6 +136,12 @@ class Preparing:
             return registry.adapter_for(agent, configured.environment)
         return registry.configured_adapter(agent, configured.command, configured.environment)
 
+    def opens_sub_agents(self, agent: str) -> bool:
+        """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
+        configured = self._settings.agents.get(agent)
+        is_acp = bool(configured and configured.command)
+        return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
+
     def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
         """What is started by a command line is known by what it calls itself, if at all."""
         configured = self._settings.agents.get(agent)
@@ -173,6 +179,7 @@ class Preparing:
             callers=self.callers,
             depth_max=self._settings.depth_max,
             host=self._host,
+            opens_sub_agents=self.opens_sub_agents(agent),
             on_wait=listener.waiting,
         )
         is_strict = self._settings.durability == "strict"

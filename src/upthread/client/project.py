@@ -114,7 +114,7 @@ class Project:
         )
         leases = Leases(store, system, lease_times)
         self.hooks = hooks_of(
-            HookParts(store, system, settings, leases, policy, redactor),
+            HookParts(store, system, settings, leases, policy, redactor, environment),
             project_id=project_id,
             condition_of=self._preparing.condition,
             other_host=self._preparing.other_host,

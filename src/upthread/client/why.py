@@ -13,6 +13,7 @@ from upthread.core.handshake import HandshakeInputs, decide
 from upthread.core.roles import Role
 from upthread.core.states import Standing
 from upthread.core.types import Decision, JsonValue
+from upthread.runtime.conversation import is_of_sub_agent
 from upthread.runtime.gathering import Subject, gathered
 from upthread.runtime.overview import RoleView, record_facts
 
@@ -69,10 +70,16 @@ class Whys:
             agent=agent or role.agent or current or self._settings.agent or "",
             callers=self._preparing.callers,
             depth_max=self._settings.depth_max,
+            opens_only_within=self._opens_only_within(view),
             condition_now=self._preparing.condition(key.workstream, role),
             holder=view.holder.in_words() if view.holder else None,
         )
         return gathered(self._store, known, self._subject(view, role))
+
+    def _opens_only_within(self, view: RoleView) -> bool:
+        if view.link is None or self._preparing.opens_sub_agents(view.link.agent):
+            return False
+        return is_of_sub_agent(self._store, view.link)
 
     def _subject(self, view: RoleView, role: Role) -> Subject:
         return Subject(

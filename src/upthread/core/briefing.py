@@ -29,6 +29,7 @@ GOAL: Final = "Goal"
 DECIDED: Final = "Decisions already made"
 FOUND: Final = "Findings already confirmed"
 CHANGED: Final = "What has changed"
+CUT_OFF: Final = "What was cut off"
 DONE: Final = "Actions already taken, not to be repeated"
 ANSWERED: Final = "Questions already answered"
 OPEN: Final = "Open questions"
@@ -37,7 +38,19 @@ FILES: Final = "Files read and edited"
 REPLY: Final = "Your last reply"
 FOCUS: Final = "Focus now"
 
-CUT_ORDER: Final = (FILES, REPLY, PLAN, FOUND, CHANGED, ANSWERED, DECIDED, DONE, OPEN, GOAL)
+CUT_ORDER: Final = (
+    FILES,
+    REPLY,
+    PLAN,
+    FOUND,
+    CHANGED,
+    ANSWERED,
+    DECIDED,
+    DONE,
+    OPEN,
+    CUT_OFF,
+    GOAL,
+)
 """What goes first when the whole is over its budget; the focus and a person's words stay."""
 
 _CUT: Final = "\n[… cut]"
@@ -57,15 +70,16 @@ class Reported(NamedTuple):
 class BriefingInputs:
     """What a briefing is made of; what is empty has no section.
 
-    `reports` are oldest first; what several of them say is told once. `changes` and `effects` are
-    sentences; `answers` are (question, answer); `plan` is (entry, status). Files are paths, the
-    last examined last.
+    `reports` are oldest first; what several of them say is told once. `changes`,
+    `cut_off` and `effects` are sentences; `answers` are (question, answer); `plan` is (entry,
+    status). Files are paths, the last examined last.
     """
 
     goal: str
     reports: Sequence[Reported] = ()
     last_reply: str = ""
     changes: Sequence[str] = ()
+    cut_off: Sequence[str] = ()
     effects: Sequence[str] = ()
     answers: Sequence[tuple[str, str]] = ()
     open_questions: Sequence[str] = ()
@@ -106,6 +120,7 @@ def _made(inputs: BriefingInputs) -> Iterable[Section]:
     yield _list(DECIDED, _said((each, text) for each in reports for text in each.report.decisions))
     yield _list(FOUND, _said((each, text) for each in reports for text in each.report.findings))
     yield _list(CHANGED, inputs.changes)
+    yield _list(CUT_OFF, inputs.cut_off)
     yield _list(DONE, inputs.effects)
     yield _list(ANSWERED, [f"{one_line(q)} → {one_line(a)}" for q, a in inputs.answers])
     yield _list(OPEN, inputs.open_questions)

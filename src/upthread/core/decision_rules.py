@@ -144,6 +144,12 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the last session has ended",
     ),
     Rule(
+        reason="sub_agent_session",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.opens_only_within,
+        says="it is a sub-agent's session, which the agent opens only inside its main session",
+    ),
+    Rule(
         reason="directory_missing",
         decision=START_FRESH,
         applies=lambda i: i.freshness.is_directory_missing,
@@ -187,9 +193,15 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the session's cache is cold, and a briefing is much cheaper",
     ),
     Rule(
+        reason="cut_off_elsewhere",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.takes_no_session and i.was_interrupted,
+        says="the last turn was cut off, and the agent's tool takes no session to go on in",
+    ),
+    Rule(
         reason="no_resume_argument",
         decision=RESUME_WITH_REPLAY,
-        applies=lambda i: i.takes_no_session,
+        applies=lambda i: i.takes_no_session and not i.was_interrupted,
         says="the agent's tool takes no session to go on in",
     ),
     Rule(

@@ -86,10 +86,11 @@ class HandshakeInputs:
     `session_lost` is the outcome for which this turn gave its session up, None while it has not.
     `condition_before` and
     `condition_now` are digests for `resume_if`, None where the role has no such condition or has
-    not run yet. `relays` counts the links at the chain's end that were opened because the one
-    before was nearly full. `spending` is None where nothing limits it. `surroundings` are those the
-    session would go on in, None where none is open. `agent_limit` is None where none is known to
-    last.
+    not run yet. `opens_only_within` is whether the session is a sub-agent's, which its agent opens
+    only inside of the main session that it was started in. `relays` counts the links at the chain's
+    end that were opened because the one before was nearly full. `spending` is None where nothing
+    limits it. `surroundings` are those the session would go on in, None where none is open.
+    `agent_limit` is None where none is known to last.
     """
 
     conversation_id: ConversationId
@@ -106,6 +107,7 @@ class HandshakeInputs:
     depth_max: int = CALLER_DEPTH_MAX
     session_lost: Outcome | None = None
     takes_no_session: bool = False
+    opens_only_within: bool = False
     condition_before: str | None = None
     condition_now: str | None = None
     relays: int = 0
@@ -184,7 +186,7 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
 _PLAIN: Final = (
     *("conversation_id", "agent", "continuity", "turns", "current_agent", "other_host"),
     *("holder", "tree_holder", "was_interrupted", "is_fresh_asked", "depth_max"),
-    *("takes_no_session", "condition_before", "condition_now", "relays"),
+    *("takes_no_session", "opens_only_within", "condition_before", "condition_now", "relays"),
 )
 """The inputs that JSON has as they are."""
 

@@ -36,6 +36,7 @@ class RecordFacts:
         depth_max: int = CALLER_DEPTH_MAX,
         condition_now: str | None = None,
         holder: str | None = None,
+        opens_only_within: bool = False,
     ) -> HandshakeInputs:
         """Return the inputs for a prompt to `role` through `agent`, as far as the record goes."""
         intended = self.last.intended if self.last else None
@@ -52,4 +53,5 @@ class RecordFacts:
             depth_max=depth_max,
             condition_before=intended.condition if intended else None,
             condition_now=condition_now,
+            opens_only_within=opens_only_within,
         )

@@ -15,6 +15,7 @@ from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
 from upthread.core.briefing import BriefingInputs, Reported
 from upthread.core.briefing_edit import BriefingEdit
+from upthread.core.cut_off import CutOffTurn
 from upthread.core.effects import EffectState, effects_of
 from upthread.core.examined import ExaminedFile
 from upthread.core.pipeline import RunView
@@ -31,6 +32,7 @@ from upthread.core.types import (
     TurnId,
     UnknownPart,
 )
+from upthread.runtime.cut_off import cut_off_turn, of_turn
 from upthread.store.base import Store
 
 MESSAGES_MAX: Final = 256
@@ -67,11 +69,13 @@ def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
     role = request.conversation.key.role
     runs = _runs(store, request.conversation.key)
     run = runs[-1] if runs else None
+    stopped = cut_off_turn(store, messages)
     return BriefingInputs(
         goal=run.specification if run else _first_words(store, conversation_id),
         reports=_reports(store, conversation_id, role, messages),
         changes=request.changes,
-        effects=_effects(messages),
+        cut_off=stopped.lines if stopped else (),
+        effects=_effects(messages, stopped),
         answers=_answers(runs, role),
         open_questions=[q.text for q in run.open_questions if q.role == role] if run else (),
         plan=_plan(messages),
@@ -126,12 +130,19 @@ def _reports(
     return reported
 
 
-def _effects(messages: Sequence[Message]) -> list[str]:
-    """Return what reaches beyond this machine, and what nobody knows the end of."""
+def _effects(messages: Sequence[Message], stopped: CutOffTurn | None) -> list[str]:
+    """Return what reaches beyond this machine, what nobody knows the end of, and what no turn told.
+
+    A turn that was cut off told nothing of what it did.
+    """
+    own = of_turn(messages, stopped.turn_id) if stopped else []
+    untold = {message.seq for message in own}
     return [
         effect.in_words
         for effect in effects_of(messages)
-        if effect.is_outward or effect.state in {EffectState.INTENT, EffectState.UNKNOWN}
+        if effect.is_outward
+        or effect.state in {EffectState.INTENT, EffectState.UNKNOWN}
+        or effect.seq in untold
     ]
 
 

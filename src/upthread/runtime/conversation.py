@@ -7,11 +7,11 @@ mints the conversation and its upstream session.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from upthread.core import turn as turns
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision
@@ -43,6 +43,10 @@ WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
 
 SIBLINGS_MAX = 64
 
+DECIDED_BY: Final = "decided_by"
+HOOK: Final = "hook"
+"""What the inputs of a turn say that a plug-in inside an agent decided: it was a sub-agent's."""
+
 LOOK_BACK_TURNS_MAX = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""
 
@@ -53,6 +57,7 @@ class ClaimRequest:
 
     `tree` is the working tree that the role writes to, None for a role that only reads. `host` is
     what this host is called where the store is shared with others; empty: all sessions live here.
+    `opens_sub_agents` is whether the agent opens a sub-agent's session from outside.
     """
 
     project_id: ProjectId
@@ -66,6 +71,7 @@ class ClaimRequest:
     callers: tuple[ConversationId, ...] = ()
     depth_max: int = CALLER_DEPTH_MAX
     host: str = ""
+    opens_sub_agents: bool = True
     on_wait: Callable[[Lease], None] | None = None
 
 
@@ -86,6 +92,8 @@ class Claim:
 
     `session_host` is where its session lives, None without one and where nobody asked. `fences` are
     those of the conversation and of the working tree, where the role writes to one.
+    `is_of_sub_agent` is whether the session is a sub-agent's, which a plug-in saw begin; False
+    where its agent opens such from outside.
     """
 
     conversation: Conversation
@@ -96,6 +104,7 @@ class Claim:
     last: tuple[TurnId, TurnView] | None
     prompts: Prompts
     session_host: str | None = None
+    is_of_sub_agent: bool = False
 
     @property
     def last_id(self) -> TurnId | None:
@@ -117,6 +126,7 @@ class Claim:
             agent=request.agent,
             callers=request.callers,
             depth_max=request.depth_max,
+            opens_only_within=self.is_of_sub_agent,
         )
 
 
@@ -241,6 +251,7 @@ class Conversations:
             last=last,
             prompts=_prompts(link, chain((last,), views) if last else ()),
             session_host=session_host(self._store, link) if request.host else None,
+            is_of_sub_agent=not request.opens_sub_agents and is_of_sub_agent(self._store, link),
         )
 
     def mint(
@@ -310,12 +321,25 @@ def session_host(store: Store, link: Link | None) -> str | None:
 
     Blocking.
     """
+    view = _last_attached(store, link)
+    return view.attached.agent_host if view and view.attached else None
+
+
+def is_of_sub_agent(store: Store, link: Link | None) -> bool:
+    """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
+    view = _last_attached(store, link)
+    stored = view.intended.inputs if view and view.intended else None
+    return isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK
+
+
+def _last_attached(store: Store, link: Link | None) -> TurnView | None:
+    """Return the newest turn that was in a link's session, None where none is known."""
     if link is None:
         return None
     for _, view in views_newest_first(store, link.conversation_id):
         attached = view.attached
         if attached and attached.upstream_session_id == link.upstream_session_id:
-            return attached.agent_host
+            return view
     return None
 
 

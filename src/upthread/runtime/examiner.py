@@ -8,7 +8,9 @@ its own doing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from upthread.core.commands import RecordExamined, RecordParts, Write
 from upthread.core.examined import (
@@ -27,17 +29,22 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.runtime.examining import changed_between, examine
+from upthread.runtime.examining import CLOCK_SLACK_NS, changed_between, examine
 from upthread.runtime.system import now_ns
 
 FAILED = "failed"
 """A call with this result examined nothing; one whose end is unknown may have."""
 
 
+_NOT_SEEN: Final[Mapping[str, Any]] = {"state": "unreadable", "digest": None, "mtime_ns": None}
+
+
 class Examiner:
     """Watches one turn. `known` are the files its session knew before.
 
-    `first_ordinal` is the store's `examined_count` of the turn, for one that is gone on with.
+    `first_ordinal` is the store's `examined_count` of the turn, for one that is gone on with. What
+    is looked at later than it happened may have changed meanwhile: a file that was touched after
+    `unseen_after_ns`, in epoch nanoseconds, is kept as one whose content the session does not know.
     """
 
     def __init__(
@@ -49,8 +56,10 @@ class Examiner:
         upstream_session_id: UpstreamSessionId,
         known: Iterable[ExaminedFile] = (),
         first_ordinal: int = 0,
+        unseen_after_ns: int | None = None,
     ) -> None:
         self._root = root
+        self._unseen_after_ns = unseen_after_ns
         self._conversation_id = conversation_id
         self._turn_id = turn_id
         self._upstream_session_id = upstream_session_id
@@ -105,7 +114,14 @@ class Examiner:
                 self._ran.append((started_at_ns, now_ns()))
 
     def _examined(self, path: str, how: How) -> ExaminedFile:
-        return examine(self._root, path, how=how)
+        now = examine(self._root, path, how=how)
+        after_ns = self._unseen_after_ns
+        if after_ns is None or now.state == "missing":
+            return now
+        touched = changed_between(
+            self._root, [now], started_at_ns=after_ns + CLOCK_SLACK_NS, ended_at_ns=now_ns()
+        )
+        return replace(now, **_NOT_SEEN) if touched else now
 
     def _has_changed(self, now: ExaminedFile) -> bool:
         known = self._known[now.path]

@@ -263,7 +263,10 @@ class LiveTurn:
     @property
     def has_last_turn_ended(self) -> bool:
         """Whether the conversation's last turn, as it was claimed, had come to its end."""
-        return self.claim.last is None or self.claim.last[1].ended is not None
+        if self.claim.last is None:
+            return True
+        last = self.claim.last[1]
+        return last.ended is not None and not last.was_cut_off
 
     @property
     def must_inject(self) -> bool:

@@ -23,7 +23,7 @@ from upthread.core.prior_context import (
     prior_context,
     render_prior_context,
 )
-from upthread.core.prompt import NEW_SESSION_DECISIONS, effects_block
+from upthread.core.prompt import NEW_SESSION_DECISIONS
 from upthread.core.recorder import Recorder
 from upthread.core.types import (
     Conversation,
@@ -37,6 +37,7 @@ from upthread.core.types import (
 from upthread.core.update import render_update
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.live_turn import LiveTurn
+from upthread.runtime.replay import effects_told
 from upthread.store.base import Store
 
 EARLIER_MESSAGES_MAX = 256
@@ -148,20 +149,14 @@ async def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
     return effects_of(messages, outward_patterns=live.request.outward_patterns)
 
 
-async def _effects_told(live: LiveTurn) -> tuple[str, ...]:
-    """Return what must not be done again, in words.
-
-    All of a turn that did not end, and of those before it what reached beyond this machine.
-    """
+async def _effects_told(live: LiveTurn) -> str:
+    """Return what must not be done again, as a block."""
     conversation_id = live.conversation.conversation_id
     messages = await live.read(
         lambda store: store.messages(conversation_id, newest=EARLIER_MESSAGES_MAX)
     )
     open_turns = {live.turn_id} if live.has_last_turn_ended else {live.turn_id, live.claim.last_id}
-    in_open_turn = {message.seq for message in messages if message.turn_id in open_turns}
-    effects = effects_of(messages, outward_patterns=live.request.outward_patterns)
-    told = (each for each in effects if each.is_outward or each.seq in in_open_turn)
-    return tuple(each.in_words for each in told)
+    return effects_told(messages, open_turns, outward_patterns=live.request.outward_patterns)
 
 
 async def prior_of(live: LiveTurn) -> PriorContext:
@@ -198,7 +193,7 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
     pieces = (
         past,
         await _damage_told(live) if is_prior_injected else "",
-        effects_block(await _effects_told(live)) if is_told else "",
+        await _effects_told(live) if is_told else "",
         update if live.telling == RESUME_WITH_UPDATE else "",
     )
     return "\n\n".join(piece for piece in pieces if piece)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from upthread.core import pipeline as pipelines
 from upthread.core import turn as turns
+from upthread.core.cut_off import CutOffTurn
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.pipeline import RunView
 from upthread.core.record_facts import RecordFacts
@@ -31,6 +32,7 @@ from upthread.core.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
     Conversation,
+    ConversationId,
     Holder,
     Link,
     ProjectId,
@@ -38,17 +40,21 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.core.verdicts import VerdictView, holds
+from upthread.runtime.cut_off import cut_off_turn
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.store.base import Store, Workstream
 
 TreeNow: TypeAlias = Callable[[str], str]
+
+CUT_OFF_MESSAGES_MAX: Final = 256
+"""How far back it is looked for what a turn did that was cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleView:
     """One conversation of a workstream. `standing` is how it stands, in a word of core/states.py.
 
-    `was_interrupted` says that its last turn was left in the middle by a holder that is gone.
+    `cut_off` is what is known of its last turn where that stopped before its end.
     """
 
     conversation: Conversation
@@ -60,6 +66,7 @@ class RoleView:
     last_turn: TurnView | None
     report: Report | None
     verdict: VerdictView | None
+    cut_off: CutOffTurn | None = None
 
     @property
     def link(self) -> Link | None:
@@ -70,11 +77,6 @@ class RoleView:
     def state(self) -> str:
         """The word for how it stands."""
         return str(self.standing.state)
-
-    @property
-    def was_interrupted(self) -> bool:
-        is_left = self.last_turn is not None and not self.last_turn.is_over
-        return is_left and self.holder is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +210,14 @@ class Overview:
             last_turn=last,
             report=run.report(key.role) if run else None,
             verdict=verdict,
+            cut_off=self._cut_off(conversation_id, last) if holder is None else None,
+        )
+
+    def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
+        if last is None or not last.was_cut_off:
+            return None
+        return cut_off_turn(
+            self._store, self._store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
         )
 
     def _newest(self, project_id: ProjectId, workstream: str) -> NewestRun | None:

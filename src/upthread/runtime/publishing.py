@@ -16,13 +16,11 @@ from typing import Any, Final, TypeAlias, get_args
 from upthread import __version__
 from upthread.config import Settings
 from upthread.core.briefing import build_briefing
-from upthread.core.chain import readable
 from upthread.core.decision_words import cost_in_words
 from upthread.core.decisions import HandshakeInputs, worth_keeping
 from upthread.core.freshness import Surroundings
 from upthread.core.handshake import because, decide
 from upthread.core.price import CacheState, cache_row
-from upthread.core.prior_context import PRIOR_MESSAGES_MAX, prior_context, render_prior_context
 from upthread.core.record_facts import RecordFacts
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles import BUILT_IN_ROLES, Role
@@ -45,6 +43,7 @@ from upthread.runtime.gathering import FreshnessSettings, Subject, unmoved
 from upthread.runtime.occupying import read_binding
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView, record_facts
 from upthread.runtime.private_store import RecordPolicy
+from upthread.runtime.replay import replay_of
 from upthread.runtime.repository import default_branch
 from upthread.store.base import Store
 
@@ -333,7 +332,7 @@ def _binding_fields(source: Published, view: RoleView) -> dict[str, Any]:
         "files": [asdict(each) for each in examined] if link and not is_outline else [],
         **_grounds(source, view),
         "briefing": source.text(key.role, _briefing(source, conversation)),
-        "replay": source.text(key.role, _replay(store, conversation)),
+        "replay": source.text(key.role, _replay(source, conversation.conversation_id)),
     }
 
 
@@ -396,14 +395,13 @@ def _briefing(source: Published, conversation: Conversation) -> str:
     return build_briefing(briefing_inputs(source.store, request))
 
 
-def _replay(store: Store, conversation: Conversation) -> str:
-    links = store.links(conversation.conversation_id)
-    said = store.prior_messages(
-        conversation.conversation_id,
-        upstream_session_ids=readable(link.upstream_session_id for link in links),
-        newest=PRIOR_MESSAGES_MAX,
+def _replay(source: Published, conversation_id: ConversationId) -> str:
+    return replay_of(
+        source.store,
+        conversation_id,
+        nonce=secrets.token_hex(8),
+        outward_patterns=source.settings.outward_patterns,
     )
-    return render_prior_context(prior_context(said), nonce=secrets.token_hex(8))
 
 
 def installed_path(home: Path) -> str:

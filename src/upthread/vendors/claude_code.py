@@ -40,6 +40,10 @@ META_BYTES_MAX: Final = 1024 * 1024
 
 _SUBAGENTS: Final = "subagents"
 _SYNTHETIC_MODEL: Final = "<synthetic>"
+_COORDINATOR: Final = "coordinator"
+"""From whom a message to a sub-agent is that its main session goes on with: a prompt, though it is
+marked as Claude Code's own."""
+
 _INTERRUPTED: Final = "[Request interrupted by user"
 
 
@@ -123,6 +127,16 @@ def find_transcript(home: Path, session_id: str) -> Path | None:
     return next((home / "projects").glob(f"*/{glob.escape(name)}.jsonl"), None)
 
 
+def find_subagent(home: Path, main_session_id: str, agent_id: str) -> Path | None:
+    """Return where the transcript of a main session's sub-agent is, None when it has none."""
+    name = PurePath(agent_id).name
+    main = find_transcript(home, main_session_id)
+    if main is None or name != agent_id or not name:
+        return None
+    found = main.with_suffix("") / _SUBAGENTS / f"agent-{name}.jsonl"
+    return found if found.exists() else None
+
+
 def subagents_by_call(transcript: Path) -> dict[str, str]:
     """Return the id of each sub-agent of a session by the id of the call that made it."""
     made: dict[str, str] = {}
@@ -200,7 +214,9 @@ def _take(reading: _Reading, line: Line, *, is_subagent: bool) -> None:
 
 
 def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
-    is_marked = bool(value.get("isMeta") or value.get("isCompactSummary"))
+    is_asked = text_of(object_of(value.get("origin")).get("kind")) == _COORDINATOR
+    is_meta = bool(value.get("isMeta")) and not is_asked
+    is_marked = is_meta or bool(value.get("isCompactSummary"))
     return is_marked or message.get("model") == _SYNTHETIC_MODEL or _is_interruption(message)
 
 

@@ -38,6 +38,30 @@ def find_rollouts(home: Path) -> Iterator[Path]:
     yield from sorted((home / "sessions").glob("*/*/*/rollout-*.jsonl"))
 
 
+def find_rollout(home: Path, session_id: str) -> Path | None:
+    """Return where a thread's rollout is under a Codex home, None when it has none."""
+    if not session_id or not session_id.replace("-", "").isalnum():
+        return None
+    return next((home / "sessions").glob(f"*/*/*/rollout-*-{session_id}.jsonl"), None)
+
+
+def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
+    """Yield what was sent to the model and what Codex completed, in order, each with its kind.
+
+    Kinds are `response_item`, `item_completed` and `compacted`. Lines that cannot be read are left
+    out. StoreError when the file cannot be opened.
+    """
+    for line in read_lines(path):
+        payload = object_of(line.value.get("payload"))
+        match line.value.get("type"), payload.get("type"):
+            case ("response_item" | "compacted") as kind, _:
+                yield kind, payload
+            case "event_msg", "item_completed":
+                yield "item_completed", object_of(payload.get("item"))
+            case _:
+                pass
+
+
 @dataclass(slots=True)
 class _Reading:
     characters_max: int | None
@@ -103,10 +127,10 @@ def _part(item: JsonObject, characters_max: int | None) -> tuple[Speaker, Part |
     if kind in OUTPUT_OF:
         title = text_of(item.get("name")) or kind.removesuffix("_call")
         return Speaker.ASSISTANT, ToolCallPart(
-            call_id=call_id, title=title, tool_kind="other", arguments=_arguments(item)
+            call_id=call_id, title=title, tool_kind="other", arguments=arguments_of(item)
         )
     if kind in OUTPUTS:
-        text = outlined(_output(item.get("output")), characters_max)
+        text = outlined(output_text(item.get("output")), characters_max)
         return Speaker.TOOL, ToolResultPart(call_id=call_id, status="completed", text=text)
     if kind == "reasoning":
         said = items_of(item.get("summary"))
@@ -115,7 +139,8 @@ def _part(item: JsonObject, characters_max: int | None) -> tuple[Speaker, Part |
     return Speaker.ASSISTANT, None
 
 
-def _arguments(item: JsonObject) -> JsonValue:
+def arguments_of(item: JsonObject) -> JsonValue:
+    """Return what a call was given."""
     text = text_of(item.get("arguments"))
     if not text:
         return item.get("input") or item.get("action")
@@ -123,7 +148,7 @@ def _arguments(item: JsonObject) -> JsonValue:
     return text if why else value
 
 
-def _output(output: JsonValue) -> str:
+def output_text(output: JsonValue) -> str:
     """Return the text of an output: text, an object with `content`, or a list of parts."""
     if isinstance(output, Mapping):
         return text_of(output.get("content"))

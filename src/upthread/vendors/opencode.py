@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,11 +42,19 @@ from upthread.vendors.lines import LINE_BYTES_MAX, read_object
 
 AGENT: Final = "opencode"
 WRITTEN_FOR: Final = ("1.18",)
+DATABASE_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+"""Only what is asked for is read of it, so that it may be large."""
+
 OPEN_STATES: Final = frozenset({"pending", "running"})
+_LAST_WRITTEN: Final = """
+    SELECT max(part.time_updated) FROM part WHERE part.session_id = ?1"""
+_CALLED: Final = """
+    SELECT CASE WHEN length(data) <= ?2 THEN data END FROM part
+    WHERE session_id = ?1 AND data LIKE '%"task"%' ORDER BY id DESC"""
 _COLUMNS: Final = {
     "session": {"id", "parent_id", "directory", "title", "version", "time_created"},
     "message": {"id", "session_id", "time_created", "data"},
-    "part": {"id", "message_id", "session_id", "data"},
+    "part": {"id", "message_id", "session_id", "time_updated", "data"},
 }
 _SESSIONS: Final = """
     SELECT id, parent_id, directory, title, version FROM session
@@ -91,6 +99,49 @@ def read_sessions(
     with opened(path) as connection:
         for row in list(connection.execute(_SESSIONS, (session_id,))):
             yield _session(connection, path, row, characters_max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessages:
+    """A session's messages as OpenCode's server gives them, and when it last wrote to one."""
+
+    messages: tuple[Mapping[str, JsonValue], ...]
+    written_at_ms: int
+
+
+def read_messages(path: Path, session_id: str) -> StoredMessages | None:
+    """Return a session's messages, None for a session that is not there. StoreError as above."""
+    with opened(path) as connection:
+        if not list(connection.execute(_SESSIONS, (session_id,))):
+            return None
+        reading = _Reading(None)
+        parts: dict[str, list[JsonValue]] = {}
+        infos: dict[str, JsonObject] = {}
+        for message_id, message, part_id, part in connection.execute(
+            _PARTS, (session_id, LINE_BYTES_MAX)
+        ):
+            if message_id not in infos:
+                infos[message_id] = _object(reading, message_id, message)
+                parts[message_id] = []
+            if part_id is not None:
+                named = {"id": part_id, "messageID": message_id, "sessionID": session_id}
+                parts[message_id].append({**_object(reading, part_id, part), **named})
+        ((written_at_ms,),) = connection.execute(_LAST_WRITTEN, (session_id,))
+    return StoredMessages(
+        messages=tuple({"info": info, "parts": parts[each]} for each, info in infos.items()),
+        written_at_ms=written_at_ms or 0,
+    )
+
+
+def called_session(path: Path, session_id: str, call_id: str) -> str:
+    """Return the session that a session's call of `task` gave its work to, empty for none."""
+    with opened(path) as connection:
+        for (data,) in connection.execute(_CALLED, (session_id, LINE_BYTES_MAX)):
+            part = _object(_Reading(None), "", data)
+            if text_of(part.get("callID")) == call_id:
+                metadata = object_of(object_of(part.get("state")).get("metadata"))
+                return text_of(metadata.get("sessionId"))
+    return ""
 
 
 @contextmanager

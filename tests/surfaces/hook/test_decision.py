@@ -212,6 +212,7 @@ def test_whatever_the_inputs_a_hook_decides_what_the_handshake_decides(
         is_fresh_asked=False,
         session_lost=None,
         takes_no_session=False,
+        opens_only_within=False,
         callers=(),
         freshness=HandshakeInputs(
             conversation_id=inputs.conversation_id, agent="", continuity="auto"
@@ -261,6 +262,7 @@ REACHED = {
         },
         {"idle_s": 1_000_000},
     ),
+    "cut_off_elsewhere": ({"was_interrupted": True}, {"takes_no_session": True}),
     "no_resume_argument": ({}, {"takes_no_session": True}),
     "files_changed": ({}, {"changed": 1}),
     "configuration_changed": ({}, {"configuration": "c2"}),
@@ -274,6 +276,7 @@ REACHED = {
 """For each rule inputs of a conversation, and what a call brings or has moved, that lead to it."""
 
 NOT_SEEN_BY_HOOKS = {
+    "sub_agent_session": "a call comes from inside the agent, through its own tool",
     "agent_changed": "a hook never learns the version of the agent that it runs in",
     "git_unknown": "a hook takes what it cannot read in git for nothing known",
 }

@@ -59,15 +59,16 @@ def _is_event(name: str) -> bool:
     return name.endswith(".json")
 
 
-def start_drain(place: Place) -> None:
+def start_drain(place: Place) -> bool:
     """Start the process that takes the events into the database, and do not wait for it.
 
-    It also makes the files of a place that has none yet. Raises OSError when it cannot be started;
-    the events then wait for the next one.
+    It also makes the files of a place that has none yet. Returns whether one was started: none is
+    where `setup` never said how. Raises OSError when it cannot be; the events then wait for the
+    next one.
     """
     nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _started(place, nowhere)
+        return _started(place, nowhere) != 0
     finally:
         os.close(nowhere)
 

@@ -143,12 +143,22 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
         output.line(f"  last  {last}{number}: {reasons_in_words(found.last.reasons)}")
         _write_grounds(output, found.last)
+    _write_cut_off(output, view, indent="        ")
     now = intention_in_words(found.now.decision, one_line(session or ""))
     output.line(f"  now   it would {now}: {reasons_in_words(found.now.reasons)}")
     _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
     return 0
+
+
+def _write_cut_off(output: Output, view: RoleView, *, indent: str) -> None:
+    """Write what is known of a last turn that stopped before its end."""
+    if view.cut_off is None:
+        return
+    happened, asked = view.cut_off.lines
+    for line in (happened, asked, *view.cut_off.actions):
+        output.line(f"{indent}{one_line(line)}", "dim")
 
 
 def _write_grounds(output: Output, decision: Decision) -> None:
@@ -271,6 +281,9 @@ def _show_workstream(output: Output, view: WorkstreamView, command_of: shapes.Co
         if role.verdict:
             stale = "" if role.verdict.is_current else ", of something that has changed since"
             output.line(f"  {role.conversation.key.role}: {role.verdict.outcome}{stale}")
+        if role.cut_off:
+            output.line(f"  {role.conversation.key.role}:")
+            _write_cut_off(output, role, indent="    ")
     _show_questions(output, view)
     commands = [(role, _command(role, command_of)) for role in view.roles]
     if any(command for _, command in commands):
@@ -296,6 +309,7 @@ def _show_role(output: Output, view: RoleView, command_of: shapes.CommandOf) -> 
     for label, value in (*_standing_lines(view.standing), *_role_lines(view)):
         output.row((f"  {label:<13}", "dim"), (value, ""))
     _write_going_on(output, view.standing)
+    _write_cut_off(output, view, indent=" " * 15)
     if command is None:
         output.line(f"  {'open it with':<13}nothing: the agent has no interface of its own")
     else:

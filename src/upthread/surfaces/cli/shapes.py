@@ -13,6 +13,7 @@ import msgspec
 
 from upthread.client import Why
 from upthread.core import events
+from upthread.core.cut_off import CutOffTurn
 from upthread.core.decisions import freshness_in, limit_in, price_in
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
 from upthread.core.handshake import reasons_in_words
@@ -148,7 +149,14 @@ def _last_turn(view: RoleView) -> Shape | None:
         "reasons": last.intended.reasons,
         "outcome": last.ended.outcome if last.ended else None,
         "parked": _parked(last.parked if last.ended is None else None),
+        "cut_off": _cut_off(view.cut_off),
     }
+
+
+def _cut_off(stopped: CutOffTurn | None) -> Shape | None:
+    if stopped is None:
+        return None
+    return {"detail": stopped.detail, "prompt": stopped.prompt, "actions": stopped.actions}
 
 
 def _verdict(verdict: VerdictView | None) -> Shape | None:

@@ -13,7 +13,6 @@ from upthread.core.decision_words import address_in_words
 from upthread.core.workstreams import UNASSIGNED, choose_workstream, named_workstream
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import (
-    OURS,
     claim,
     holder,
     is_claimed_by_another,
@@ -22,6 +21,7 @@ from upthread.runtime.bindings.claims import (
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.looking import FILES_MAX, examined
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.cut_off import CutOffError, is_left, is_ours, wait_until_taken_in
 from upthread.surfaces.hook.decision import (
     FRESH,
     REFUSE,
@@ -52,10 +52,6 @@ PROMPT_CHARACTERS_MAX = 1_000_000
 HOWS = frozenset({"read", "wrote"})
 RELAYED = "nearly_full"
 """As `core.decision_rules.RELAYED`."""
-
-
-class CutOffError(Exception):
-    """What a conversation has come to is in the database, and not yet where hooks look."""
 
 
 class Call:
@@ -152,6 +148,9 @@ def before(place: Place, call: Call) -> Decided:
     if workstream is None:
         says = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
         return _recorded_only(place, call, None, because, says)
+    slots = range(1, SLOTS_MAX + 1)
+    paths = (place.binding_path(workstream, call.role, slot) for slot in slots)
+    wait_until_taken_in(place, paths, call)
     with place.lock():
         path, binding, busy, is_left = _slot(place, call, workstream)
         taken = take_decision(place, call, role, binding, is_left=is_left)
@@ -261,12 +260,13 @@ def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any
             who = call.agent if is_busy else holder(object_in(binding, "claim"))
             busy = busy or f"; {where} is in use by {who}"
             continue
-        is_left = _is_left(binding, call)
-        if is_left and text_in(object_in(binding, "claim"), "agent") == OURS:
+        has_stopped = is_left(binding, call.call_id)
+        has_session = call.can_resume and bool(text_in(binding, "session"))
+        if has_stopped and (is_ours(binding) or not has_session):
             spool.start_drain(place)
-            raise CutOffError(f"{where}: a turn of upthread's was cut off; it is being looked up")
-        # Claimed by one that is dead: its call had begun, and nobody saw its end.
-        was_interrupted = binding.get("was_interrupted") is True or is_left
+            whose = "a turn of upthread's" if is_ours(binding) else "its last call"
+            raise CutOffError(f"{where}: {whose} was cut off; it is being looked up")
+        was_interrupted = binding.get("was_interrupted") is True or has_stopped
         mine = {"workstream": workstream, "role": call.role, "slot": slot}
         return path, {**binding, **mine}, busy, was_interrupted
     where = address_in_words(workstream, call.role, SLOTS_MAX)
@@ -279,10 +279,6 @@ def _has_worked(place: Place, workstream: str, role: str) -> bool:
     return any(
         role in list_in(each, "worked") for each in known if text_in(each, "name") == workstream
     )
-
-
-def _is_left(binding: dict[str, Any], call: Call) -> bool:
-    return bool(object_in(binding, "claim")) and not is_of_call(binding, call.call_id)
 
 
 def _decided(call: Call, binding: dict[str, Any], taken: Taken) -> Decided:
@@ -301,6 +297,9 @@ def _decided(call: Call, binding: dict[str, Any], taken: Taken) -> Decided:
 
 
 NOT_CONTINUED = "recorded_only"
+
+REPLAY = "resume_with_replay"
+_CUT_OFF = "the last turn was cut off"
 
 
 def _past(decision: str, binding: dict[str, Any]) -> str:

@@ -78,6 +78,7 @@ def inputs_now(
         callers=tuple(ConversationId(each) for each in callers()),
         session_lost=None if failed is None else _outcome(failed),
         takes_no_session=not call.can_resume,
+        opens_only_within=False,  # a call comes from inside the agent, through its own tool
         condition_before=text_in(binding, "condition_before") or None,
         condition_now=text_in(binding, "condition_now") or None,
         relays=number_in(binding, "relays"),

@@ -1,0 +1,171 @@
+"""A sub-agent's thread of Codex, read back from its rollout.
+
+What was sent to the model tells that a call was made; what Codex completed, under the same id,
+tells it whole. A call without either end was cut off. Shapes as in rollouts of 0.169.0.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from upthread.agents._json import objects_at, text_at, texts_at
+from upthread.agents.codex import items
+from upthread.core.cut_off import CutOffCall, StoredSession
+from upthread.core.events import AgentEvent, ContextCompacted, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.history.openai_responses import OUTPUT_OF
+from upthread.core.markdown import one_line
+from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.vendors.codex import OUTPUTS, arguments_of, find_rollout, output_text, read_items
+from upthread.vendors.finding import require_own
+
+ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
+
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("exec_command", "shell", "write_stdin"), "execute"),
+    **dict.fromkeys(("apply_patch",), "edit"),
+    **dict.fromkeys(("view_image",), "read"),
+    # What a sub-agent does is announced as its own calls.
+    **dict.fromkeys(("update_plan", "spawn_agent", "send_input", "wait_agent"), "think"),
+}
+"""ACP's kind of a tool that is known by its name alone, since its call never ended."""
+
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_ACTIONS: Final = {"read": "read", "list_files": "listFiles", "search": "search"}
+_REFUSED: Final = "unsupported call"
+"""How the output of a call begins that Codex never made."""
+
+_SHELL: Final = ("-lc", "-c")
+
+
+def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
+    """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
+    path = find_rollout(home, call.session)
+    if path is None:
+        return None
+    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    session = UpstreamSessionId(call.session)
+    written_at_ns = path.stat().st_mtime_ns
+    return StoredSession(
+        upstream_session_id=session,
+        events=tuple(_events(list(read_items(path)), session)),
+        written_at_ns=written_at_ns,
+    )
+
+
+def _events(
+    lines: list[tuple[str, Mapping[str, Any]]], session: UpstreamSessionId
+) -> Iterator[AgentEvent]:
+    completed = {text_at(each, "id"): each for kind, each in lines if kind == "item_completed"}
+    outputs = {text_at(each, "call_id"): each for _, each in lines if each.get("type") in OUTPUTS}
+    for kind, each in lines:
+        if kind == "compacted":
+            yield ContextCompacted(upstream_session_id=session)
+        elif kind == "item_completed":
+            yield from _spoken(each, session)
+        elif each.get("type") in OUTPUT_OF:
+            call_id = text_at(each, "call_id")
+            item = _as_item(completed.get(call_id, {}))
+            if item is not None:
+                yield from _whole(item, session)
+            else:
+                yield from _by_name(each, session, outputs.get(call_id))
+
+
+def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+    text = "\n".join(text_at(each, "text") for each in objects_at(item, "content"))
+    match text_at(item, "type"):
+        case "UserMessage":
+            return items.user_text(item, session)
+        case "AgentMessage":
+            return items.said({"type": "agentMessage", "id": item.get("id")}, session, text)
+        case "Reasoning":
+            thought = "\n\n".join(texts_at(item, "summary_text"))
+            return items.said({"type": "reasoning"}, session, thought)
+        case _:
+            return ()
+
+
+def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a completed call as Codex's server tells it, None for what is no call of its own."""
+    kind = text_at(completed, "type")
+    kind = kind[:1].lower() + kind[1:]
+    if kind not in items.KINDS:
+        return None
+    words = texts_at(completed, "command")
+    is_of_shell = len(words) == 3 and words[1] in _SHELL  # shell, option, line
+    changes = completed.get("changes")
+    actions = [
+        {**each, "type": _ACTIONS.get(text_at(each, "type"), "unknown")}
+        for each in objects_at(completed, "parsed_cmd")
+    ]
+    return {
+        **completed,
+        "type": kind,
+        "command": words[2] if is_of_shell else shlex.join(words),
+        "commandActions": actions,
+        "aggregatedOutput": completed.get("aggregated_output"),
+        "changes": [{"path": path} for path in changes] if isinstance(changes, dict) else [],
+    }
+
+
+def _whole(item: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+    read = tuple(
+        path
+        for each in objects_at(item, "commandActions")
+        if each.get("type") == "read" and (path := text_at(each, "path"))
+    )
+    made, ended = items.announced(item, session), items.updated(item, session)
+    yield replace(made, locations=made.locations or read)
+    yield replace(ended, locations=None)
+
+
+def _by_name(
+    call: Mapping[str, Any], session: UpstreamSessionId, output: Mapping[str, Any] | None
+) -> Iterator[AgentEvent]:
+    tool, call_id = text_at(call, "name") or text_at(call, "type"), text_at(call, "call_id")
+    arguments = arguments_of(call)
+    command, patched = _command(arguments), _patched(tool, arguments)
+    kind = _KINDS.get(tool, "other")
+    yield ToolCallAnnounced(
+        upstream_session_id=session,
+        call_id=call_id,
+        title=one_line(command or " ".join((tool, *patched)))[: items.TITLE_CHARACTERS_MAX],
+        tool_kind=kind,
+        arguments={"command": command} if command else arguments,
+        locations=patched,
+    )
+    if output is not None:
+        text = output_text(output.get("output"))
+        yield ToolCallUpdated(
+            upstream_session_id=session, call_id=call_id, status=_status(kind, text), text=text
+        )
+
+
+def _status(kind: str, output: str) -> str | None:
+    """Return how a call ended of which there is only the output; None where that is unknown.
+
+    A command that works on, and a patch nobody saw applied, have one as well.
+    """
+    if output.startswith(_REFUSED):
+        return "failed"
+    return None if kind in {"edit", "execute"} else "completed"
+
+
+def _command(arguments: JsonValue) -> str:
+    if not isinstance(arguments, Mapping):
+        return ""
+    words = texts_at(arguments, "command")
+    return text_at(arguments, "cmd") or text_at(arguments, "command") or shlex.join(words)
+
+
+def _patched(tool: str, arguments: JsonValue) -> tuple[str, ...]:
+    """Return the files that a patch names."""
+    if tool != "apply_patch":
+        return ()
+    patch = arguments if isinstance(arguments, str) else text_at(arguments, "input")
+    return tuple(_PATCHED.findall(patch))

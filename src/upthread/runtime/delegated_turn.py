@@ -1,0 +1,330 @@
+"""A call of a sub-agent that hooks have seen, as a turn of the record.
+
+What its events tell becomes a turn, its link, its messages and the files it examined. Where no
+words came, since its agent was killed, the agent's own store has them: runtime/retrieval.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from upthread.core.commands import (
+    EndLink,
+    OpenLink,
+    OpenTurn,
+    RecordExamined,
+    RecordParts,
+    RecordTurnEvent,
+    Write,
+)
+from upthread.core.cut_off import CutOffCall
+from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
+from upthread.core.examined import ExaminedFile
+from upthread.core.types import (
+    ContextPart,
+    Conversation,
+    ConversationKey,
+    ErasedPart,
+    JsonValue,
+    Link,
+    Outcome,
+    Part,
+    ProjectId,
+    Speaker,
+    TextPart,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.runtime.bindings.claims import is_claimed_by_another, lives
+from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
+from upthread.runtime.conversation import DECIDED_BY, HOOK
+from upthread.runtime.retrieval import Place, Retrieval, Retrieved
+from upthread.store.base import Store
+
+NO_WORDS: Final = "What was said here was not kept: the agent's own session may have it."
+"""Stands where a call's words never came: its agent, or what was to keep them, was killed."""
+
+
+CUT_OFF: Final = "the agent ended before its sub-agent did"
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """The events of one call by kind, and the files they lie in."""
+
+    events: Mapping[str, dict[str, Any]]
+    paths: tuple[str, ...]
+
+    @property
+    def decided(self) -> dict[str, Any]:
+        """How the call was decided; empty if that was never kept."""
+        return self.events.get("decided", {})
+
+    @property
+    def any(self) -> dict[str, Any]:
+        """An event that says which conversation the call belongs to."""
+        return self.decided or next(iter(self.events.values()))
+
+    def key(self, project_id: ProjectId) -> ConversationKey:
+        """Return the conversation the call belongs to."""
+        return ConversationKey(
+            project_id=project_id,
+            workstream=text_in(self.any, "workstream"),
+            role=text_in(self.any, "role"),
+            slot=number_in(self.any, "slot"),
+        )
+
+    @property
+    def child(self) -> str:
+        """The session the sub-agent worked in, empty if it got none."""
+        said = (text_in(self.events.get(kind, {}), "upstream_session_id") for kind in _TELLING)
+        return next(filter(None, said), "")
+
+    @property
+    def has_words(self) -> bool:
+        """Whether what was said at its end was kept."""
+        return "said" in self.events
+
+    @property
+    def cut_off(self) -> CutOffCall:
+        """The call as its agent's store knows it.
+
+        Nobody saw which session a call goes on in that was decided to resume one: it is that one.
+        """
+        return CutOffCall(
+            agent=text_in(self.any, "agent"),
+            main_session=text_in(self.any, "session"),
+            call_id=text_in(self.any, "call_id"),
+            session=self.child or text_in(self.decided, "upstream_session_id"),
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is coming: it has ended, or its agent is dead.
+
+        Of a call that has ended the words are still to come, from a process of their own.
+        """
+        if "ended" in self.events:
+            return self._is_told("launched", "asked") and self._is_told("ended", "said")
+        is_freed = "released" in self.events or "refused" in self.events
+        return is_freed or not is_claimed_by_another({"claim": self.any}, "")
+
+    def _is_told(self, kind: str, words: str) -> bool:
+        """Return whether an event's words are here, or nobody is left to bring them."""
+        event = self.events.get(kind)
+        return event is None or words in self.events or not lives(object_in(event, "drain"))
+
+
+_TELLING: Final = ("ended", "launched", "started")
+
+
+class DelegatedTurn:
+    """One call as the store keeps it: a turn, its link, its messages, the files it examined."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        call: Delegated,
+        conversation: Conversation,
+        turn_id: TurnId,
+        now_ms: int,
+        found: Retrieved,
+        retrieval: Retrieval,
+    ) -> None:
+        self._store = store
+        self._found = found
+        self._retrieval = retrieval
+        self._call = call
+        self._conversation = conversation
+        self._id = conversation.conversation_id
+        self._turn_id = turn_id
+        self._now_ms = now_ms
+        self._child = UpstreamSessionId(call.child or found.session or "")
+        self._prompt_seq = store.message_count(self._id) + 1
+
+    def writes(self) -> list[Write]:
+        """Return everything, for one commit."""
+        opened = OpenTurn(
+            turn_id=self._turn_id,
+            conversation_id=self._id,
+            opened_at_ms=number_in(self._call.any, "at_ms") or self._now_ms,
+        )
+        said = [*self._said()]
+        links = [*self._links()]
+        done = self._retrieved(links)
+        examined = [*self._examined()] if self._found.turn is None else []
+        return [opened, *links, *said, *done, *examined, *self._events()]
+
+    def _said(self) -> Iterator[Write]:
+        said, context = self._call.events.get("said", {}), text_in(self._call.decided, "context")
+        asked = self._call.events.get("asked", {} if "launched" in self._call.events else said)
+        told = self._found.turn.prompt if self._found.turn else ""
+        prompt = (
+            _part(object_in(asked, "prompt"), context=context)
+            or (TextPart(text=told) if told else None)
+            or ContextPart(text=NO_WORDS)
+        )
+        parts = (ContextPart(text=context), prompt) if context else (prompt,)
+        yield self._parts(self._prompt_seq, Speaker.USER, parts)
+        reply = _part(object_in(said, "reply"))
+        if reply is not None:
+            yield self._parts(self._prompt_seq + 1, Speaker.ASSISTANT, (reply,))
+
+    def _retrieved(self, links: Sequence[Write]) -> tuple[Write, ...]:
+        """Return what the agent's own store has of the call, after its prompt."""
+        opened = [each.link for each in links if isinstance(each, OpenLink)]
+        known = opened or self._store.links(self._id)
+        if self._found.turn is None or not known:
+            return ()
+        place = Place(
+            conversation=self._conversation,
+            turn_id=self._turn_id,
+            link=known[-1],
+            next_seq=self._prompt_seq + 1,
+            at_ms=self._now_ms,
+        )
+        return self._retrieval.writes(self._found, place)
+
+    def _parts(self, seq: int, speaker: Speaker, parts: tuple[Part, ...]) -> RecordParts:
+        return RecordParts(
+            conversation_id=self._id,
+            seq=seq,
+            first_ordinal=0,
+            speaker=speaker,
+            turn_id=self._turn_id,
+            upstream_session_id=self._child or None,
+            recorded_at_ms=self._now_ms,
+            parts=parts,
+        )
+
+    def _links(self) -> Iterator[Write]:
+        links = self._store.links(self._id)
+        open_link = links[-1] if links and links[-1].ended_because is None else None
+        if not self._child or (open_link and open_link.upstream_session_id == self._child):
+            return
+        reasons = self._reasons()
+        if open_link is not None:
+            yield EndLink(
+                conversation_id=self._id,
+                seq=open_link.seq,
+                ended_because=reasons[0],
+                ended_at_ms=self._now_ms,
+            )
+        yield OpenLink(
+            link=Link(
+                conversation_id=self._id,
+                seq=len(links) + 1,
+                upstream_session_id=self._child,
+                agent=text_in(self._call.any, "agent"),
+                agent_version="",
+                working_directory=text_in(self._call.any, "root"),
+                opened_because=reasons[0],
+                opened_at_ms=self._now_ms,
+            )
+        )
+
+    def _examined(self) -> Iterator[Write]:
+        listed = list_in(self._call.events.get("ended", {}), "files")
+        if self._child and listed:
+            yield RecordExamined(
+                conversation_id=self._id,
+                turn_id=self._turn_id,
+                first_ordinal=0,
+                upstream_session_id=self._child,
+                files=tuple(msgspec.convert(each, ExaminedFile) for each in listed),
+                recorded_at_ms=self._now_ms,
+            )
+
+    def _events(self) -> Iterator[Write]:
+        for seq, event in enumerate(self._life(), start=1):
+            yield RecordTurnEvent(
+                turn_id=self._turn_id, seq=seq, event=event, recorded_at_ms=self._now_ms
+            )
+
+    def _life(self) -> Iterator[TurnEvent]:
+        decided, ended = self._call.decided, self._call.events.get("ended")
+        yield TurnIntended(
+            decision=text_in(decided, "decision") or "first",
+            reasons=self._reasons(),
+            prompt_seq=self._prompt_seq,
+            inputs=self._inputs(),
+            condition=text_in(decided, "condition") or None,
+        )
+        if self._child:
+            resumed = text_in(decided, "upstream_session_id") == self._child
+            yield SessionAttached(
+                upstream_session_id=self._child,
+                how="resumed" if resumed else "new",
+                agent=text_in(self._call.any, "agent"),
+            )
+            yield PromptSent(prompt_seq=self._prompt_seq, prompts_before=0)
+        if ended is None:
+            yield TurnEnded(outcome=Outcome.PROCESS_DIED, detail=self._with_fault(CUT_OFF))
+        else:
+            lost = "" if self._found.turn else self._with_fault(NO_WORDS)
+            end = _end(ended, self._call.events.get("said", {"detail": lost}))
+            yield replace(end, surroundings=self._surroundings(ended))
+
+    def _with_fault(self, detail: str) -> str:
+        """Return what a turn's end says, with why nothing of it could be read back."""
+        return f"{detail}; {self._found.fault}" if self._found.fault else detail
+
+    def _reasons(self) -> tuple[str, ...]:
+        said = list_in(self._call.decided, "reasons")
+        return tuple(each for each in said if isinstance(each, str)) or ("unknown",)
+
+    def _surroundings(self, ended: dict[str, Any]) -> JsonValue:
+        """Return what the call worked in, as our turns record it; None where it was not told."""
+        told = object_in(ended, "surroundings")
+        agent, at_ms = text_in(self._call.any, "agent"), number_in(ended, "at_ms")
+        return {**told, "agent": agent, "at_ms": at_ms} if told else None
+
+    def _inputs(self) -> JsonValue:
+        event = self._call.any
+        return {
+            **object_in(self._call.decided, "inputs"),
+            DECIDED_BY: HOOK,
+            "agent": text_in(event, "agent"),
+            "main_session": text_in(event, "session"),
+            "call_id": text_in(event, "call_id"),
+            "workstream_because": text_in(self._call.decided, "because"),
+        }
+
+
+def _end(ended: dict[str, Any], said: dict[str, Any]) -> TurnEnded:
+    outcome = text_in(ended, "outcome")
+    report: JsonValue = object_in(said, "report") or None
+    return TurnEnded(
+        outcome=Outcome(outcome) if outcome in set(Outcome) else Outcome.UNKNOWN,
+        report=report,
+        detail=text_in(said, "detail"),
+    )
+
+
+def _part(kept: dict[str, Any], *, context: str = "") -> Part | None:
+    """Return a text as it was kept, or its outline; None where there was none.
+
+    An agent may tell a prompt with the context that was put before it, which is kept by itself.
+    """
+    if "digest" in kept:
+        digest = bytes.fromhex(text_in(kept, "digest"))
+        return ErasedPart(kind="text", digest=digest, size_bytes=number_in(kept, "size_bytes"))
+    text = text_in(kept, "text").removeprefix(f"{context}\n\n" if context else "")
+    return TextPart(text=text) if text else None
+
+
+def turn_id_of(event: dict[str, Any]) -> TurnId:
+    """Return the id a call's turn has, whoever takes it in."""
+    said = "\0".join(text_in(event, name) for name in ("agent", "session", "call_id"))
+    return TurnId(f"trn_{digest_of(said)}")
+
+
+def digest_of(text: str) -> str:
+    """Return what an id is made of that is to be the same whoever makes it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:26]

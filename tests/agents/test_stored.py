@@ -1,0 +1,180 @@
+"""Stores as the real agents left them, killed in the middle of a sub-agent's turn.
+
+`recorded_cut_off` holds what Claude Code 2.1.330, OpenCode 1.18.33 and Codex 0.169.0 had written
+when they were killed, shortened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.vendors.opencode_database import OpenCodeDatabase
+
+from upthread.agents.stored import read_stored
+from upthread.core.cut_off import CutOffCall, StoredSession, last_turn
+from upthread.core.events import ToolCallAnnounced, ToolCallUpdated
+from upthread.errors import StoreError
+
+RECORDED = Path(__file__).with_name("recorded_cut_off")
+CODEX_CHILD = "01a20601-8661-7d90-8014-80c2410a5e75"
+
+
+@dataclass(frozen=True)
+class Store:
+    """One agent's store, the call that was cut off, and what its sub-agent had made."""
+
+    call: CutOffCall
+    transcript: Path
+    made: tuple[str, str, str]
+
+    def read(self, home: Path) -> StoredSession | None:
+        return read_stored({"HOME": str(home)}, self.call)
+
+
+def claude_code(home: Path) -> Store:
+    main = home / ".claude/projects/-work-project/main-1.jsonl"
+    transcript = main.with_suffix("") / "subagents" / "agent-acdcda4fdd8708866.jsonl"
+    transcript.parent.mkdir(parents=True)
+    main.write_text("")
+    shutil.copy(RECORDED / "claude_code_agent.jsonl", transcript)
+    shutil.copy(RECORDED / "claude_code_agent.meta.json", transcript.with_suffix(".meta.json"))
+    call = CutOffCall(
+        agent="claude-code", main_session="main-1", call_id="toolu_e8e66651531_0", session=""
+    )
+    made = ("Write /work/project/made.txt", "edit", "completed")
+    return Store(call, transcript, made)
+
+
+def opencode(home: Path) -> Store:
+    path = home / ".local/share/opencode/opencode.db"
+    rows = json.loads((RECORDED / "opencode_rows.json").read_text())
+    database = OpenCodeDatabase(path)
+    execute = database.connection.execute
+    for session, parent, directory, version, created, updated in rows["session"]:
+        named = (session, "global", parent, "s", directory, "T", version, created, updated)
+        execute(
+            "INSERT INTO session (id, project_id, parent_id, slug, directory, title, version,"
+            " time_created, time_updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            named,
+        )
+    for message, session, created, data in rows["message"]:
+        execute("INSERT INTO message VALUES (?, ?, ?, 0, ?)", (message, session, created, data))
+    for part, message, session, updated, data in rows["part"]:
+        of_part = (part, message, session, updated, data)
+        execute("INSERT INTO part VALUES (?, ?, ?, 0, ?, ?)", of_part)
+    database.close()
+    main = rows["session"][0][0]
+    call = CutOffCall(agent="opencode", main_session=main, call_id="call_e4ed415dcc2_0")
+    return Store(call, path, ("made.txt", "edit", "completed"))
+
+
+def codex(home: Path) -> Store:
+    day = home / ".codex/sessions/2026/11/23"
+    day.mkdir(parents=True)
+    path = day / f"rollout-2026-11-23T01-24-52-{CODEX_CHILD}.jsonl"
+    shutil.copy(RECORDED / "codex_rollout.jsonl", path)
+    call = CutOffCall(agent="codex", main_session="m", call_id="c", session=CODEX_CHILD)
+    return Store(call, path, ("echo hi > ran.txt", "execute", "completed"))
+
+
+STORES = [claude_code, opencode, codex]
+EVERY_STORE = pytest.mark.parametrize("make", STORES)
+FILES = pytest.mark.parametrize("make", [claude_code, codex])
+
+
+def calls(found: StoredSession) -> dict[str, tuple[str, str, str]]:
+    """The calls of the last turn by title: kind, and how each ended, `open` for one without."""
+    turn = last_turn(found.events, (), redact=str)
+    assert turn is not None
+    ends = {e.call_id: e.status for e in turn.events if isinstance(e, ToolCallUpdated)}
+    made = [event for event in turn.events if isinstance(event, ToolCallAnnounced)]
+    return {e.title: (e.title, e.tool_kind, ends.get(e.call_id) or "open") for e in made}
+
+
+@EVERY_STORE
+def test_a_killed_agents_store_tells_the_prompt_and_the_action(
+    make: Callable[[Path], Store], tmp_path: Path
+):
+    store = make(tmp_path)
+    found = store.read(tmp_path)
+    assert found is not None
+    turn = last_turn(found.events, (), redact=str)
+    assert turn is not None
+    assert turn.prompt.startswith("Make the file KIWI-9.")
+    assert store.made in calls(found).values()
+    assert found.written_at_ns > 0
+
+
+@FILES
+def test_a_call_that_the_kill_interrupted_is_open(make, tmp_path: Path):
+    found = make(tmp_path).read(tmp_path)
+    assert calls(found)["sleep 600"] == ("sleep 600", "execute", "open")
+
+
+def test_a_thread_of_codex_tells_what_was_read_and_what_was_refused(tmp_path: Path):
+    found = codex(tmp_path).read(tmp_path)
+    assert found is not None
+    assert calls(found)["cat a.txt"] == ("cat a.txt", "read", "completed")
+    assert calls(found)["apply_patch made.txt"][1:] == ("edit", "failed")
+    read = [e for e in found.events if isinstance(e, ToolCallAnnounced) and e.tool_kind == "read"]
+    assert read[0].locations == ("a.txt",)
+
+
+@EVERY_STORE
+def test_a_call_the_store_knows_nothing_of_gives_nothing(make, tmp_path: Path):
+    call = make(tmp_path).call
+    other = CutOffCall(agent=call.agent, main_session="no", call_id="no", session="no")
+    assert read_stored({"HOME": str(tmp_path)}, other) is None
+    assert read_stored({"HOME": str(tmp_path / "empty")}, call) is None
+
+
+def test_an_agent_without_a_reader_gives_nothing(tmp_path: Path):
+    call = CutOffCall(agent="gemini", main_session="m", call_id="c", session="s")
+    assert read_stored({"HOME": str(tmp_path)}, call) is None
+
+
+@FILES
+@pytest.mark.parametrize("session", ["../../../../secret", "*", "a/b", ".", ""])
+def test_an_id_is_never_a_path(make, session: str, tmp_path: Path):
+    call = make(tmp_path).call
+    hostile = CutOffCall(
+        agent=call.agent, main_session=call.main_session, call_id="", session=session
+    )
+    assert read_stored({"HOME": str(tmp_path)}, hostile) is None
+
+
+@FILES
+@pytest.mark.parametrize("what", ["a link out", "a pipe", "a directory", "too large"])
+def test_what_is_no_ordinary_file_of_the_agents_own_is_refused_at_once(
+    make, what: str, tmp_path: Path
+):
+    store = make(tmp_path / "home")
+    store.transcript.unlink()
+    if what == "a link out":
+        outside = tmp_path / "outside.jsonl"
+        outside.write_text('{"type": "user", "uuid": "u", "message": {"content": "secret"}}\n')
+        store.transcript.symlink_to(outside)
+    elif what == "a pipe":
+        os.mkfifo(store.transcript)
+    elif what == "a directory":
+        store.transcript.mkdir()
+    else:
+        with store.transcript.open("wb") as file:
+            file.truncate(65 * 1024 * 1024)
+    with pytest.raises(StoreError, match="is not read"):
+        store.read(tmp_path / "home")
+
+
+def test_a_database_that_is_none_is_said_to_be(tmp_path: Path):
+    store = opencode(tmp_path)
+    store.transcript.write_bytes(b"no database at all" * 100)
+    for beside in store.transcript.parent.glob("opencode.db-*"):
+        beside.unlink()
+    with pytest.raises(StoreError, match="OpenCode"):
+        store.read(tmp_path)

@@ -1,0 +1,136 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.cut_off import PROMPT_CHARACTERS_MAX, CutOffTurn, last_turn
+from upthread.core.events import (
+    AgentEvent,
+    ChildEnded,
+    ChildStarted,
+    TextReceived,
+    ToolCallUpdated,
+    UserTextReplayed,
+)
+from upthread.core.types import (
+    ContextPart,
+    ConversationId,
+    ErasedPart,
+    Message,
+    Outcome,
+    Part,
+    Speaker,
+    TextPart,
+    TurnId,
+    UpstreamSessionId,
+)
+
+OWN = UpstreamSessionId("ses_own")
+CHILD = UpstreamSessionId("ses_child")
+
+
+def asked(text: str) -> AgentEvent:
+    return UserTextReplayed(upstream_session_id=OWN, text=text)
+
+
+def said(text: str, session: UpstreamSessionId = OWN) -> AgentEvent:
+    return TextReceived(upstream_session_id=session, text=text)
+
+
+def recorded(*parts: Part, speaker: Speaker = Speaker.USER) -> Message:
+    return Message(
+        conversation_id=ConversationId("con"),
+        seq=1,
+        speaker=speaker,
+        turn_id=TurnId("trn"),
+        upstream_session_id=OWN,
+        recorded_at_ms=0,
+        parts=parts,
+    )
+
+
+def text(words: str) -> Message:
+    return recorded(TextPart(text=words))
+
+
+def test_the_last_prompt_and_what_followed_it_is_the_turn():
+    turn = last_turn([asked("One."), said("1"), asked("Two."), said("2")], (), redact=str)
+    assert turn is not None
+    assert turn.prompt == "Two."
+    assert turn.events == (said("2"),)
+
+
+def test_a_session_that_was_asked_nothing_has_no_turn():
+    assert last_turn([said("hello")], (), redact=str) is None
+
+
+def test_what_was_put_before_the_prompt_is_no_part_of_it():
+    turn = last_turn([asked("# Briefing\n\nGo on.")], (), redact=str, context="# Briefing")
+    assert turn is not None
+    assert turn.prompt == "Go on."
+
+
+def test_a_prompt_that_is_recorded_already_is_not_taken_in_again():
+    events = [asked("One."), said("1")]
+    assert last_turn(events, [text("One.")], redact=str) is None
+    context = recorded(ContextPart(text="# Briefing"), TextPart(text="Go on."))
+    assert last_turn([asked("# Briefing\n\nGo on.")], [context], redact=str) is None
+
+
+def test_one_that_lost_its_secrets_when_it_was_recorded_is_known_again():
+    def redact(words: str) -> str:
+        return words.replace("hunter2", "[redacted]")
+
+    events = [asked("Use hunter2.")]
+    assert last_turn(events, [text("Use [redacted].")], redact=redact) is None
+    assert last_turn(events, [text("Use [redacted].")], redact=str) is not None
+
+
+def test_of_a_prompt_that_was_not_kept_the_count_alone_tells():
+    erased = recorded(ErasedPart(kind="text"))
+    assert last_turn([asked("One.")], [erased], redact=str) is None
+    assert last_turn([asked("One."), asked("Two.")], [erased], redact=str) is not None
+
+
+def test_the_same_words_said_again_are_a_new_turn():
+    assert last_turn([asked("Go on."), asked("Go on.")], [text("Go on.")], redact=str) is not None
+
+
+def test_another_prompt_is_a_new_turn_after_a_compaction_took_the_earlier_ones():
+    known = [text("One."), text("Two."), recorded(TextPart(text="2"), speaker=Speaker.ASSISTANT)]
+    assert last_turn([asked("Three.")], known, redact=str) is not None
+
+
+def test_what_a_sub_agents_own_sub_agents_said_is_left_to_their_sessions():
+    events = [
+        asked("Go."),
+        ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explorer"),
+        said("theirs", CHILD),
+        ToolCallUpdated(
+            upstream_session_id=OWN,
+            call_id="c",
+            status="completed",
+            child_upstream_session_id=CHILD,
+        ),
+        ChildEnded(upstream_session_id=OWN, child_upstream_session_id=CHILD, outcome=Outcome.OK),
+        said("mine"),
+    ]
+    turn = last_turn(events, (), redact=str)
+    assert turn is not None
+    ended = ToolCallUpdated(upstream_session_id=OWN, call_id="c", status="completed")
+    assert turn.events == (ended, said("mine"))
+
+
+@given(st.text(), st.text())
+def test_a_turn_that_was_cut_off_is_told_in_one_line_for_each_thing(prompt: str, detail: str):
+    turn = CutOffTurn(turn_id=TurnId("t"), prompt=prompt, actions=(), detail=detail)
+    happened, was_asked = turn.lines
+    assert happened.startswith("the last turn was cut off")
+    assert detail in happened
+    assert len(was_asked.splitlines()) == 1
+    assert len(was_asked) <= PROMPT_CHARACTERS_MAX + len("it was asked: ")
+
+
+def test_a_prompt_that_was_not_kept_is_said_to_be():
+    assert CutOffTurn(turn_id=TurnId("t"), prompt=" ", actions=(), detail="").lines == (
+        "the last turn was cut off",
+        "it was asked: not kept",
+    )
