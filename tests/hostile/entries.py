@@ -181,7 +181,6 @@ EVENTS = {"claude-code": claude_events, "codex": codex_events, "opencode": openc
 """By the agent's name, how its hooks are asked in a directory."""
 
 
-
 def _tool(number: int, name: str, **arguments: str) -> dict[str, Any]:
     params = {"name": name, "arguments": arguments}
     return {"id": number, "method": "tools/call", "params": params}

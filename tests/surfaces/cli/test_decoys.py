@@ -222,7 +222,7 @@ def test_no_file_of_a_repository_names_an_editor(clone, editor):
 def test_what_is_opened_is_the_installed_agent_and_looks_nothing_up_in_the_clone(at_work):
     agent = at_work.home / "bin" / "opencode"
     before = agent.read_text()
-    agent.write_text(before.replace("echo \"opened", 'echo "$PATH"; echo "opened'))
+    agent.write_text(before.replace('echo "opened', 'echo "$PATH"; echo "opened'))
     opened = at_work.up("open", "spec-42/constructor").out
     agent.write_text(before)
     path, line, *_ = opened.splitlines()[-2:]
