@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from upthread.core import quotas
 from upthread.core.events import (
+    AgentEvent,
     ChildEnded,
     ChildStarted,
     PlanChanged,
@@ -71,7 +72,7 @@ def take_requests(count):
         allowance.take_request()
 
 
-def take_events(*told):
+def take_events(*told: AgentEvent) -> None:
     quota = TurnQuota()
     for each in told:
         quota.take(each)

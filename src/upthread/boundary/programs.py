@@ -94,8 +94,8 @@ def absolute_program(
 ) -> str | None:
     """Return where a program is, None if nowhere; never one in the repositories of `outside`.
 
-    `outside` are the directories that are worked in. A program named by its absolute path is the one
-    somebody meant, wherever it lies; one named by a relative path with a slash is none.
+    `outside` are the directories that are worked in. A program named by its absolute path is the
+    one somebody meant, wherever it lies; one named by a relative path with a slash is none.
     """
     if os.path.isabs(name):
         return name if _is_program(name) else None

@@ -1,4 +1,4 @@
-"""Row-level security, table by table and operation by operation, in SQL that knows no scope of ours.
+"""Row-level security by table and operation, in SQL that knows no scope of ours.
 
 Each row is also reached: by a session for its own project, and by another one once the table is
 guarded no more. So a row that is not seen is one that was refused.
@@ -101,7 +101,8 @@ def insert(connection: psycopg.Connection, table: str) -> int:
     except errors.UniqueViolation:
         return 1
     except errors.InsufficientPrivilege as error:
-        assert "row-level security policy" in str(error)
+        if "row-level security policy" not in str(error):
+            raise  # another right is missing, which would refuse the project's own rows too
         return 0
 
 
@@ -125,7 +126,7 @@ def test_it_is_the_policy_that_keeps_it_out_of_reach(connection, table, operatio
     assert operation(connection, table) > 0
 
 
-@pytest.mark.parametrize("operation", (select, update, delete), ids=lambda each: each.__name__)
+@pytest.mark.parametrize("operation", [select, update, delete], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("table", TABLES)
 def test_a_session_for_the_project_reaches_its_own(connection, table, operation):
     act_for(connection, PROJECT)
