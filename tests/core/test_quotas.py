@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from upthread.core import quotas
 from upthread.core.events import (
+    AgentEvent,
     ChildEnded,
     ChildStarted,
     PlanChanged,
@@ -53,6 +54,75 @@ def test_an_error_names_the_limit_and_its_number():
     assert "the length of one frame, at most 16,777,216 bytes" in str(caught.value)
     assert (caught.value.limit, caught.value.outcome) == (quotas.FRAME.what, "unknown")
     quotas.FRAME.require(quotas.FRAME.most)
+
+
+MIB = 2**20
+
+
+def take_frames(limits, count, size_bytes):
+    allowance = Allowance()
+    allowance.renew(limits)
+    for _ in range(count):
+        allowance.take(size_bytes)
+
+
+def take_requests(count):
+    allowance = Allowance()
+    for _ in range(count):
+        allowance.take_request()
+
+
+def take_events(*told: AgentEvent) -> None:
+    quota = TurnQuota()
+    for each in told:
+        quota.take(each)
+
+
+def printed(count, status):
+    told = "x" * MIB
+    take_events(*(update(str(number), text=told, status=status) for number in range(count)))
+
+
+PAST = {
+    "FRAME": lambda: Allowance().take(16 * MIB + 1),
+    "NESTING": lambda: quotas.require_sound_frame(b"[" * 129),
+    "VALUES": lambda: quotas.require_sound_frame(b"[" + b"1," * 200_001),
+    "WHOLE_NUMBER": lambda: quotas.whole_number("9" * 5_000),
+    "FRAMES_OF_TURN": lambda: take_frames(quotas.TURN, 1_000_001, 1),
+    "BYTES_OF_TURN": lambda: take_frames(quotas.TURN, 17, 16 * MIB),
+    "REQUESTS_OF_TURN": lambda: take_requests(5_001),
+    "FRAMES_OF_HISTORY": lambda: take_frames(quotas.HISTORY, 100_001, 1),
+    "BYTES_OF_HISTORY": lambda: take_frames(quotas.HISTORY, 3, 16 * MIB),
+    "TEXT_OF_TURN": lambda: take_events(
+        TextReceived(upstream_session_id=SESSION, text="x" * (8 * MIB + 1))
+    ),
+    "PARTS_OF_TURN": lambda: TurnQuota().take_parts(100_001),
+    "CALLS_AT_ONCE": lambda: take_events(*(call(str(number)) for number in range(1_001))),
+    "CALLS_OF_TURN": lambda: printed(33, "completed"),
+    "OPEN_CALLS": lambda: quotas.OPEN_CALLS.require(32 * MIB + 1),
+    "PLAN": lambda: take_events(
+        PlanChanged(upstream_session_id=SESSION, entries=(("a", "b"),) * 1_001)
+    ),
+    "LOCATIONS": lambda: take_events(call(locations=("a",) * 1_001)),
+    "TOKENS": lambda: quotas.require_tokens(10**12 + 1),
+    "IDENTITY": lambda: take_events(call("c" * 513)),
+}
+"""What is one too much, in numbers of its own: a limit that was lifted lets it pass."""
+
+ELSEWHERE = {"ANSWER", "OPTIONS"}
+"""What the agents' own readers hold to; their tests go past it."""
+
+
+@pytest.mark.parametrize("name", PAST)
+def test_one_too_much_is_too_much(name):
+    with pytest.raises(QuotaExceededError) as caught:
+        PAST[name]()
+    assert caught.value.limit == getattr(quotas, name).what
+
+
+def test_every_limit_is_tried():
+    names = {name for name, value in vars(quotas).items() if isinstance(value, Limit)}
+    assert names == {*PAST, *ELSEWHERE}
 
 
 def test_every_limit_has_a_name_of_its_own():

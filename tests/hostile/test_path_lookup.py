@@ -1,4 +1,4 @@
-"""No way in starts what PATH finds in the clone: by an empty entry, a relative one, or its own path.
+"""No way in starts what PATH finds in the clone: by an empty entry, a relative one, or its path.
 
 One clone has a program of every name that anybody looks up, in each folder such a PATH names; what
 is started under another name is seen by the driver, which writes down each start.

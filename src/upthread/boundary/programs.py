@@ -29,7 +29,6 @@ LINE_BYTES_MAX = 256
 OWN_ENVIRONMENT = (
     *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
     "DBUS_SESSION_BUS_ADDRESS",  # a keyring is asked through it
-    *("CLAUDE_CONFIG_DIR", "CODEX_HOME"),  # where an agent's own store is read back
 )
 """The variables a process of our own is given by name, where somebody else's is what we have."""
 
@@ -95,8 +94,8 @@ def absolute_program(
 ) -> str | None:
     """Return where a program is, None if nowhere; never one in the repositories of `outside`.
 
-    `outside` are the directories that are worked in. A program named by its absolute path is what
-    somebody meant, wherever it lies; one named by a relative path with a slash is none.
+    `outside` are the directories that are worked in. A program named by its absolute path is the
+    one somebody meant, wherever it lies; one named by a relative path with a slash is none.
     """
     if os.path.isabs(name):
         return name if _is_program(name) else None

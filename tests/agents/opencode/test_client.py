@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
-from upthread.agents.opencode.client import ApiError, lines_of
-from upthread.core.quotas import FRAME
+from upthread.agents.opencode.client import ApiError, _content_of, lines_of
+from upthread.core.quotas import ANSWER, FRAME
 from upthread.errors import QuotaExceededError
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,20 @@ async def test_a_line_without_an_end_is_not_kept_for_ever():
     with pytest.raises(QuotaExceededError):
         async for _ in lines_of(stream):
             pass
+
+
+async def test_an_answer_is_read_to_its_limit_and_no_further():
+    piece, given = b"x" * 2**24, []
+
+    async def answering():
+        for _ in range(16):
+            given.append(1)
+            yield piece
+
+    with pytest.raises(QuotaExceededError) as caught:
+        await _content_of(httpx.Response(200, content=answering()))
+    assert caught.value.limit == ANSWER.what
+    assert len(given) == 3, "32 MiB, and what shows that it is more"
 
 
 def test_a_refusal_says_its_name_its_status_and_its_reason():

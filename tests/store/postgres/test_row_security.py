@@ -1,0 +1,139 @@
+"""Row-level security by table and operation, in SQL that knows no scope of ours.
+
+Each row is also reached: by a session for its own project, and by another one once the table is
+guarded no more. So a row that is not seen is one that was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from upthread.core.types import ProjectId
+from upthread.store.postgres import PostgresStore
+from upthread.testing.postgres_server import as_owner, drop_database_at, migrated_database_at
+from upthread.testing.store_conformance.moving import everything
+from upthread.testing.store_conformance.samples import HOLDER, PROJECT
+
+ANOTHER = ProjectId("prj_another")
+UNGUARDED = {"schema_migration", "job_queue_migration", "worker"}
+TABLES = (
+    *("project_identity", "workstream", "conversation", "link", "link_end", "run", "run_event"),
+    *("transition", "turn", "turn_event", "part", "quarantine", "refusal", "examined"),
+    *("briefing_edit", "once_event", "act", "lease"),
+)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A database with rows of one project in every table, as its owner reaches it."""
+    place = tmp_path_factory.mktemp("rows")
+    address = as_owner(migrated_database_at(place))
+    store = PostgresStore(address)
+    store.commit(everything())
+    assert store.acquire_lease(f"conversation {PROJECT} spec-42/planner", HOLDER)
+    store.close()
+    yield address
+    drop_database_at(place)
+
+
+@pytest.fixture
+def connection(filled):
+    """A transaction of the owner's, whom policies bind; nothing of it stays."""
+    with psycopg.connect(filled) as connection:
+        yield connection
+        connection.rollback()
+
+
+def act_for(connection: psycopg.Connection, project: ProjectId) -> None:
+    setting = f"x{project.encode().hex()}"
+    connection.execute("SELECT set_config('upthread.project', %s, true)", (setting,))
+
+
+def columns(connection: psycopg.Connection, table: str) -> list[str]:
+    """The columns that can be written."""
+    rows = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+        " AND NOT attisdropped AND attgenerated = '' AND attidentity = '' ORDER BY attnum",
+        (f"upthread.{table}",),
+    )
+    return [name for (name,) in rows]
+
+
+def of_project(table: str) -> sql.Composed:
+    whose = sql.SQL("upthread.{} WHERE project_id = {}")
+    return whose.format(sql.Identifier(table), PROJECT.encode())
+
+
+def select(connection: psycopg.Connection, table: str) -> int:
+    return connection.execute(sql.SQL("SELECT 1 FROM ") + of_project(table)).rowcount
+
+
+def update(connection: psycopg.Connection, table: str) -> int:
+    column = sql.Identifier(columns(connection, table)[0])
+    where = sql.SQL(" WHERE project_id = {}").format(PROJECT.encode())
+    change = sql.SQL("UPDATE upthread.{} SET {} = {}").format(sql.Identifier(table), column, column)
+    return connection.execute(change + where).rowcount
+
+
+def delete(connection: psycopg.Connection, table: str) -> int:
+    return connection.execute(sql.SQL("DELETE FROM ") + of_project(table)).rowcount
+
+
+def insert(connection: psycopg.Connection, table: str) -> int:
+    """Insert a row of the project, as one that is there; that it is there already is no refusal."""
+    names = sql.SQL(", ").join(map(sql.Identifier, columns(connection, table)))
+    act_for(connection, PROJECT)
+    told = connection.execute(
+        sql.SQL("SELECT {} FROM ").format(names) + of_project(table) + sql.SQL(" LIMIT 1")
+    ).fetchone()
+    act_for(connection, ANOTHER)
+    values = sql.SQL(", ").join(sql.Placeholder() * len(told or ()))
+    into = sql.SQL("INSERT INTO upthread.{} ({}) VALUES ({})")
+    try:
+        with connection.transaction():
+            return connection.execute(
+                into.format(sql.Identifier(table), names, values), told
+            ).rowcount
+    except errors.UniqueViolation:
+        return 1
+    except errors.InsufficientPrivilege as error:
+        if "row-level security policy" not in str(error):
+            raise  # another right is missing, which would refuse the project's own rows too
+        return 0
+
+
+OPERATIONS: tuple[Callable[[psycopg.Connection, str], int], ...] = (select, update, delete, insert)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("table", TABLES)
+def test_a_row_of_another_project_is_out_of_reach(connection, table, operation):
+    act_for(connection, ANOTHER)
+    assert operation(connection, table) == 0
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("table", TABLES)
+def test_it_is_the_policy_that_keeps_it_out_of_reach(connection, table, operation):
+    connection.execute(
+        sql.SQL("ALTER TABLE upthread.{} DISABLE ROW LEVEL SECURITY").format(sql.Identifier(table))
+    )
+    act_for(connection, ANOTHER)
+    assert operation(connection, table) > 0
+
+
+@pytest.mark.parametrize("operation", [select, update, delete], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("table", TABLES)
+def test_a_session_for_the_project_reaches_its_own(connection, table, operation):
+    act_for(connection, PROJECT)
+    assert operation(connection, table) > 0
+
+
+def test_every_table_that_holds_rows_of_projects_is_tried(connection):
+    rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'upthread'")
+    names = {name for (name,) in rows if not name.startswith("procrastinate_")}
+    assert names - UNGUARDED == set(TABLES)
