@@ -53,13 +53,11 @@ def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
     """
     for line in read_lines(path):
         payload = object_of(line.value.get("payload"))
-        match line.value.get("type"), payload.get("type"):
-            case ("response_item" | "compacted") as kind, _:
-                yield kind, payload
-            case "event_msg", "item_completed":
-                yield "item_completed", object_of(payload.get("item"))
-            case _:
-                pass
+        kind = text_of(line.value.get("type"))
+        if kind in {"response_item", "compacted"}:
+            yield kind, payload
+        elif kind == "event_msg" and payload.get("type") == "item_completed":
+            yield "item_completed", object_of(payload.get("item"))
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from upthread.agents._json import objects_at, text_at, texts_at
+from upthread.agents._json import as_object, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.core.cut_off import CutOffCall, StoredSession
 from upthread.core.events import AgentEvent, ContextCompacted, ToolCallAnnounced, ToolCallUpdated
@@ -98,7 +98,6 @@ def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     words = texts_at(completed, "command")
     is_of_shell = len(words) == 3 and words[1] in _SHELL  # shell, option, line
-    changes = completed.get("changes")
     actions = [
         {**each, "type": _ACTIONS.get(text_at(each, "type"), "unknown")}
         for each in objects_at(completed, "parsed_cmd")
@@ -109,7 +108,7 @@ def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
         "command": words[2] if is_of_shell else shlex.join(words),
         "commandActions": actions,
         "aggregatedOutput": completed.get("aggregated_output"),
-        "changes": [{"path": path} for path in changes] if isinstance(changes, dict) else [],
+        "changes": [{"path": path} for path in as_object(completed.get("changes"))],
     }
 
 

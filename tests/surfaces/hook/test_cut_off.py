@@ -1,0 +1,189 @@
+"""A call whose agent was killed: what its own store has of it is on record, and told, and once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.vendors.transcripts import ClaudeTranscript, result, said, use
+
+PROMPT = "Make the file, KIWI-9."
+CHILD = "a1b2c3"
+
+
+def dead_pid() -> int:
+    ended = subprocess.Popen([sys.executable, "-c", "pass"])
+    ended.wait()
+    return ended.pid
+
+
+class Killed:
+    """Claude Code, killed in a call of the planner that had written `made.txt`."""
+
+    def __init__(self, place) -> None:
+        self.place = place
+        self.home = place.home.parent
+        self.main = self.home / ".claude/projects/-work/main-1.jsonl"
+        self.transcript = self.main.with_suffix("") / "subagents" / f"agent-{CHILD}.jsonl"
+        self.made = place.project / "made.txt"
+
+    def begin(self, prompt: str = PROMPT, call_id: str = "c1") -> None:
+        self.before(prompt, call_id)
+        for path in (*self.place.files("bindings/*.json"), *self.place.files("spool/*.json")):
+            kept = json.loads(path.read_text())
+            held = kept.get("claim", kept)
+            held.update(pid=dead_pid(), ticks=1)
+            path.write_text(json.dumps(kept))
+
+    def before(self, prompt: str, call_id: str) -> dict:
+        given = {"subagent_type": "planner", "prompt": prompt}
+        asked = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": "Agent"}
+        asked |= {"cwd": str(self.place.project), "tool_use_id": call_id, "tool_input": given}
+        return self.place.hook(asked, agent="claude-code").answer
+
+    def leave_transcript(self, prompt: str = PROMPT, call_id: str = "c1") -> None:
+        self.made.write_text("made\n")
+        write = {**use("w1", "Write"), "input": {"file_path": str(self.made), "content": "made\n"}}
+        told = ClaudeTranscript(is_sidechain=True, version="2.1.330")
+        told.user(prompt)
+        told.assistant(said("I write it."), write)
+        told.user([result("w1", "File created")])
+        told.assistant({**use("b1"), "input": {"command": "git push origin main"}})
+        told.write(self.transcript)
+        self.main.write_text("")
+        meta = self.transcript.with_suffix(".meta.json")
+        meta.write_text(json.dumps({"toolUseId": call_id}))
+
+
+@pytest.fixture
+def killed(place) -> Killed:
+    return Killed(place)
+
+
+def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(killed):
+    killed.begin()
+    killed.leave_transcript()
+    for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("brief", "spec-42/planner")):
+        told = killed.place.run(*words).stdout
+        assert "KIWI-9" in told, words
+        assert "made.txt" in told, words
+        assert "cut off: the agent ended before its sub-agent did" in told, words
+    effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
+    assert [each["state"] for each in effects] == ["done", "unknown"]
+    (conversation,) = killed.place.upthread("audit", "spec-42")["conversations"]
+    (turn,) = conversation["turns"]
+    assert turn["outcome"] == "process_died"
+
+
+def test_why_says_that_it_cannot_be_opened_from_outside_and_would_be_told(killed):
+    killed.begin()
+    killed.leave_transcript()
+    now = killed.place.upthread("why", "spec-42/planner")["now"]
+    assert (now["decision"], now["reasons"][0]) == ("resume_with_replay", "sub_agent_session")
+
+
+def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(killed):
+    killed.begin()
+    killed.leave_transcript()
+    killed.place.upthread("drain")
+    answer = killed.before("Go on.", "c2")
+    prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
+    assert prompt.endswith("\n\nGo on.")
+    assert "KIWI-9" in prompt
+    assert "made.txt: done" in prompt
+    assert "git push origin main: outcome unknown" in prompt
+    assert "ROLLED OVER" in answer["systemMessage"]
+    assert "the last turn was cut off" in answer["systemMessage"]
+
+
+def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(killed):
+    killed.begin()
+    killed.leave_transcript()
+    answer = killed.before("Go on.", "c2")  # its drain takes nothing in
+    assert "UNDECIDED" in answer["systemMessage"]
+    assert "its last call was cut off" in answer["systemMessage"]
+
+
+def test_taken_in_twice_it_is_there_once(killed):
+    killed.begin()
+    killed.leave_transcript()
+    spool = {path: path.read_bytes() for path in killed.place.files("spool/*.json")}
+    killed.place.upthread("drain")
+    before = killed.place.upthread("audit", "spec-42")["conversations"]
+    for path, raw in spool.items():  # as a drain leaves them that was killed after its commit
+        path.write_bytes(raw)
+    assert killed.place.upthread("drain")["calls"] == 1
+    assert killed.place.upthread("audit", "spec-42")["conversations"] == before
+
+
+def test_secrets_are_not_kept(killed):
+    secret = "ghp_" + "a1B2c3D4" * 4 + "a1B2"
+    killed.begin(f"Use {secret}.")
+    killed.leave_transcript(f"Use {secret}.")
+    killed.place.upthread("drain")
+    assert secret not in killed.place.run("audit", "spec-42").stdout
+    held = [path for path in killed.place.home.rglob("*") if path.is_file()]
+    assert [path for path in held if secret.encode() in path.read_bytes()] == []
+
+
+def test_where_only_an_outline_is_recorded_no_words_and_no_paths_are_kept(killed):
+    (killed.place.project / "upthread.toml").write_text('record = "index"\n')
+    killed.begin()
+    killed.leave_transcript()
+    killed.place.upthread("drain")
+    held = [path for path in killed.place.home.rglob("*") if path.is_file()]
+    for word in (b"KIWI-9", b"made.txt"):
+        assert [path for path in held if word in path.read_bytes()] == [], word
+
+
+@pytest.mark.parametrize("what", ["link", "pipe"])
+def test_a_transcript_that_leads_elsewhere_is_not_read_and_that_is_said(killed, what: str):
+    killed.begin()
+    killed.leave_transcript()
+    moved = killed.transcript.rename(killed.home / "elsewhere.jsonl")
+    if what == "link":
+        killed.transcript.symlink_to(moved)
+    else:
+        os.mkfifo(killed.transcript)
+    told = killed.place.run("show", "spec-42").stdout
+    assert "KIWI-9" not in told
+    assert "is not read" in told
+
+
+def test_without_a_transcript_it_is_said_that_what_was_asked_was_not_kept(killed):
+    killed.begin()
+    told = killed.place.run("show", "spec-42").stdout
+    assert "cut off: the agent ended before its sub-agent did" in told
+    assert "it was asked: not kept" in told
+
+
+def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(killed):
+    killed.begin()
+    killed.leave_transcript()
+    an_hour_ago_ns = killed.transcript.stat().st_mtime_ns - 3_600_000_000_000
+    os.utime(killed.transcript, ns=(an_hour_ago_ns, an_hour_ago_ns))
+    killed.place.upthread("drain")
+    why = killed.place.run("why", "spec-42/planner").stdout
+    assert "made.txt" in why.partition("  now  ")[2]
+
+
+def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubled(killed):
+    """`SendMessage` was seen, and the agent killed before it was carried out."""
+    killed.begin()
+    killed.leave_transcript()
+    killed.place.upthread("drain")
+    asked = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": "SendMessage"}
+    asked |= {"cwd": str(killed.place.project), "tool_use_id": "c2"}
+    asked |= {"tool_input": {"to": CHILD, "message": "Go on."}}
+    killed.place.hook(asked, agent="claude-code")
+    for path in (*killed.place.files("bindings/*.json"), *killed.place.files("spool/*.json")):
+        kept = json.loads(path.read_text())
+        (kept.get("claim") or kept).update(pid=dead_pid(), ticks=1)
+        path.write_text(json.dumps(kept))
+    assert killed.place.upthread("drain")["calls"] == 1
+    effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
+    assert len(effects) == 2, "those of the first call alone"
+    assert "not kept" in killed.place.run("show", "spec-42").stdout
