@@ -6,17 +6,19 @@ from tests.core.test_handshake import INPUTS
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.decisions import (
     DECISIONS,
+    AgentLimit,
     HandshakeInputs,
     Limits,
     freshness_in,
     inputs_from,
+    limit_in,
     price_in,
     worth_keeping,
 )
 from upthread.core.freshness import NOTHING_KNOWN, ChangedFile, Freshness, Shift, Surroundings
 from upthread.core.handshake import decide
 from upthread.core.price import NOTHING_PRICED, Price, Tokens
-from upthread.core.types import ConversationId
+from upthread.core.types import ConversationId, Outcome
 
 
 def test_each_decision_has_exactly_one_context():
@@ -48,16 +50,33 @@ def test_what_a_decision_rested_on_is_read_back_from_the_store():
         freshness=found,
         price=price,
         surroundings=Surroundings(working_directory="/w", agent="rehearsal"),
+        agent_limit=AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7),
     )
     stored = decode_json(encode_json(decide(inputs).inputs))
     assert freshness_in(stored) == found
     assert price_in(stored) == price
+    assert limit_in(stored) == AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7)
+
+
+def test_a_session_of_a_limited_agent_is_asked_all_the_same_and_that_is_said():
+    """Who asks again may know better; that nothing stands against it would be wrong."""
+    inputs = HandshakeInputs(
+        conversation_id=ConversationId("con_1"),
+        agent="rehearsal",
+        continuity="auto",
+        turns=1,
+        current_agent="rehearsal",
+        agent_limit=AgentLimit(reason=Outcome.CREDIT_EXHAUSTED),
+    )
+    decided = decide(inputs)
+    assert (decided.decision, decided.reasons[0]) == ("resume", "agent_limited")
 
 
 def test_a_decision_that_was_stored_without_them_rested_on_nothing():
     for stored in (None, {}, []):
         assert freshness_in(stored) == NOTHING_KNOWN
         assert price_in(stored) == NOTHING_PRICED
+        assert limit_in(stored) is None
 
 
 @given(inputs=INPUTS)

@@ -170,6 +170,16 @@ def test_a_reply_is_stamped_with_turn_session_and_time():
     assert write.recorded_at_ms == 99
 
 
+def test_a_turn_has_worked_once_its_own_session_called_a_tool():
+    on = recorder()
+    play([text("hm")], on)
+    assert not on.has_worked
+    play([call("c1")], on)
+    assert on.has_worked
+    play([result("c1")], on)
+    assert on.has_worked
+
+
 def test_what_was_drained_is_not_written_again():
     taking = recorder()
     taking.record(text("a b"), at_ms=1)

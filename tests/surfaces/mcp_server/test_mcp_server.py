@@ -133,8 +133,11 @@ async def drive_every_tool(client: Client) -> None:
     assert (await call(client, "wait", handle=second["handle"]))["status"] == "done"
     (workstream,) = (await call(client, "status", workstream="spec-42"))["workstreams"]
     assert workstream["roles"][0]["turns"] == 2
+    assert (workstream["state"], workstream["roles"][0]["state"]) == ("done", "done")
+    assert workstream["standing"]["reason"] == "its last turn ended well"
     why = await call(client, "why", address="spec-42/planner")
     assert why["last"]["decision"] == "resume"
+    assert (why["state"], why["standing"]["agent"]) == ("done", "rehearsal")
     asked = (await call(client, "status", workstream="asking"))["workstreams"][0]
     (question,) = asked["open_questions"]
     answered = await call(
