@@ -15,6 +15,7 @@ from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
 from upthread.config import home_directory
 from upthread.core.workstreams import BECAUSE
 from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.setup import claude_code, launcher
 from upthread.surfaces.cli.words import moment
 
 
@@ -38,10 +39,14 @@ def status(call: Call) -> int:
 
 def snippet(call: Call) -> int:
     """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
-    program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
-    home = str(home_directory(os.environ).absolute())
-    words = shlex.join(programs.own_file(program, home))
-    shown = {"statusLine": {"type": "command", "command": words}}
+    home = home_directory(os.environ).absolute()
+    if launcher.path_of(home).is_file():
+        setting = claude_code.status_line(home)
+    else:
+        program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
+        words = shlex.join(programs.own_file(program, str(home)))
+        setting = {"type": "command", "command": words}
+    shown = {claude_code.STATUS_LINE: setting}
     if call.output.is_json:
         call.output.json({"snippet": shown})
     else:
