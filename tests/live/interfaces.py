@@ -187,14 +187,13 @@ class Desk:
 
     def ask(self, terminal: Terminal, prompt: str) -> None:
         """Type a prompt of one line and send it; returns when the model was asked."""
-        before = len(self.model.model_requests)
+        before, written = len(self.model.model_requests), json.dumps(prompt)[1:-1]
+
+        def is_asked() -> bool:
+            return any(written in json.dumps(r.body) for r in self.model.model_requests[before:])
+
         terminal.paste(prompt)
-        press_until(
-            terminal,
-            "enter",
-            lambda: len(self.model.model_requests) > before,
-            "request to the model",
-        )
+        press_until(terminal, "enter", is_asked, "request to the model with the prompt")
 
     def leave(self, terminal: Terminal) -> None:
         """Quit as the agent wants it, and see it end by itself."""
