@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from tests.live.interfaces import INTERFACES, Desk, choose, wait_replied, wait_told
@@ -198,42 +197,6 @@ def test_at_95_percent_the_line_says_what_why_said(desk, filled, nearly_full):
     owed(comes in filled, f"why says {words!r}")
     owed("STARTED FRESH with a briefing" in nearly_full.line, "a fresh session")
     owed(words in nearly_full.line, f"the line says {words!r}")
-
-
-# --- permission, asked of the person while the role works ----------------------------------------
-
-
-@pytest.fixture
-def asked(desk, second, nearly_full) -> Any:
-    """Have a role write a file in the interface, up to the question."""
-
-    def ask(name: str) -> Any:
-        desk.agent.upthread("use", "spec-4")
-        file = desk.project / name
-        step = desk.interface.delegate(f"Write. {desk.interface.write(file, 'PLUM')} [[SAY over]]")
-        desk.ask(second, f"Go. {step} [[SAY asked for {name}]]")
-        return file
-
-    return ask
-
-
-@pytest.mark.parametrize("desk", [of("claude")], indirect=True)
-def test_each_answer_of_a_person_holds_for_a_role_that_upthread_continues(desk, second, asked):
-    """No, yes, and yes for the session, as they stand in Claude Code's own dialog."""
-    denied = asked("denied.md")
-    choose(second, "No", key="up")
-    wait_told(second, "spec-4/planner")
-    allowed = asked("allowed.md")
-    choose(second, "Yes", key="up")
-    desk.wait_for_file(second, allowed)
-    always = asked("always.md")
-    choose(second, "Yes, and switch to accept edits (auto-approve file edits", key="down")
-    desk.wait_for_file(second, always)
-    unasked = asked("unasked.md")
-    desk.wait_for_file(second, unasked)
-    assert not denied.exists()
-    assert {file.read_text().strip() for file in (allowed, always, unasked)} == {"PLUM"}
-    assert desk.agent.planner("spec-4", turns=4)["turns"] == 4
 
 
 # --- a kill in the middle of a delegation --------------------------------------------------------
