@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from _pytest.nodeid import NodeId
 from hypothesis import settings
 from tests.support.laboratory import summary
 
@@ -28,8 +29,18 @@ def pytest_configure():
             del os.environ[name]
 
 
+def _name_groups(items):
+    """Pytest-xdist 3.8 names them in an attribute that pytest 9.2 no longer reads."""
+    for item in items:
+        groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
+        if groups and "@" not in item.nodeid:
+            item._id = NodeId.parse(f"{item.nodeid}@{'_'.join(sorted(groups))}")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave the long versions to `make soak`."""
+    """Name the groups of tests where pytest-xdist looks; leave the long versions to `make soak`."""
+    if getattr(config.option, "loadgroup", False):
+        _name_groups(items)
     if os.environ.get("UPTHREAD_SOAK"):
         return
     long_ones = [item for item in items if item.get_closest_marker("soak")]

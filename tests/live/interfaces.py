@@ -1,4 +1,4 @@
-"""A person at the interactive interfaces of the real agents: first start, prompts, answers, leaving.
+"""A person at the real agents' interactive interfaces: first start, prompts, answers, leaving.
 
 What differs between the agents is a row here; a scenario is written once, in terms of what a person
 does and sees. The words of their dialogs are those of the versions in `agents.json`.
@@ -19,16 +19,19 @@ from tests.live import claude_code, codex
 from tests.live.set_up import AgentSetUp
 from tests.live.terminal import Terminal
 from tests.live.test_claude_code_hooks import Hooked as ClaudeCodeHooked
+from tests.live.test_claude_code_hooks import delegate as claude_delegate
+from tests.live.test_codex_hooks import WAIT, spawn, write_to
 from tests.live.test_codex_hooks import Hooked as CodexHooked
 from tests.live.test_opencode_plugin import Plugged
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
 WORKSTREAM = "spec-1"
-PLANNER = f"{WORKSTREAM}/planner"
 SEEN_WITHIN_S = 60.0
-PRESSED_AGAIN_S = 4.0
-"""An interface that has just been drawn may not listen yet: a person presses once more."""
+_MARKS = "[\u276f\u203a]"
+"""What stands before the option that Enter takes."""
+PRESSED_AGAIN_S = 15.0
+"""A key too many would answer the next dialog: long enough for a machine under load."""
 READ_WITHIN_S = 60.0
 
 
@@ -45,8 +48,18 @@ class Interface:
     ready: str
     leave: str
     delegate: Callable[[str], str]
+    go_on: Callable[[str, str], str]
+    """The step by which a role goes on after another start: its session, and the prompt."""
+    told_again: str
+    """How upthread's line ends then."""
     write: Callable[[Path, str], str]
     """The step of a sub-agent that writes a text to a file."""
+    allowing: tuple[tuple[str, str], ...] = ()
+    """What a person picks to allow it, where the agent asks."""
+    registered: str
+    """The agent's name in `--agent`."""
+    binary_name: str
+    tokens_at_95_percent: int
 
 
 def _set_up_claude_code(binary: Path, model: RehearsalModel, directory: Path) -> AgentSetUp:
@@ -72,14 +85,15 @@ def _opencode_write(path: Path, text: str) -> str:
 
 
 def _codex_delegate(prompt: str) -> str:
-    """A sub-agent works beside its main session: that one waits, or its end would be the other's."""
-    wait = codex.call("exec_command", cmd="sleep 3", yield_time_ms=10_000)
-    return f"{codex.call('spawn_agent', message=prompt, agent_type='planner')} {wait}"
+    return f"{spawn(prompt)} {WAIT}"
 
 
-def _claude_delegate(prompt: str) -> str:
-    return claude_code.call("Agent", description="plan", prompt=prompt, subagent_type="planner")
+def _codex_go_on(session: str, prompt: str) -> str:
+    return f"{write_to(session, prompt)} {WAIT}"
 
+
+RESUMED = "RESUMED {session} · turn 2"
+BRIEFED = "STARTED FRESH with a briefing · turn 2: the agent's tool takes no session to go on in"
 
 INTERFACES = {
     each.agent: each
@@ -91,7 +105,13 @@ INTERFACES = {
             choices=(("Yes, I trust this folder", "down"), ("Yes", "up")),
             ready="manual mode on",
             leave="/exit",
-            delegate=_claude_delegate,
+            delegate=claude_delegate,
+            go_on=lambda _session, prompt: claude_delegate(prompt),
+            told_again=BRIEFED,
+            allowing=(("Yes", "up"),),
+            registered="claude-code",
+            binary_name="claude",
+            tokens_at_95_percent=190_000,
             write=_claude_write,
         ),
         Interface(
@@ -101,6 +121,11 @@ INTERFACES = {
             ready="Ask anything",
             leave="/exit",
             delegate=_opencode_delegate,
+            go_on=lambda _session, prompt: _opencode_delegate(prompt),
+            told_again=RESUMED,
+            registered="opencode",
+            binary_name="opencode",
+            tokens_at_95_percent=95_000,
             write=_opencode_write,
         ),
         Interface(
@@ -112,6 +137,11 @@ INTERFACES = {
             ready="Ask Codex to do anything",
             leave="/quit",
             delegate=_codex_delegate,
+            go_on=_codex_go_on,
+            told_again=RESUMED,
+            registered="codex",
+            binary_name="codex",
+            tokens_at_95_percent=258_400,
             write=lambda path, text: codex.command(f"echo {text} > {path}"),
         ),
     )
@@ -130,16 +160,24 @@ class Desk:
         self.directory = directory
         self.agent = interface.set_up(binary, model, directory)
         self.project = self.agent.project
+        self._put_on_path()
         self.agent.upthread("use", WORKSTREAM)
         self._is_newcomer = True
 
+    def _put_on_path(self) -> None:
+        """So that `upthread tell` finds this agent, and no other of its kind."""
+        binaries = self.directory / "bin"
+        binaries.mkdir(exist_ok=True)
+        link = binaries / self.interface.binary_name
+        if not link.exists():
+            link.symlink_to(self.binary)
+        self.agent.environment["PATH"] = f"{binaries}:{self.agent.environment['PATH']}"
+
     @contextmanager
     def at_the_agent(self, *words: str) -> Iterator[Terminal]:
-        """Start the agent and sit before its empty prompt; the first time its dialogs come first."""
+        """Start the agent and sit before its empty prompt; once, its dialogs come before."""
         command = [str(self.binary), *self.interface.options, *words]
-        with Terminal(
-            command, environment=self.agent.environment, cwd=self.project
-        ) as terminal:
+        with Terminal(command, environment=self.agent.environment, cwd=self.project) as terminal:
             if self._is_newcomer:
                 for option, key in self.interface.choices:
                     choose(terminal, option, key=key)
@@ -149,14 +187,13 @@ class Desk:
 
     def ask(self, terminal: Terminal, prompt: str) -> None:
         """Type a prompt of one line and send it; returns when the model was asked."""
-        before = len(self.model.model_requests)
+        before, written = len(self.model.model_requests), json.dumps(prompt)[1:-1]
+
+        def is_asked() -> bool:
+            return any(written in json.dumps(r.body) for r in self.model.model_requests[before:])
+
         terminal.paste(prompt)
-        press_until(
-            terminal,
-            "enter",
-            lambda: len(self.model.model_requests) > before,
-            "request to the model",
-        )
+        press_until(terminal, "enter", is_asked, "request to the model with the prompt")
 
     def leave(self, terminal: Terminal) -> None:
         """Quit as the agent wants it, and see it end by itself."""
@@ -177,19 +214,32 @@ class Desk:
             check=False,
         )
         assert done.returncode == 0, (words, done.stdout, done.stderr)
-        print("$ upthread", *words, "\n" + done.stdout)
         return " ".join(done.stdout.split())
+
+    def wait_for_file(self, terminal: Terminal, file: Path) -> None:
+        """Wait until the agent has written a file."""
+        terminal.wait_until(file.exists, f"file {file.name}", within_s=SEEN_WITHIN_S)
+
+    def has_answered(self, text: str) -> bool:
+        """Whether the model has given this answer to anybody."""
+        return any(request.response.get("text") == text for request in self.model.model_requests)
+
+    def is_model_silent(self) -> bool:
+        """Whether the model was last asked for something that it never answers."""
+        return self.model.model_requests[-1].status is None
 
 
 def choose(terminal: Terminal, option: str, *, key: str) -> None:
     """Answer a dialog: wait for the option, move to it, take it, see the dialog gone."""
     there = re.compile(rf"^\W*(?:\d\. )?{re.escape(option)}(?:  |$)", re.MULTILINE)
-    marked = re.compile(rf"^\W*[❯›] +(?:\d\. )?{re.escape(option)}(?:  |$)", re.MULTILINE)
+    marked = re.compile(rf"^\W*{_MARKS} +(?:\d\. )?{re.escape(option)}(?:  |$)", re.MULTILINE)
     terminal.wait_until(
         lambda: there.search(terminal.screen) is not None,
         f"option {option!r}",
         within_s=SEEN_WITHIN_S,
     )
+
+    terminal.wait_settled()
 
     def mark() -> str:
         shown = terminal.screen
@@ -251,7 +301,7 @@ def told(screen: str) -> list[str]:
 
 
 def _broken(rows: list[str], at: int) -> str:
-    """The text that begins in the first row at a column, and goes on below, in a box or indented."""
+    """The text that begins in the first row at a column and goes on below, in a box or not."""
     if rows[0][max(0, at - 4) : at].strip(" ") in tuple(_BOX):
         cut = [re.split(f"[{_BOX}]", row[at:])[0].strip() for row in rows]
     else:

@@ -1,7 +1,7 @@
 """A terminal that a program really draws on: what a person reads there, types and closes.
 
 The program runs on a pseudo-terminal; what it draws is put on a screen by a terminal emulator
-(pyte, ADR 69), so that a test reads rows and columns as a person does and never a stream of escape
+(pyte, ADR 74), so that a test reads rows and columns as a person does and never a stream of escape
 sequences. A thread reads all the time: a program that nobody reads stands still, and one that asks
 its terminal a question gets its answer at once.
 """
@@ -30,7 +30,9 @@ from tests.live.shell import tree_of
 
 ROWS, COLUMNS = 60, 160
 READ_BYTES_MAX = 65536
-HISTORY_ROWS_MAX = 2_000
+HISTORY_ROWS_MAX = 200
+LOOKS_EVERY_S = 0.1
+QUIET_S, SETTLED_WITHIN_S = 1.0, 10.0
 ENDED_WITHIN_S = 20.0
 KEYS = {
     "enter": "\r",
@@ -48,10 +50,13 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """Makes the terminal its own, then becomes the program: no fork of a process that has threads."""
 
 _SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[()#%].|[^\[\]PX^_()#%])"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: moves, erases, colours, asks
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
+    r"|[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC: nothing that is seen
+    r"|[()#%].|[^\[\]PX^_()#%])"
 )
 _KNOWN = re.compile(r"\x1b(?:\[[0-9;]*[@A-HJ-MPXacdefghln`r]|\[\?[0-9;]*[hl]|[78DEHMc])")
-"""What moves the cursor, erases and asks: the rest is colour, or unknown to pyte and drawn by it."""
+"""What moves the cursor, erases and asks. The rest is colour, or pyte would draw it as text."""
 _MARGIN = re.compile(r"\x1b\[([0-9]*)([ST])")
 _FRAME = re.compile(r"[\s\u2500-\u257f\u2580-\u259f]+")
 
@@ -89,7 +94,8 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._undrawn = ""
         self._is_over = False
-        self._drawn = threading.Condition()
+        self._drawn_at_s = time.monotonic()
+        self._drawing = threading.RLock()
         self._process = subprocess.Popen(
             [sys.executable, "-ISc", _BECOME, *command],
             stdin=below,
@@ -124,29 +130,35 @@ class Terminal:
     @property
     def screen(self) -> str:
         """The rows as they stand there now."""
-        with self._drawn:
-            return "\n".join(row.rstrip() for row in self._screen.display).rstrip()
+        with self._drawing:
+            buffer = self._screen.buffer
+            return "\n".join(_words(buffer[row]) for row in range(ROWS)).rstrip()
 
     @property
     def text(self) -> str:
         """What stands there and what has scrolled away: the words alone, with single spaces."""
-        with self._drawn:
-            gone = ["".join(row[x].data for x in range(COLUMNS)) for row in self._screen.history.top]
-            return _FRAME.sub(" ", "\n".join([*gone, *self._screen.display]))
+        with self._drawing:
+            gone = [_words(row) for row in self._screen.history.top]
+        return _FRAME.sub(" ", "\n".join([*gone, self.screen]))
 
     def wait_for(self, words: str, *, within_s: float) -> None:
         """Wait until the words stand there; fails with what stands there in their place."""
         self.wait_until(lambda: words in self.text, f"{words!r}", within_s=within_s)
 
     def wait_until(self, holds: Callable[[], bool], what: str, *, within_s: float) -> None:
-        """Wait until something holds of what stands there; it is looked at whenever that changes."""
+        """Look again and again until something holds; fails with what stands there."""
         until_s = time.monotonic() + within_s
-        with self._drawn:
-            while not holds():
-                left_s = until_s - time.monotonic()
-                assert not self._is_over, f"it ended before {what}:\n{self.screen}"
-                assert left_s > 0, f"no {what} within {within_s:g} s; the screen:\n{self.screen}"
-                self._drawn.wait(min(left_s, 0.5))
+        while not holds():
+            assert not self.is_over, f"it ended before {what}:\n{self.screen}"
+            is_late = time.monotonic() > until_s
+            assert not is_late, f"no {what} within {within_s:g} s; the screen:\n{self.screen}"
+            time.sleep(LOOKS_EVERY_S)
+
+    def wait_settled(self) -> None:
+        """Wait until nothing has been drawn for a moment: what is drawn may not listen yet."""
+        until_s = time.monotonic() + SETTLED_WITHIN_S
+        while time.monotonic() < min(until_s, self._drawn_at_s + QUIET_S):
+            time.sleep(LOOKS_EVERY_S)
 
     # --- how it ends -----------------------------------------------------------------------------
 
@@ -197,13 +209,12 @@ class Terminal:
             drawn = b""
             with suppress(OSError):  # what it says when nobody draws any more
                 drawn = os.read(self._terminal, READ_BYTES_MAX)
-            with self._drawn:
-                if drawn:
-                    self._draw(self._decoder.decode(drawn))
-                self._is_over = not drawn
-                self._drawn.notify_all()
             if not drawn:
+                self._is_over = True
                 return
+            with self._drawing:
+                self._draw(self._decoder.decode(drawn))
+                self._drawn_at_s = time.monotonic()
 
     def _draw(self, text: str) -> None:
         """Draw what the emulator knows; a sequence that was cut in two waits for its rest."""
@@ -224,3 +235,8 @@ class Terminal:
         elif moved := _MARGIN.fullmatch(sequence):
             by = int(moved[1] or 1)
             self._screen.scroll(by if moved[2] == "S" else -by)
+
+
+def _words(row: Mapping[int, pyte.screens.Char]) -> str:
+    """A row without colours; the second half of a wide character has no text."""
+    return "".join(row[column].data for column in range(COLUMNS)).rstrip()

@@ -1,24 +1,20 @@
-"""The interactive interfaces of the real agents: what a person sees of upthread, and what is said
-afterwards, through a first start, a second one, a window that is nearly full, and a kill.
+"""The interactive interfaces of the real agents: what a person sees there of upthread, and what
+upthread says afterwards, through a first start, a second, a window nearly full, and a kill.
 
-One person at one desk for each agent: what comes later stands on what came before, as it does for
-people, and an agent is started three times in all.
+One person sits at one desk for each agent. What comes later stands on what came before, as it does
+for people, so that each agent is started three times in all. A test that is marked xfail names what
+is owed to the person and is not there yet; it is strict, so the mark goes when the thing comes.
 """
 
 from __future__ import annotations
 
-import time
+import json
+import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
-from tests.live.interfaces import (
-    INTERFACES,
-    Desk,
-    wait_replied,
-    wait_told,
-)
+from tests.live.interfaces import INTERFACES, Desk, choose, wait_replied, wait_told
 from tests.live.shell import agents_left
 from tests.live.terminal import Terminal
 
@@ -26,12 +22,47 @@ from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
+FIRST, FULL, KILLED = "spec-1", "spec-3", "spec-2"
+"""The workstreams of the scenarios, each one's own."""
 
-def one_worker_each(agent: str):
+
+class OwedError(Exception):
+    """Something a person should see is not there; no failure on the way to it is one."""
+
+
+def owed(is_there: bool, what: str) -> None:
+    if not is_there:
+        raise OwedError(what)
+
+
+CUT_OFF = re.compile(r"cut off|interrupted")
+OWED_AFTER_A_KILL = pytest.mark.xfail(
+    strict=True,
+    raises=OwedError,
+    reason="a killed delegation is not read back from the agent's own store yet",
+)
+OWED_AT_95_PERCENT = pytest.mark.xfail(
+    strict=True,
+    raises=OwedError,
+    reason="what a hook decides on has no window yet: why and the line differ",
+)
+
+
+def of(agent: str):
+    """A test's parameter: all of one agent's tests run in one worker, in the order of this file."""
     return pytest.param(agent, marks=pytest.mark.xdist_group(f"interface-{agent}"))
 
 
-@pytest.fixture(scope="module", params=[one_worker_each(agent) for agent in INTERFACES])
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a person was told of one delegation, and what its sub-agent was shown."""
+
+    line: str
+    session: str
+    shown: str
+
+
+@pytest.fixture(scope="module", params=[of(agent) for agent in INTERFACES])
 def desk(request, tmp_path_factory) -> Iterator[Desk]:
     interface = INTERFACES[request.param]
     binary = request.getfixturevalue(interface.fixture)
@@ -42,63 +73,219 @@ def desk(request, tmp_path_factory) -> Iterator[Desk]:
     assert agents_left(directory) == []
 
 
-@pytest.fixture(scope="module")
-def first(desk):
-    with desk.at_the_agent() as terminal:
-        desk.ask(
-            terminal,
-            f"Go. {desk.interface.delegate('Remember KIWI-1. [[SAY noted PEAR]]')} [[SAY the planner is done]]",
-        )
-        said= wait_told(terminal, "spec-1/planner") 
-        wait_replied(terminal, "the planner is done")
-        print(terminal.screen)
-        desk.leave(terminal)
-    return said
+def told_of(
+    desk: Desk, terminal: Terminal, step: str, *parts: str, answer: str, reply: str
+) -> Told:
+    """Have the main session take a step that delegates; see upthread's line, and both replies."""
+    before = len(desk.model.model_requests)
+    desk.ask(terminal, f"Go. {step} [[SAY {reply}]]")
+    line = wait_told(terminal, *parts)
+    wait_replied(terminal, reply)
+    terminal.wait_until(lambda: desk.has_answered(answer), f"answer {answer!r}", within_s=60)
+    workstream = parts[0].partition("/")[0]
+    shown = [json.dumps(request.body) for request in desk.model.model_requests[before:]]
+    return Told(
+        line=line,
+        session=desk.agent.planner(workstream, turns=1)["upstream_session_id"],
+        shown="\n".join(shown),
+    )
+
+
+# --- a first start, and a second one -------------------------------------------------------------
+
 
 @pytest.fixture(scope="module")
-def second(desk, first):
+def first(desk) -> Told:
     with desk.at_the_agent() as terminal:
-        desk.ask(
+        step = desk.interface.delegate("Remember KIWI-1. [[SAY noted PEAR]]")
+        told = told_of(
+            desk,
             terminal,
-            f"Go. {desk.interface.delegate('What was it? [[USAGE 95000]] [[SAY it was KIWI]]')} [[SAY told again]]",
+            step,
+            f"{FIRST}/planner",
+            answer="noted PEAR",
+            reply="the planner is done",
         )
-        said= wait_told(terminal, "spec-1/planner", "turn 2") 
-        wait_replied(terminal, "told again")
-        desk.says("why","spec-1/planner")
-        desk.says("show","spec-1","--json")
-        desk.ask(
-            terminal,
-            f"Go. {desk.interface.delegate('Third? [[SAY third]]')} [[SAY told a third time]]",
-        )
-        try:
-            said= wait_told(terminal, "spec-1/planner", "turn 3") 
-        except AssertionError as e: print(e)
-        wait_replied(terminal, "told a third time")
-        print(terminal.screen)
-        desk.says("why","spec-1/planner")
+        desk.leave(terminal)
+    return told
+
+
+def test_the_first_delegation_after_setup_is_told_where_the_person_looks(desk, first):
+    assert first.line == f"upthread: {FIRST}/planner: STARTED"
+    assert "Remember KIWI-1." in first.shown
+
+
+def test_what_was_said_in_the_interface_is_on_record_when_it_was_left(desk, first):
+    listed, shown = desk.says("ls"), desk.says("show", FIRST)
+    assert FIRST in listed
+    assert f"{FIRST}/planner" in shown
+    assert first.session in shown
+    assert f"last STARTED {first.session}" in desk.says("why", f"{FIRST}/planner")
+    audit = desk.says("audit", FIRST)
+    assert "Remember KIWI-1." in audit
+    assert "noted PEAR" in audit
+
+
+@pytest.fixture(scope="module")
+def filled(desk, first) -> str:
+    """A session at 95 % of its window, made by a command; returns what `why` says comes next."""
+    prompt = f"Plan. [[USAGE {desk.interface.tokens_at_95_percent}]] [[SAY planned]]"
+    desk.says("tell", f"{FULL}/planner", prompt, "--agent", desk.interface.registered)
+    return desk.says("why", f"{FULL}/planner")
+
+
+@pytest.fixture(scope="module")
+def second(desk, first, filled) -> Iterator[Terminal]:
+    """The agent, started again; whoever wants the last of it kills it."""
+    with desk.at_the_agent() as terminal:
         yield terminal
 
-def test_x(desk, second):
-    terminal=second
-    delegate, write = desk.interface.delegate, desk.interface.write
-    desk.agent.upthread("use","spec-2")
+
+@pytest.fixture(scope="module")
+def again(desk, first, second) -> Told:
+    step = desk.interface.go_on(first.session, "What was it? [[SAY it was KIWI]]")
+    return told_of(
+        desk,
+        second,
+        step,
+        f"{FIRST}/planner",
+        "turn 2",
+        answer="it was KIWI",
+        reply="it has told again",
+    )
+
+
+def test_after_another_start_the_role_goes_on_as_far_as_its_agent_can(desk, first, again):
+    """OpenCode and Codex open the session again; Claude Code gives a new one the briefing."""
+    says = desk.interface.told_again.format(session=first.session)
+    assert again.line == f"upthread: {FIRST}/planner (Wren-planner): {says}"
+    assert "KIWI-1" in again.shown
+    assert (again.session == first.session) is says.startswith("RESUMED")
+
+
+def test_both_starts_are_on_record_as_one_conversation(desk, first, again):
+    planner = desk.agent.planner(FIRST, turns=2)
+    assert planner["turns"] == 2
+    assert len(planner["chain"]) == (1 if again.session == first.session else 2)
+    audit = desk.says("audit", FIRST)
+    assert audit.index("Remember KIWI-1.") < audit.index("What was it?") < audit.index("it was")
+
+
+# --- a window that is nearly full ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def nearly_full(desk, filled, second, again) -> Told:
+    desk.agent.upthread("use", FULL)
+    step = desk.interface.go_on(
+        desk.agent.planner(FULL, turns=1)["upstream_session_id"], "Go on. [[SAY went on]]"
+    )
+    return told_of(
+        desk, second, step, f"{FULL}/planner", "turn 2", answer="went on", reply="it has gone on"
+    )
+
+
+def test_a_session_that_a_command_left_is_gone_on_with_in_the_interface(desk, nearly_full):
+    assert nearly_full.line.startswith(f"upthread: {FULL}/planner (")
+    assert desk.agent.planner(FULL, turns=2)["turns"] == 2
+
+
+@OWED_AT_95_PERCENT
+def test_at_95_percent_the_line_says_what_why_said(desk, filled, nearly_full):
+    words = "the session's context is nearly full"
+    comes = f"it would start a fresh session with a briefing: {words}"
+    owed(comes in filled, f"why says {words!r}")
+    owed("STARTED FRESH with a briefing" in nearly_full.line, "a fresh session")
+    owed(words in nearly_full.line, f"the line says {words!r}")
+
+
+# --- a kill in the middle of a delegation --------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aftermath:
+    """What upthread says once the agent was killed, before it is started again."""
+
+    listed: str
+    shown: str
+    why: str
+    brief: str
+    effects: str
+    audit: str
+
+
+@pytest.fixture(scope="module")
+def killed(desk, second, nearly_full) -> Aftermath:
+    """The role has written a file, and waits for its model, when SIGKILL takes the agent."""
+    desk.agent.upthread("use", KILLED)
     file = desk.project / "plan.md"
-    t=time.monotonic()
-    desk.ask(terminal, f"Go. {delegate(f'Write the plan. {write(file, chr(80))} [[HANG]]')}")
-    print(wait_told(terminal, "spec-2/planner"))
-    until=time.monotonic()+25
-    while not file.exists() and time.monotonic()<until: time.sleep(.1)
-    time.sleep(1.5)
-    print(terminal.screen)
-    terminal.kill()
-    for w in (("ls",),("show","spec-2"),("why","spec-2/planner"),("brief","spec-2/planner"),("show","spec-2","--effects"),("audit","spec-2")):
-        try: print(w, desk.says(*w)[:3000])
-        except AssertionError as e: print(w,e)
+    step = desk.interface.delegate(f"Write it. {desk.interface.write(file, 'PLUM')} [[HANG]]")
+    desk.ask(second, f"Go. {step}")
+    assert wait_told(second, KILLED) == f"upthread: {KILLED}/planner: STARTED"
+    for option, key in desk.interface.allowing:
+        if not file.exists():
+            choose(second, option, key=key)
+    desk.wait_for_file(second, file)
+    second.wait_until(desk.is_model_silent, "request that hangs", within_s=60)
+    second.kill()
+    address = f"{KILLED}/planner"
+    return Aftermath(
+        listed=desk.says("ls"),
+        shown=desk.says("show", KILLED),
+        why=desk.says("why", address),
+        brief=desk.says("brief", address),
+        effects=desk.says("show", KILLED, "--effects"),
+        audit=desk.says("audit", KILLED),
+    )
+
+
+def test_a_delegation_that_was_killed_is_on_record_at_once(desk, killed):
+    address = f"{KILLED}/planner"
+    assert KILLED in killed.listed
+    assert address in killed.shown
+    session = desk.agent.planner(KILLED, turns=1)["upstream_session_id"]
+    assert f"last STARTED {session}" in killed.why
+    assert "process_died" in killed.audit
+
+
+@OWED_AFTER_A_KILL
+def test_after_a_kill_what_is_said_names_the_prompt_the_file_and_the_interruption(killed):
+    for name in ("brief", "audit"):
+        said = getattr(killed, name)
+        owed("Write it." in said, f"the prompt in {name}")
+        owed("plan.md" in said, f"the file in {name}")
+    owed("plan.md" in killed.effects, "the file among the effects")
+    for name in ("shown", "why", "brief"):
+        owed(CUT_OFF.search(getattr(killed, name)) is not None, f"the interruption in {name}")
+
+
+@pytest.fixture(scope="module")
+def after_the_kill(desk, killed) -> Told:
+    session = desk.agent.planner(KILLED, turns=1)["upstream_session_id"]
     with desk.at_the_agent() as terminal:
-        n=len(desk.model.model_requests)
-        desk.ask(terminal, f"Go. {delegate('What was it? [[SAY it was KIWI]]')} [[SAY told again]]")
-        print(wait_told(terminal, "spec-2/planner"))
-        wait_replied(terminal, "told again")
-        print(terminal.screen)
+        step = desk.interface.go_on(session, "Go on. [[SAY it went on]]")
+        told = told_of(
+            desk,
+            terminal,
+            step,
+            f"{KILLED}/planner",
+            "turn 2",
+            answer="it went on",
+            reply="on it goes",
+        )
         desk.leave(terminal)
-    raise AssertionError
+    return told
+
+
+def test_after_a_kill_the_next_delegation_is_told_and_nothing_is_doubled(desk, after_the_kill):
+    assert after_the_kill.line.startswith(f"upthread: {KILLED}/planner (")
+    assert desk.agent.planner(KILLED, turns=2)["turns"] == 2
+    assert (desk.project / "plan.md").read_text().strip() == "PLUM"
+
+
+@OWED_AFTER_A_KILL
+def test_after_a_kill_the_line_and_the_next_delegation_tell_of_the_interruption(after_the_kill):
+    line = after_the_kill.line
+    owed(CUT_OFF.search(line) is not None, "the interruption in the line")
+    owed("nothing stands against it" not in line, "a line that does not contradict itself")
+    owed("plan.md" in after_the_kill.shown, "the file, told to the role")

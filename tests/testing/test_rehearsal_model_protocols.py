@@ -223,6 +223,25 @@ def test_responses_words_its_failures(model):
     assert limited.json["error"]["type"] == "rate_limit_error"
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body", "member"),
+    [
+        (CHAT, chat, "prompt_tokens"),
+        (MESSAGES, anthropic, "input_tokens"),
+        (RESPONSES, responses, "input_tokens"),
+    ],
+)
+def test_the_tokens_that_a_script_names_are_what_the_provider_says_it_has_read(
+    model, path, body, member, is_streamed
+):
+    more = {"stream_options": {"include_usage": True}} if path == CHAT else {}
+    asked = body("[[USAGE 95000]] [[SAY hello]]", stream=is_streamed, **more)
+    answer = post(model.base_url, path, asked)
+    told = json.dumps([data for _name, data in answer.events] if is_streamed else answer.json)
+    assert f'"{member}": 95000' in told
+
+
 def test_an_empty_reply_is_empty_in_every_protocol(model):
     assert post(model.base_url, CHAT, chat("[[SAY]]")).json["choices"][0]["message"] == {
         "role": "assistant",
