@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
-from upthread import __version__
 from upthread.config import Settings
 from upthread.core.briefing import build_briefing
 from upthread.core.decision_words import cost_in_words
@@ -49,6 +48,9 @@ from upthread.store.base import Store
 
 WORKSTREAMS_MAX: Final = 50
 """How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""
+
+FORMAT: Final = 1
+"""Raised with what a binding holds, so that those of earlier versions are written anew."""
 
 LOCK_WAIT_S: Final = 10.0
 FORGOTTEN: Final[dict[str, Any]] = {
@@ -254,7 +256,7 @@ def _newer_than(
 ) -> Callable[[WorkstreamView, RoleView], Stale | None]:
     """Return what gives a conversation's new binding, None for one that has not moved."""
     settings = source.settings
-    of_settings = _digest(__version__, settings.limits, settings.window_tokens, settings.redaction)
+    of_settings = _digest(FORMAT, settings.limits, settings.window_tokens, settings.redaction)
 
     def fields(workstream: WorkstreamView, view: RoleView) -> Stale | None:
         key, run = view.conversation.key, workstream.run
