@@ -92,8 +92,8 @@ def _codex_go_on(session: str, prompt: str) -> str:
     return f"{write_to(session, prompt)} {WAIT}"
 
 
-RESUMED = "RESUMED {session} · turn 2"
-BRIEFED = "STARTED FRESH with a briefing · turn 2: the agent's tool takes no session to go on in"
+RESUMED = "RESUMED {session} · 2nd turn"
+BRIEFED = "STARTED FRESH with a briefing · 2nd turn: the agent's tool takes no session to go on in"
 
 INTERFACES = {
     each.agent: each

@@ -116,7 +116,7 @@ def test_another_main_session_gets_the_briefing_and_the_person_the_line(hooked):
     second = hooked.run(f"Go.\n\n{delegate('What was it?')}")
     (line,) = second.lines[-1:]
     assert len(second.lines) == 1, second.lines
-    assert "ROLLED OVER to a new session with replay" in line
+    assert "STARTED FRESH with a briefing" in line
     assert "takes no session" in line
     (child,) = second.by_children
     assert "# Briefing" in child

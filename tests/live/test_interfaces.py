@@ -2,8 +2,7 @@
 upthread says afterwards, through a first start, a second, a window nearly full, and a kill.
 
 One person sits at one desk for each agent. What comes later stands on what came before, as it does
-for people, so that each agent is started three times in all. A test that is marked xfail names what
-is owed to the person and is not there yet; it is strict, so the mark goes when the thing comes.
+for people, so that each agent is started three times in all.
 """
 
 from __future__ import annotations
@@ -26,26 +25,7 @@ FIRST, FULL, KILLED = "spec-1", "spec-3", "spec-2"
 """The workstreams of the scenarios, each one's own."""
 
 
-class OwedError(Exception):
-    """Something a person should see is not there; no failure on the way to it is one."""
-
-
-def owed(is_there: bool, what: str) -> None:
-    if not is_there:
-        raise OwedError(what)
-
-
 CUT_OFF = re.compile(r"cut off|interrupted")
-OWED_AFTER_A_KILL = pytest.mark.xfail(
-    strict=True,
-    raises=OwedError,
-    reason="a killed delegation is not read back from the agent's own store yet",
-)
-OWED_AT_95_PERCENT = pytest.mark.xfail(
-    strict=True,
-    raises=OwedError,
-    reason="what a hook decides on has no window yet: why and the line differ",
-)
 
 
 def of(agent: str):
@@ -149,7 +129,7 @@ def again(desk, first, second) -> Told:
         second,
         step,
         f"{FIRST}/planner",
-        "turn 2",
+        "2nd turn",
         answer="it was KIWI",
         reply="it has told again",
     )
@@ -181,7 +161,7 @@ def nearly_full(desk, filled, second, again) -> Told:
         desk.agent.planner(FULL, turns=1)["upstream_session_id"], "Go on. [[SAY went on]]"
     )
     return told_of(
-        desk, second, step, f"{FULL}/planner", "turn 2", answer="went on", reply="it has gone on"
+        desk, second, step, f"{FULL}/planner", "2nd turn", answer="went on", reply="it has gone on"
     )
 
 
@@ -190,13 +170,13 @@ def test_a_session_that_a_command_left_is_gone_on_with_in_the_interface(desk, ne
     assert desk.agent.planner(FULL, turns=2)["turns"] == 2
 
 
-@OWED_AT_95_PERCENT
 def test_at_95_percent_the_line_says_what_why_said(desk, filled, nearly_full):
     words = "the session's context is nearly full"
-    comes = f"it would start a fresh session with a briefing: {words}"
-    owed(comes in filled, f"why says {words!r}")
-    owed("STARTED FRESH with a briefing" in nearly_full.line, "a fresh session")
-    owed(words in nearly_full.line, f"the line says {words!r}")
+    assert f"it would start a fresh session with a briefing: {words}" in filled
+    assert words in nearly_full.line
+    # Codex's model names the sub-agent itself: it is not held back, and the person is told.
+    done = "RESUMED" if desk.interface.agent == "codex" else "STARTED FRESH with a briefing"
+    assert done in nearly_full.line
 
 
 # --- a kill in the middle of a delegation --------------------------------------------------------
@@ -248,15 +228,14 @@ def test_a_delegation_that_was_killed_is_on_record_at_once(desk, killed):
     assert "process_died" in killed.audit
 
 
-@OWED_AFTER_A_KILL
 def test_after_a_kill_what_is_said_names_the_prompt_the_file_and_the_interruption(killed):
     for name in ("brief", "audit"):
         said = getattr(killed, name)
-        owed("Write it." in said, f"the prompt in {name}")
-        owed("plan.md" in said, f"the file in {name}")
-    owed("plan.md" in killed.effects, "the file among the effects")
+        assert "Write it." in said, name
+        assert "plan.md" in said, name
+    assert "plan.md" in killed.effects
     for name in ("shown", "why", "brief"):
-        owed(CUT_OFF.search(getattr(killed, name)) is not None, f"the interruption in {name}")
+        assert CUT_OFF.search(getattr(killed, name)), name
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +248,7 @@ def after_the_kill(desk, killed) -> Told:
             terminal,
             step,
             f"{KILLED}/planner",
-            "turn 2",
+            "2nd turn",
             answer="it went on",
             reply="on it goes",
         )
@@ -283,9 +262,8 @@ def test_after_a_kill_the_next_delegation_is_told_and_nothing_is_doubled(desk, a
     assert (desk.project / "plan.md").read_text().strip() == "PLUM"
 
 
-@OWED_AFTER_A_KILL
 def test_after_a_kill_the_line_and_the_next_delegation_tell_of_the_interruption(after_the_kill):
     line = after_the_kill.line
-    owed(CUT_OFF.search(line) is not None, "the interruption in the line")
-    owed("nothing stands against it" not in line, "a line that does not contradict itself")
-    owed("plan.md" in after_the_kill.shown, "the file, told to the role")
+    assert CUT_OFF.search(line)
+    assert "nothing stands against it" not in line
+    assert "plan.md" in after_the_kill.shown

@@ -200,7 +200,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         reason="no_resume_argument",
-        decision=RESUME_WITH_REPLAY,
+        decision=START_FRESH,
         applies=lambda i: i.takes_no_session and not i.was_interrupted,
         says="the agent's tool takes no session to go on in",
     ),

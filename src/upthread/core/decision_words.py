@@ -46,6 +46,15 @@ RECOGNISED = {
 }
 """Why a turn goes on that was cut off, by what its agent's history says of its prompt."""
 
+NAMED = "named"
+"""The reason where a main session itself goes on with a sub-agent: nothing was decided."""
+
+OTHER_REASONS = {
+    NAMED: "the main session goes on with it by itself",
+    "recorded_only": "it is only recorded",
+}
+"""Reasons that no rule of the handshake has, for what it did not decide."""
+
 CHANGED_NAMED_MAX = 3
 """How many changed files a line names; the rest are counted."""
 

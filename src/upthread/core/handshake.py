@@ -13,7 +13,7 @@ from typing import Final
 
 from upthread.core import decision_words
 from upthread.core.decision_rules import RULES
-from upthread.core.decision_words import CHANGED_NAMED_MAX, because_in_words
+from upthread.core.decision_words import CHANGED_NAMED_MAX, OTHER_REASONS, because_in_words
 from upthread.core.decisions import (
     CALLER_DEPTH_MAX,
     DECISIONS,
@@ -72,7 +72,7 @@ def decide(inputs: HandshakeInputs) -> Decision:
 def in_words(reason: str) -> str:
     """Return the sentence a person reads for a reason code; unknown codes stand for themselves."""
     rule = _BY_REASON.get(reason)
-    return rule.says if rule else reason.replace("_", " ")
+    return rule.says if rule else OTHER_REASONS.get(reason, reason.replace("_", " "))
 
 
 def because(reasons: Sequence[str], found: Freshness) -> str:

@@ -63,6 +63,26 @@ def test_a_streamed_answer_is_told_in_pieces_and_once():
     ]
 
 
+@pytest.mark.parametrize(
+    ("used", "window"),
+    [
+        ({"opus": {"contextWindow": 200_000}, "haiku": {"contextWindow": 100_000}}, 200_000),
+        (
+            {"haiku": {"contextWindow": 100_000}, "opus[1m]": {"contextWindow": 1_000_000}},
+            1_000_000,
+        ),
+        ({"haiku": {"contextWindow": 100_000}}, None),
+        ({"opus": {"contextWindow": 0}}, None),
+        ("no object", None),
+    ],
+)
+def test_the_turns_end_tells_the_window_of_the_model_that_answered(used, window):
+    started = {"type": "message_start", "message": {"id": "msg_1", "model": "opus"}}
+    result = {"type": "result", "session_id": SESSION, "modelUsage": used}
+    told = [event.tokens_window for event in events_of(piece(started), result)]
+    assert told == ([] if window is None else [window])
+
+
 def test_an_answer_that_was_not_streamed_is_told_whole():
     events = events_of(
         assistant({"type": "thinking", "thinking": "hm"}),

@@ -43,7 +43,7 @@ def test_a_session_starts_with_how_the_work_stands_in_few_words_or_none(place, c
     place.upthread("drain")
     told = context(claude("SessionStart", source=source))
     assert told.startswith("Workstream spec-42 (")
-    assert "- planner: idle, 1 turn" in told
+    assert "- planner: done, 1 turn" in told
     assert len(told) / CHARACTERS_OF_A_TOKEN <= TOKENS_MAX
 
 

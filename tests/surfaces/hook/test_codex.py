@@ -98,7 +98,7 @@ def test_one_that_spawns_anew_gets_the_briefing_and_its_other_arguments_stay(pla
         last="Planned.",
     )
     answer = codex("PreToolUse", **spawning("And now?", tool_use_id="call_3"))
-    assert "ROLLED OVER to a new session with replay" in answer["systemMessage"]
+    assert "STARTED FRESH with a briefing" in answer["systemMessage"]
     updated = answer["hookSpecificOutput"]["updatedInput"]
     assert {name: updated[name] for name in ("agent_type", "fork_context")} == {
         "agent_type": "planner",

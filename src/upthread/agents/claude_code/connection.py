@@ -349,6 +349,8 @@ class ClaudeCodeConnection:
             case "control_cancel_request":
                 return  # the turn's own end withdraws what is still asked
             case "result":
+                for event in self._translator.translate(frame):
+                    await self._take(event)
                 self._result = content
                 self._has_result.set()
             case "rate_limit_event":

@@ -60,6 +60,7 @@ class Translator:
         self._streamed: dict[str, None] = {}
         self._speaking: dict[UpstreamSessionId, str] = {}
         self._tokens_in: dict[UpstreamSessionId, int] = {}
+        self._models: dict[UpstreamSessionId, str] = {}
 
     def begin(self) -> None:
         """Forget the last turn's error: another prompt is about to be sent."""
@@ -88,6 +89,7 @@ class Translator:
             "user": self._told,
             "stream_event": self._piece,
             "system": self._system,
+            "result": self._window,
         }
 
     # --- answers -------------------------------------------------------------------------------
@@ -98,6 +100,7 @@ class Translator:
             case "message_start":
                 self._speaking[session] = text_at(event, "message", "id")
                 self._tokens_in[session] = tokens_of(member(event, "message", "usage")) or 0
+                self._models[session] = text_at(event, "message", "model")
                 return ()
             case "content_block_delta":
                 return self._delta(as_object(event.get("delta")), session)
@@ -128,6 +131,21 @@ class Translator:
             return ()
         tokens = self._tokens_in[session] + said
         return (UsageReported(upstream_session_id=session, tokens_used=tokens),)
+
+    def _window(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
+        """The window of the model that answered; the turn's end lists every model that was used.
+
+        Its name there may end in what the provider calls a variant of it: `[1m]`.
+        """
+        model = self._models.get(session)
+        for name, used in as_object(frame.get("modelUsage")).items():
+            size = member(used, "contextWindow")
+            if model and name.startswith(model) and isinstance(size, int) and size > 0:
+                report = UsageReported(
+                    upstream_session_id=session, tokens_used=None, tokens_window=size
+                )
+                return (report,)
+        return ()
 
     def _answer(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
         error = text_at(frame, "error")

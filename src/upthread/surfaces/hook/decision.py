@@ -65,6 +65,18 @@ def take_decision(
     return decide_fully(place, call, role, binding, is_left=is_left)
 
 
+def would_resume(binding: dict[str, Any], role: dict[str, Any]) -> bool:
+    """Return whether a session would be gone on with, as far as was decided beforehand.
+
+    Quick, for what every prompt is told: nothing around the session is looked at.
+    """
+    decided = object_in(binding, "decided")
+    if not decided:
+        return text_in(role, "continuity") != "fresh"
+    said = object_in(decided, cache_now(binding, time.time_ns() // 1_000_000))
+    return text_in(said, "decision") in RESUMING
+
+
 def is_unmoved(place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any]) -> bool:
     """Return whether all that a decision taken beforehand depends on is as it was then.
 

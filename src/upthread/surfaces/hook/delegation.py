@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from upthread.core.decision_words import address_in_words
+from upthread.core.decision_words import NAMED, OTHER_REASONS, address_in_words
 from upthread.core.workstreams import UNASSIGNED, choose_workstream, named_workstream
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import (
@@ -195,26 +195,44 @@ def _recorded_only(
 
 
 def before_message(place: Place, call: Call, child: str) -> Decided:
-    """Keep that a main session goes on with a sub-agent it named itself; nothing is decided."""
+    """Keep that a main session goes on with a sub-agent it named itself; nothing is decided.
+
+    Where the handshake would not have gone on with it, the person is told why.
+    """
     with place.lock():
         for path, binding in bindings(place):
             if text_in(binding, "session") != child or is_claimed_by_another(binding, call.call_id):
                 continue
+            reasons, because = _named(place, call, binding)
             held = _claim(call)
             event = {
                 **_where(binding),
                 **held,
                 "because": "session",
                 "decision": "resume",
-                "reasons": ["unchanged"],
+                "reasons": reasons,
+                "condition": binding.get("condition_now"),
                 "upstream_session_id": child,
                 "context": "",
             }
             spool.put(place, "decided", event)
             files.replace(path, {**binding, "claim": held})
-            line = line_of(binding, "resume", child)
+            line = line_of(binding, "resume", child, because=because)
             return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
     return Decided(line="", prompt=call.prompt)
+
+
+def _named(place: Place, call: Call, binding: dict[str, Any]) -> tuple[list[str], str]:
+    """Return the reasons for going on with a session that was named, as codes and in words."""
+    role = role_of(place, text_in(binding, "role"))
+    if not role:
+        return ["unchanged"], ""
+    call.can_resume = True
+    was_left = binding.get("was_interrupted") is True
+    taken = take_decision(place, call, role, binding, is_left=was_left)
+    if taken.decision in RESUMING:
+        return taken.reasons, taken.because
+    return [NAMED], f"{OTHER_REASONS[NAMED]}; {taken.because}"
 
 
 def _claim(call: Call) -> dict[str, Any]:

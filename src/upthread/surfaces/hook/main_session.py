@@ -9,7 +9,14 @@ from upthread.core.decision_words import address_in_words
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.delegation import bindings, hear_prompt, release, role_of, workstream_of
+from upthread.surfaces.hook.decision import would_resume
+from upthread.surfaces.hook.delegation import (
+    bindings,
+    hear_prompt,
+    release,
+    role_of,
+    workstream_of,
+)
 from upthread.surfaces.hook.words import ago
 
 TYPE_CHECKING = False
@@ -121,7 +128,7 @@ def _whom_to_go_on_with(
             or text_in(each, "session") in handed
         )
         and not object_in(each, "claim")
-        and text_in(role_of(place, text_in(each, "role")), "continuity") != "fresh"
+        and would_resume(each, role_of(place, text_in(each, "role")))
     ]
     if not lines:
         return ""
