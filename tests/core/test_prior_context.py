@@ -107,7 +107,7 @@ MARKS = st.sampled_from(
 
 def test_a_session_that_is_resumed_is_not_told_that_it_is_gone():
     prior = prior_context(alternating(3))
-    assert "session, which this one does not have" in render_prior_context(prior, nonce="n")
+    assert "session that this one does not have" in render_prior_context(prior, nonce="n")
     assert "is gone" not in render_prior_context(prior, nonce="n", is_session_new=False)
 
 

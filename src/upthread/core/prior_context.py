@@ -23,7 +23,7 @@ MESSAGE_CHARACTERS_MAX: Final = 4_000
 CUT_MARK: Final = " [… cut]"
 
 _OPENING_OF_NEW: Final = (
-    "This conversation went on in an earlier session, which this one does not have."
+    "This conversation went on in an earlier session that this one does not have."
 )
 _OPENING_OF_RESUMED: Final = "This session may not hold all of the conversation any more."
 

@@ -115,3 +115,40 @@ def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours)
     line = ours.hook(ours.request("before", "c2", prompt="Go on.")).answer["line"]
     assert "UNDECIDED before this: 1" in line
     assert "STARTED:" not in line, "it is not as if there had been nothing"
+
+
+def test_what_has_not_moved_is_not_published_again(ours):
+    ours.call("c1", "ses_1")
+    ours.upthread("drain")
+    (still,) = ours.files("bindings/*.json")
+    written = still.stat().st_ino
+    told = ours.run("tell", "spec-42/auditor", "[[rehearse: say fine]]", "--agent", "rehearsal")
+    assert told.returncode == 0, told.stderr
+    assert len(ours.files("bindings/*.json")) == 2
+    assert still.stat().st_ino == written
+
+
+def test_what_was_published_before_the_settings_changed_is_published_again(ours):
+    ours.call("c1", "ses_1")
+    ours.upthread("drain")
+    (binding,) = ours.files("bindings/*.json")
+    before = json.loads(binding.read_text())["decided"]["warm"]
+    (ours.project / "upthread.toml").write_text('[roles.planner]\ncontinuity = "fresh"\n')
+    ours.upthread("drain")
+    after = json.loads(binding.read_text())["decided"]["warm"]
+    assert (before["decision"], after["decision"]) == ("resume", "start_fresh_with_briefing")
+
+
+def test_a_hook_says_what_why_says_of_a_session_that_is_nearly_full(ours):
+    prompt = "[[rehearse: usage 95000 100000]] [[rehearse: say planned]]"
+    assert ours.run("tell", "spec-42/planner", prompt, "--agent", "rehearsal").returncode == 0
+    now = ours.upthread("why", "spec-42/planner", "--agent", "rehearsal")["now"]
+    call = ours.request("before", "c1", prompt="Go on.")
+    line = ours.hook(call, agent="opencode").answer["line"]
+    assert (now["decision"], now["reasons"][0]) == ("start_fresh_with_briefing", "nearly_full")
+    (binding,) = ours.files("bindings/*.json")
+    published = json.loads(binding.read_text())["decided"]["unknown"]
+    assert published["reasons"] == now["reasons"]
+    # The hook speaks for OpenCode, which another agent's session is not.
+    assert "ROLLED OVER to a new session with replay" in line
+    assert "the session belongs to another agent" in line
