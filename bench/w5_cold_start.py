@@ -89,10 +89,13 @@ def _hook(directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     program = files("upthread").joinpath("surfaces/hook/__main__.py")
     command = (str(Path(sys.executable).resolve()), "-I", "-S", str(program), "opencode")
     call = {"cwd": str(project), "session": "main", "call_id": "c", "role": "planner"}
+    drain = (sys.executable, "-m", "upthread", "drain")
     for event in ("before", "started", "ended", "before"):
         request = {**call, "event": event, "child": "ses_1", "outcome": "ok", "pid": os.getpid()}
         (directory / REQUEST).write_text(json.dumps({**request, "prompt": "Go on."}))
         _started(command, environment)
+        if event == "ended":  # the usual call comes after what was seen is in the record
+            subprocess.run(drain, cwd=project, env=environment, check=True)
     return command
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 
 from upthread.agents._marks import kill_marked, marks_of
-from upthread.boundary.programs import NOWHERE
+from upthread.boundary.files import NOWHERE
 
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0

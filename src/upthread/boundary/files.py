@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
+NOWHERE = "/"
+"""Where what needs no place of its own is started: nothing in there is a repository's."""
+
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """With these an open never waits, takes no terminal over and is not handed on."""
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 import os
 import sys
 
+from upthread.boundary.files import NOWHERE as NOWHERE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-NOWHERE = "/"
-"""Where what needs no place of its own is started: nothing in there is a repository's."""
 
 UP_MAX = 64
 """How many directories up a repository is looked for."""

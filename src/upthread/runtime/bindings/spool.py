@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 
-from upthread.boundary import programs
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import process
 from upthread.runtime.bindings.light_json import dumps, list_in
@@ -97,6 +96,8 @@ def hand_over(place: Place, kind: str, fields: dict[str, Any], words: dict[str, 
 
 def _started(place: Place, standard_input: int, *more: str) -> int:
     """Start a drain and return its pid, 0 where `setup` never said how."""
+    from upthread.boundary import programs  # only where something is started
+
     installed = files.read(os.path.join(place.home, INSTALLED)) or {}
     command = [word for word in list_in(installed, "drain") if isinstance(word, str)]
     if not command:

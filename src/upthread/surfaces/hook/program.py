@@ -7,7 +7,7 @@ import os
 import sys
 
 from upthread import __version__
-from upthread.boundary.programs import NOWHERE
+from upthread.boundary.files import NOWHERE
 from upthread.runtime.bindings import heard, spool
 from upthread.runtime.bindings.light_json import dumps, loads, text_in
 from upthread.runtime.bindings.places import Place
