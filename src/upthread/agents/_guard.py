@@ -14,6 +14,7 @@ from pathlib import Path
 
 from upthread.agents import _marks
 from upthread.boundary import programs
+from upthread.boundary.files import NOWHERE
 
 RELEASE_PATIENCE_S = 5.0
 
@@ -47,7 +48,7 @@ def started_guard(mark: str) -> Guard | None:
     popen = subprocess.Popen(
         words,
         bufsize=0,
-        cwd=programs.NOWHERE,  # it must not hold on to a directory that somebody wants to remove
+        cwd=NOWHERE,  # it must not hold on to a directory that somebody wants to remove
         env={},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

@@ -36,6 +36,7 @@ from upthread.agents._marks import MARK_VARIABLE, kill_marked, mark_for
 from upthread.agents._process_group import signal_group, started_at_ticks
 from upthread.agents._stderr import StderrLog
 from upthread.boundary import programs
+from upthread.boundary.files import NOWHERE
 from upthread.core.quotas import FRAME, Allowance
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Outcome
@@ -378,7 +379,7 @@ def _parent_death_wrapper(outside: Sequence[str]) -> tuple[str, ...]:
 def _works(command: tuple[str, ...]) -> bool:
     tried = subprocess.run(
         command,
-        cwd=programs.NOWHERE,
+        cwd=NOWHERE,
         env={},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -20,6 +20,7 @@ from upthread.agents.base import AgentAdapter
 from upthread.agents.finding import CLAUDE, find_claude, find_program
 from upthread.agents.tested import ACP, NATIVE, SeenWay, seen_way
 from upthread.boundary import programs
+from upthread.boundary.files import NOWHERE
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
@@ -269,7 +270,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 async def _version_of(path: str) -> str:
     start = ChildStart(
         command=(path, "--version"),
-        working_directory=programs.NOWHERE,  # where agents find no settings of a project
+        working_directory=NOWHERE,  # where agents find no settings of a project
         stderr_path=None,
         redactor=None,
     )

@@ -13,8 +13,6 @@ from __future__ import annotations
 import os
 import sys
 
-from upthread.boundary.files import NOWHERE as NOWHERE
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from upthread.boundary import programs
+from upthread.boundary.files import NOWHERE
 from upthread.boundary.ownership import written_by_others
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
@@ -118,7 +118,7 @@ def probe(home: Path) -> Alive:
     try:
         done = subprocess.run(
             command(home, PROBE),
-            cwd=programs.NOWHERE,
+            cwd=NOWHERE,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_TIME_MAX_S,
