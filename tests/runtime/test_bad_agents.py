@@ -46,7 +46,8 @@ async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothi
         assert says in result.detail
         assert result.upstream_session_id is None
         view = await project.role(ADDRESS)
-        assert (view.state, view.chain, view.turns) == ("idle", (), 1)
+        state = "interrupted" if outcome == "process_died" else "failed"
+        assert (view.state, view.chain, view.turns) == (state, (), 1)
         assert world.agents() == ()
         after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
         assert after.outcome == "ok"

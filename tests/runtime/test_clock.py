@@ -95,7 +95,7 @@ async def test_a_jump_between_turns_changes_neither_order_nor_session(
     async with world.open() as project:
         view = await project.role(ADDRESS)
         why = await project.why(ADDRESS)
-    assert (view.state, view.turns) == ("idle", 3)
+    assert (view.state, view.turns) == ("done", 3)
     assert why.last is not None
     assert (why.last.decision, why.now.decision) == ("resume", "resume")
 

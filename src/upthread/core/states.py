@@ -222,6 +222,8 @@ def _of_report(facts: RoleFacts, report: Report) -> Standing:
 
 def _of_questions(facts: RoleFacts, report: Report) -> Standing:
     """A run asks a role's questions and keeps the answers; a prompt of a person's own does not."""
+    if facts.run is not None and facts.run.ended is not None:
+        return _done("it asked in a run that is over", ())
     if facts.run is None:
         texts = [question.text for question in report.questions]
     else:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.support.laboratory.command import Command, Invocation, Json
 from tests.support.laboratory.killing import Hit, Killer
@@ -118,7 +118,7 @@ class Passage:
         elif seen["open_questions"]:
             self._answer(seen["open_questions"][0]["id"])
         else:
-            self._go_on([each for each in seen["roles"] if each["state"] in UNFINISHED])
+            self._go_on([each for each in seen["roles"] if _is_open(each)])
 
     def _answer(self, question_id: str) -> None:
         text = ANSWERS[question_id]
@@ -196,3 +196,9 @@ class Passage:
         words = [sys.executable, "-I", "check.py"]
         done = subprocess.run(words, cwd=self._world.project, capture_output=True, check=False)
         return [f"approved, and the check says {done.stderr!r}"] if done.returncode else []
+
+
+def _is_open(role: Mapping[str, Any]) -> bool:
+    """Whether a role's last turn can be gone on with: it was cut off, and nobody has ended it."""
+    last = role["last_turn"] or {}
+    return role["state"] in UNFINISHED and last.get("outcome") is None

@@ -8,6 +8,7 @@ it anew, and the settings stay as they are, so that trust a person has given to 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -17,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.boundary.ownership import written_by_others
 from upthread.errors import UpthreadError, UsageError
@@ -119,6 +121,7 @@ def probe(home: Path) -> Alive:
         done = subprocess.run(
             command(home, PROBE),
             cwd=NOWHERE,
+            env=programs.own_environment(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_TIME_MAX_S,
