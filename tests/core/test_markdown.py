@@ -72,7 +72,7 @@ def test_every_fence_is_closed_so_that_what_follows_is_read(text: str):
 
 @given(TEXTS)
 def test_all_words_are_kept(text: str):
-    escaped = text.replace("<h", "&lt;h").replace("</h", "&lt;/h")
+    escaped = re.sub(r"<(?=/?h[1-6]\b)", "&lt;", text)  # a heading's, and no other
     assert re.findall(r"\w+", neutral(text)) == re.findall(r"\w+", escaped)
 
 

@@ -187,6 +187,14 @@ def test_what_a_step_asked_is_answered_in_its_run():
     assert (answered.state, answered.reason) == (State.DONE, "what it asked was answered")
 
 
+def test_nobody_waits_for_what_was_asked_in_a_run_that_is_over():
+    report = Report(status="needs_input", questions=(ReportedQuestion(id="a", text="Which?"),))
+    asked = run(*stepped("constructor", report=report), ASKED)
+    over = replace(asked, ended=RunEnded(status="forgotten"))
+    standing = of_role(replace(role(ended(report)), run=over))
+    assert (standing.state, standing.reason) == (State.DONE, "it asked in a run that is over")
+
+
 def test_a_verdict_approves_until_what_was_judged_has_changed():
     approving = Report(status="done", verdict=Verdict(result="approved"))
     facts = role(ended(approving))
