@@ -72,6 +72,13 @@ def test_a_session_of_a_limited_agent_is_asked_all_the_same_and_that_is_said():
     assert (decided.decision, decided.reasons[0]) == ("resume", "agent_limited")
 
 
+def test_a_limit_lasts_until_its_time_or_until_the_agent_is_asked():
+    named = AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7)
+    assert named.lasts(6)
+    assert not named.lasts(7)
+    assert AgentLimit(reason=Outcome.CREDIT_EXHAUSTED, until_ms=None).lasts(7)
+
+
 def test_a_decision_that_was_stored_without_them_rested_on_nothing():
     for stored in (None, {}, []):
         assert freshness_in(stored) == NOTHING_KNOWN

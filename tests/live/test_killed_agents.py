@@ -215,8 +215,9 @@ def test_the_next_sub_agent_in_the_agent_is_told_of_it(killed):
     assert "UNDECIDED" not in line, line
     assert "KIWI-9" in sent
     assert "made.txt" in sent
-    if killed.agent != "opencode":  # its session is resumed, and knows
+    if killed.agent == "claude-code":  # `codex exec` prints nothing of what a hook says
         assert "cut off" in line
+    if killed.agent != "opencode":  # its session is resumed, and knows
         assert "prior context" in sent
         assert "do not repeat them" in sent
     assert killed.hooked.planner("spec-1", turns=2)["turns"] == 2
