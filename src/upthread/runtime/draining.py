@@ -49,6 +49,9 @@ LEASE_WAIT_S: Final = 10.0
 TOLD_MAX: Final = 100
 """How many events of calls that were not decided are kept for `doctor`, the newest."""
 
+CALLS_MAX: Final = 1_000
+"""Of how many calls it is known that they were seen to begin, the newest."""
+
 MAIN_ROLE: Final = "main"
 """Of an agent's main session, under which calls are kept that are only recorded."""
 
@@ -236,6 +239,11 @@ def _prune(place: Place) -> None:
         is_only_recorded = binding.get("slot") == CHILD_SLOT
         if is_only_recorded and not is_claimed_by_another(binding, ""):
             found.unlink(missing_ok=True)
+    seen = sorted(
+        Path(place.project, "calls").glob("*.json"), key=lambda path: path.stat().st_mtime
+    )
+    for old in seen[:-CALLS_MAX]:
+        old.unlink(missing_ok=True)
     told = [path for path in spool.names(place) if path.endswith("-told.json")]
     for path in told[:-TOLD_MAX]:
         files.remove(path)

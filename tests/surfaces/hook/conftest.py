@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,10 @@ class HookPlace:
 
     def start_drains_by(self, program: str) -> None:
         """What `setup` writes down; here a drain keeps a call's words, and tests say when more."""
-        drain = [sys.executable, "-c", program]
-        installed = {"schema": 1, "drain": drain, "agents": {}}
+        self.start_drains_by_words((sys.executable, "-c", program))
+
+    def start_drains_by_words(self, words: Sequence[str]) -> None:
+        installed = {"schema": 1, "drain": [*words], "agents": {}}
         (self.home / "hooks" / "installed.json").write_text(json.dumps(installed))
         (self.home / "hooks" / "installed.json").chmod(0o600)
 

@@ -21,8 +21,8 @@ from upthread.core.types import ConversationId, Outcome
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.examining import examine, look_again
 from upthread.runtime.publishing import beforehand, grounds
+from upthread.surfaces.hook.call import Call
 from upthread.surfaces.hook.decision import CALLERS_VARIABLE, take_decision
-from upthread.surfaces.hook.delegation import Call
 
 AGENTS = ("opencode", "claude-code", "codex")
 SESSION = "ses_1"

@@ -67,6 +67,35 @@ def test_a_look_leaves_alone_what_is_under_way(place):
     assert place.files("spool/*") == before
 
 
+def test_a_call_that_no_hook_saw_begin_is_on_record_beside_the_session_the_role_has(place):
+    place.call("c1", "ses_1")
+    place.upthread("drain")
+    missed = place.request("started", "c2", child="ses_2")
+    place.hook(missed)
+    ended = {"prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
+    place.hook(place.request("ended", "c2", child="ses_2", **ended))
+    place.wait_for_words()
+    beside = place.upthread("show", "spec-42/planner~2")
+    assert beside["turns"] == 1
+    (_, conversation) = place.upthread("audit", "spec-42")["conversations"]
+    (turn,) = conversation["turns"]
+    assert (turn["decision"], turn["reasons"], turn["outcome"]) == ("first", ["unseen"], "ok")
+    assert "Gone on." in json.dumps(turn)
+    again = place.hook(place.request("before", "c3", prompt="And now?")).answer
+    assert again["task_id"] == "ses_1"
+    place.hook(missed)
+    assert len(place.upthread("audit", "spec-42")["conversations"]) == 2, "it is over"
+
+
+def test_a_call_that_no_hook_saw_begin_is_the_first_where_the_role_has_no_session(place):
+    ended = {"child": "ses_1", "prompt": "Plan it.", "outcome": "ok", "reply": "Planned."}
+    place.hook(place.request("ended", "c1", **ended))
+    place.wait_for_words()
+    place.upthread("drain")
+    again = place.hook(place.request("before", "c2", prompt="Go on.")).answer
+    assert again["task_id"] == "ses_1"
+
+
 def test_after_a_reset_the_next_call_starts_as_if_there_had_been_none(place):
     place.upthread("setup", "opencode", "--yes")
     place.call("c1", "ses_1")

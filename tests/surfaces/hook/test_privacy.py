@@ -133,7 +133,7 @@ def test_an_error_never_quotes_what_was_said(place):
     for request in (
         {"event": text, "cwd": str(place.project), "prompt": text},
         {"event": "before", "cwd": str(place.project), "role": text, "prompt": [text]},
-        {"event": "ended", "cwd": str(place.project), "call_id": text, "files": text},
+        {"event": "ended", "cwd": str(place.project), "call_id": "c1", "files": text},
     ):
         said = place.hook(request)
         assert said.code == 0

@@ -88,6 +88,11 @@ class Place:
         key = key_of(f"{agent}\0{session}")
         return os.path.join(self.project, "sessions", f"{key}.json")
 
+    def call_path(self, agent: str, session: str, call_id: str) -> str:
+        """Return where it is kept that a call was seen to begin."""
+        key = key_of(f"{agent}\0{session}\0{call_id}")
+        return os.path.join(self.project, "calls", f"{key}.json")
+
     def lock(self, *, wait_s: float = files.LOCK_WAIT_S) -> Lock:
         """Return the lock under which the project's bindings and spool are changed."""
         return Lock(os.path.join(self.project, "lock"), wait_s=wait_s)

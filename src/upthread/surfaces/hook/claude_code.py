@@ -16,17 +16,9 @@ from upthread.runtime.bindings.light_json import (
     text_in,
 )
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.call import Call, bindings, workstream_of
 from upthread.surfaces.hook.claude_code_transcript import told_by, transcript_of
-from upthread.surfaces.hook.delegation import (
-    Call,
-    before,
-    before_message,
-    bindings,
-    ended,
-    launched,
-    started,
-    workstream_of,
-)
+from upthread.surfaces.hook.delegation import before, before_message, ended, launched, started
 from upthread.surfaces.hook.main_session import (
     Continuing,
     about_to_use,

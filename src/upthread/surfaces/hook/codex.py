@@ -16,14 +16,8 @@ from upthread.runtime.bindings.light_json import (
     text_in,
 )
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.delegation import (
-    Call,
-    before,
-    before_message,
-    bindings,
-    ended,
-    started,
-)
+from upthread.surfaces.hook.call import Call, bindings
+from upthread.surfaces.hook.delegation import before, before_message, ended, started
 from upthread.surfaces.hook.main_session import (
     Continuing,
     about_to_use,

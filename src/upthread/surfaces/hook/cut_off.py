@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from upthread.surfaces.hook.delegation import Call
+    from upthread.surfaces.hook.call import Call
 
 _alarm: Any = _signal
 

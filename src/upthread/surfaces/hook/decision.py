@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from upthread.surfaces.hook.delegation import Call
+    from upthread.surfaces.hook.call import Call
 
 CALLERS_VARIABLE = "UPTHREAD_CALLERS"
 """As `client.preparing.CALLERS_VARIABLE`: the conversations this process was started inside of."""

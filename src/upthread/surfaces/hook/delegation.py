@@ -10,17 +10,26 @@ import os
 import time
 
 from upthread.core.decision_words import NAMED, OTHER_REASONS, address_in_words
-from upthread.core.workstreams import UNASSIGNED, choose_workstream, named_workstream
 from upthread.runtime.bindings import files, spool
-from upthread.runtime.bindings.claims import (
-    claim,
-    holder,
-    is_claimed_by_another,
-    is_of_call,
-)
+from upthread.runtime.bindings.claims import holder, is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.looking import FILES_MAX, examined
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.begun import (
+    CHILD_SLOT,
+    SLOTS_MAX,
+    begun,
+    keep,
+    keep_recorded_only,
+)
+from upthread.surfaces.hook.call import (
+    Call,
+    bindings,
+    claim_of,
+    role_of,
+    where_of,
+    workstream_of,
+)
 from upthread.surfaces.hook.cut_off import CutOffError, is_left, is_ours, wait_until_taken_in
 from upthread.surfaces.hook.decision import (
     FRESH,
@@ -37,53 +46,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SLOTS_MAX = 64
-CHILD_SLOT = 0
-"""As `core.types.CHILD_SLOT`: what is recorded only, and found by no key."""
-
-SOME_ROLE = "subagent"
-"""Of a call that is only recorded: its role is the model's word, and goes with the words."""
-
-FRESH_PREFIX = "fresh:"
-"""As `core.prompt.FRESH_PREFIX`."""
-
-WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
-PROMPT_CHARACTERS_MAX = 1_000_000
 HOWS = frozenset({"read", "wrote"})
 RELAYED = "nearly_full"
 """As `core.decision_rules.RELAYED`."""
-
-
-class Call:
-    """A call of a sub-agent, as the agent's plug-in tells it.
-
-    `session` is the main session it is made in, `pid` the agent's process. `unusable` are sessions
-    the agent has been asked for: what it said of each, an outcome's word or `busy`. `can_resume` is
-    whether the agent's tool takes a session to go on in.
-    """
-
-    def __init__(self, agent: str, fields: dict[str, Any]) -> None:
-        self.agent = agent
-        self.session = text_in(fields, "session")
-        self.call_id = text_in(fields, "call_id")
-        self.role = text_in(fields, "role").lower()
-        self.prompt = text_in(fields, "prompt")
-        self.pid = number_in(fields, "pid") or os.getppid()
-        self.is_background = fields.get("is_background") is True
-        self.unusable = object_in(fields, "unusable")
-        self.can_resume = fields.get("can_resume") is not False
-
-    @property
-    def is_fresh_asked(self) -> bool:
-        """Whether the prompt asks for a fresh session by its first word."""
-        return self.prompt.lstrip().lower().startswith(FRESH_PREFIX)
-
-    @property
-    def text(self) -> str:
-        """The prompt without its `fresh:`."""
-        if not self.is_fresh_asked:
-            return self.prompt
-        return self.prompt.lstrip()[len(FRESH_PREFIX) :].lstrip()
 
 
 class Decided:
@@ -102,37 +67,6 @@ class Decided:
         self.session = session
         self.context = context
         self.refusal = ""
-
-
-# --- which workstream --------------------------------------------------------------------------
-
-
-def workstream_of(place: Place, agent: str, session: str) -> tuple[str | None, str]:
-    """Return the workstream an agent's session works on, and the reason's code."""
-    known = place.known or {}
-    bound = files.read(place.session_path(agent, session)) if session else None
-    used = object_in(known, "used").get(place.root)
-    return choose_workstream(
-        environment=os.environ.get(WORKSTREAM_VARIABLE),
-        named=text_in(bound or {}, "workstream"),
-        used=used if isinstance(used, str) else None,
-        branch=place.branch,
-        default_branch=text_in(known, "default_branch") or None,
-    )
-
-
-def hear_prompt(place: Place, agent: str, session: str, prompt: str) -> str | None:
-    """Bind a main session to the workstream its person's prompt names; returns the name, if any."""
-    known = [text_in(each, "name") for each in list_in(place.known or {}, "workstreams")]
-    name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], [each for each in known if each])
-    if name:
-        files.replace(place.session_path(agent, session), {"workstream": name})
-    return name
-
-
-def role_of(place: Place, name: str) -> dict[str, Any]:
-    """Return what is known of a role, empty for one that nobody configured."""
-    return object_in(object_in(place.known or {}, "roles"), name)
 
 
 # --- before ------------------------------------------------------------------------------------
@@ -155,9 +89,9 @@ def before(place: Place, call: Call) -> Decided:
         path, binding, busy, is_left = _slot(place, call, workstream)
         taken = take_decision(place, call, role, binding, is_left=is_left)
         decided = _decided(call, binding, taken)
-        held = {**_claim(call), "because": taken.reasons[0]}
+        held = {**claim_of(call), "because": taken.reasons[0]}
         event = {
-            **_where(binding),
+            **where_of(binding),
             **held,
             "because": because,
             "decision": taken.decision,
@@ -167,7 +101,7 @@ def before(place: Place, call: Call) -> Decided:
             "upstream_session_id": decided.session,
             "context": decided.context,
         }
-        spool.put(place, "refused" if decided.refusal else "decided", event)
+        keep(place, call, "refused" if decided.refusal else "decided", event)
         if not decided.refusal:
             files.replace(path, {**binding, "was_interrupted": is_left, "claim": held})
         decided.line += busy + _undecided_before(place)
@@ -177,19 +111,9 @@ def before(place: Place, call: Call) -> Decided:
 def _recorded_only(
     place: Place, call: Call, workstream: str | None, because: str, says: str
 ) -> Decided:
-    """Keep that a call was made which is not continued. Its binding lasts until its end."""
-    where = {"workstream": workstream or UNASSIGNED, "role": SOME_ROLE, "slot": CHILD_SLOT}
-    event = {
-        **where,
-        **_claim(call),
-        "because": because,
-        "decision": FRESH,
-        "reasons": [NOT_CONTINUED],
-    }
+    """Keep that a call was made which is not continued."""
     with place.lock():
-        spool.put(place, "decided", event)
-        path = place.binding_path(UNASSIGNED, f"{call.session}\0{call.call_id}", CHILD_SLOT)
-        files.replace(path, {**where, "claim": _claim(call)})
+        keep_recorded_only(place, call, workstream, because)
         missed = _undecided_before(place)
     return Decided(line=f"upthread: {call.role}: {says}{missed}", prompt=call.prompt)
 
@@ -204,9 +128,9 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
             if text_in(binding, "session") != child or is_claimed_by_another(binding, call.call_id):
                 continue
             reasons, because = _named(place, call, binding)
-            held = _claim(call)
+            held = claim_of(call)
             event = {
-                **_where(binding),
+                **where_of(binding),
                 **held,
                 "because": "session",
                 "decision": "resume",
@@ -215,7 +139,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
                 "upstream_session_id": child,
                 "context": "",
             }
-            spool.put(place, "decided", event)
+            keep(place, call, "decided", event)
             files.replace(path, {**binding, "claim": held})
             line = line_of(binding, "resume", child, because=because)
             return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
@@ -235,16 +159,6 @@ def _named(place: Place, call: Call, binding: dict[str, Any]) -> tuple[list[str]
     return [NAMED], f"{OTHER_REASONS[NAMED]}; {taken.because}"
 
 
-def _claim(call: Call) -> dict[str, Any]:
-    return claim(
-        agent=call.agent,
-        session=call.session,
-        call_id=call.call_id,
-        pid=call.pid,
-        is_background=call.is_background,
-    )
-
-
 def _undecided_before(place: Place) -> str:
     """Return what a person has not been told yet: calls that went on without a decision."""
     missed = spool.untold(place)
@@ -253,10 +167,6 @@ def _undecided_before(place: Place) -> str:
     why = text_in(files.read(missed[-1]) or {}, "why")
     spool.mark_told(missed)
     return f"; UNDECIDED before this: {len(missed)}, the last because {why}"
-
-
-def _where(binding: dict[str, Any]) -> dict[str, Any]:
-    return {name: binding[name] for name in ("workstream", "role", "slot")}
 
 
 def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any], str, bool]:
@@ -314,8 +224,6 @@ def _decided(call: Call, binding: dict[str, Any], taken: Taken) -> Decided:
     return decided
 
 
-NOT_CONTINUED = "recorded_only"
-
 REPLAY = "resume_with_replay"
 _CUT_OFF = "the last turn was cut off"
 
@@ -333,7 +241,7 @@ def _past(decision: str, binding: dict[str, Any]) -> str:
 def started(place: Place, call: Call, child: str, *, transcript: str = "") -> None:
     """Keep that a call's child session exists: its id is worth most when the call then fails."""
     with place.lock():
-        found = _of_call(place, call)
+        found = begun(place, call, child)
         if found is None:
             return
         path, binding = found
@@ -348,7 +256,7 @@ def launched(place: Place, call: Call, child: str, *, transcript: str) -> None:
     Who sees it end is no longer told that.
     """
     with place.lock():
-        found = _of_call(place, call)
+        found = begun(place, call, child)
         if found is None:
             return
         path, binding = found
@@ -381,7 +289,7 @@ def ended(
     Each of `examinations` has path and how.
     """
     with place.lock():
-        found = _of_call(place, call)
+        found = begun(place, call, child)
         if found is None:
             return
         path, binding = found
@@ -419,7 +327,7 @@ def release(place: Place, agent: str, session: str) -> None:
             held = object_in(binding, "claim")
             is_theirs = text_in(held, "agent") == agent and text_in(held, "session") == session
             if is_theirs and held.get("is_background") is not True:
-                spool.put(place, "released", {**_where(binding), **held})
+                spool.put(place, "released", {**where_of(binding), **held})
                 if number_in(binding, "slot") == CHILD_SLOT:
                     files.remove(path)
                 else:
@@ -427,24 +335,9 @@ def release(place: Place, agent: str, session: str) -> None:
                     files.replace(path, {**left, "decided": None})
 
 
-def _of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
-    return next((each for each in bindings(place) if is_of_call(each[1], call.call_id)), None)
-
-
-def bindings(place: Place) -> list[tuple[str, dict[str, Any]]]:
-    """Return all bindings of a project with their paths."""
-    folder = os.path.join(place.project, "bindings")
-    try:
-        listed = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return []
-    paths = [os.path.join(folder, name) for name in listed if name.endswith(".json")]
-    return [(path, found) for path in paths if (found := files.read(path)) is not None]
-
-
 def _event(call: Call, binding: dict[str, Any], child: str) -> dict[str, Any]:
     held = object_in(binding, "claim")
-    return {**_where(binding), **held, "agent": call.agent, "upstream_session_id": child}
+    return {**where_of(binding), **held, "agent": call.agent, "upstream_session_id": child}
 
 
 def _now_in(

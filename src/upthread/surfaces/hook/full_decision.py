@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from upthread.surfaces.hook.delegation import Call
+    from upthread.surfaces.hook.call import Call
 
 
 class EarlierVersionError(Exception):

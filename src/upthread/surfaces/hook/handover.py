@@ -14,7 +14,7 @@ import os
 from upthread.boundary.files import direct
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.delegation import bindings
+from upthread.surfaces.hook.call import bindings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,14 +9,9 @@ from upthread.core.decision_words import address_in_words
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.call import bindings, hear_prompt, role_of, workstream_of
 from upthread.surfaces.hook.decision import would_resume
-from upthread.surfaces.hook.delegation import (
-    bindings,
-    hear_prompt,
-    release,
-    role_of,
-    workstream_of,
-)
+from upthread.surfaces.hook.delegation import release
 from upthread.surfaces.hook.words import ago
 
 TYPE_CHECKING = False

@@ -32,8 +32,9 @@ const ask = (request) =>
     child.on("error", (error) => { clearTimeout(timer); failed(error.message) })
     child.stdin.on("error", () => {})
     child.stdout.on("data", (piece) => { if (text.length < ANSWER_CHARACTERS_MAX) text += piece })
-    child.on("close", () => {
+    child.on("close", (code, signal) => {
       clearTimeout(timer)
+      if (code !== 0) return failed(`the hook was stopped (${signal ?? `exit code ${code}`})`)
       try { resolve(text ? JSON.parse(text) : {}) } catch (error) { failed(error.message) }
     })
     child.stdin.end(JSON.stringify({ pid: process.pid, ...request }))

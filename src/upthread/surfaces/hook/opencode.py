@@ -5,15 +5,8 @@ from __future__ import annotations
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.delegation import (
-    Call,
-    before,
-    ended,
-    hear_prompt,
-    release,
-    role_of,
-    started,
-)
+from upthread.surfaces.hook.call import Call, hear_prompt, role_of
+from upthread.surfaces.hook.delegation import before, ended, release, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from upthread.core.decision_words import address_in_words
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.delegation import bindings, workstream_of
+from upthread.surfaces.hook.call import bindings, workstream_of
 from upthread.surfaces.hook.words import one_line
 
 TYPE_CHECKING = False

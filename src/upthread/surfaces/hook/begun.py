@@ -1,0 +1,104 @@
+"""That a call has begun, as it is kept: decided, recorded only, or unseen.
+
+A call is unseen where its hook was killed or gave up before it could decide: the agent has gone on
+alone. What it does is on record all the same, in a conversation where no session stands yet, so
+that the session the role had before stays the one that is gone on with.
+"""
+
+from __future__ import annotations
+
+from upthread.core.decision_words import UNSEEN
+from upthread.core.workstreams import UNASSIGNED
+from upthread.runtime.bindings import files, spool
+from upthread.runtime.bindings.claims import is_claimed_by_another
+from upthread.runtime.bindings.light_json import object_in, text_in
+from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.call import Call, claim_of, of_call, role_of, workstream_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SLOTS_MAX = 64
+CHILD_SLOT = 0
+"""As `core.types.CHILD_SLOT`: what is recorded only, and found by no key."""
+
+SOME_ROLE = "subagent"
+"""Of a call that is only recorded: its role is the model's word, and goes with the words."""
+
+FIRST, FRESH, RESUME = "first", "start_fresh", "resume"
+"""As in `core.decisions`."""
+
+NOT_CONTINUED = "recorded_only"
+
+
+def keep(place: Place, call: Call, kind: str, event: dict[str, Any]) -> None:
+    """Keep that a call has begun, and that this was seen."""
+    spool.put(place, kind, event)
+    files.replace(place.call_path(call.agent, call.session, call.call_id), {})
+
+
+def keep_recorded_only(
+    place: Place, call: Call, workstream: str | None, because: str
+) -> tuple[str, dict[str, Any]]:
+    """Keep a call that is not continued; returns its binding, which lasts until its end."""
+    where = {"workstream": workstream or UNASSIGNED, "role": SOME_ROLE, "slot": CHILD_SLOT}
+    held = claim_of(call)
+    event = {**where, **held, "because": because, "decision": FRESH, "reasons": [NOT_CONTINUED]}
+    keep(place, call, "decided", event)
+    path = place.binding_path(UNASSIGNED, f"{call.session}\0{call.call_id}", CHILD_SLOT)
+    binding = {**where, "claim": held}
+    files.replace(path, binding)
+    return path, binding
+
+
+def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the binding of a call that goes on, which begins here where nobody saw it begin.
+
+    None for a call that is over.
+    """
+    found = of_call(place, call)
+    seen_path = place.call_path(call.agent, call.session, call.call_id)
+    if found is not None or not call.call_id or files.read(seen_path) is not None:
+        return found
+    workstream, because = workstream_of(place, call.agent, call.session)
+    free = _free(place, call, child, workstream) if role_of(place, call.role) else None
+    if workstream is None or free is None:
+        return keep_recorded_only(place, call, workstream, because)
+    path, binding = free
+    is_same = bool(child) and text_in(binding, "session") == child
+    where = {name: binding[name] for name in ("workstream", "role", "slot")}
+    held = claim_of(call)
+    event = {
+        **where,
+        **held,
+        "because": because,
+        "decision": RESUME if is_same else FIRST,
+        "reasons": [UNSEEN],
+        "upstream_session_id": child if is_same else "",
+    }
+    keep(place, call, "decided", event)
+    begins = {**binding, "claim": held}
+    files.replace(path, begins)
+    return path, begins
+
+
+def _free(
+    place: Place, call: Call, child: str, workstream: str | None
+) -> tuple[str, dict[str, Any]] | None:
+    """Return the role's conversation that has this session, or else the first that has none."""
+    free: tuple[str, dict[str, Any]] | None = None
+    for slot in range(1, SLOTS_MAX + 1):
+        path = place.binding_path(workstream or "", call.role, slot)
+        found = files.read(path)
+        binding = {**(found or {}), "workstream": workstream, "role": call.role, "slot": slot}
+        session = text_in(binding, "session")
+        if is_claimed_by_another(binding, call.call_id):
+            continue
+        if child and session == child:
+            return path, binding
+        if free is None and not session and not object_in(binding, "claim"):
+            free = path, binding
+        if found is None:
+            break
+    return free

@@ -1,0 +1,113 @@
+"""A call of a sub-agent, as a hook is told of it, and where upthread keeps what it knows of it."""
+
+from __future__ import annotations
+
+import os
+
+from upthread.core.workstreams import choose_workstream, named_workstream
+from upthread.runtime.bindings import files
+from upthread.runtime.bindings.claims import claim, is_of_call
+from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
+from upthread.runtime.bindings.places import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FRESH_PREFIX = "fresh:"
+"""As `core.prompt.FRESH_PREFIX`."""
+
+WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
+PROMPT_CHARACTERS_MAX = 1_000_000
+
+
+class Call:
+    """A call of a sub-agent, as the agent's plug-in tells it.
+
+    `session` is the main session it is made in, `pid` the agent's process. `unusable` are sessions
+    the agent has been asked for: what it said of each, an outcome's word or `busy`. `can_resume` is
+    whether the agent's tool takes a session to go on in.
+    """
+
+    def __init__(self, agent: str, fields: dict[str, Any]) -> None:
+        self.agent = agent
+        self.session = text_in(fields, "session")
+        self.call_id = text_in(fields, "call_id")
+        self.role = text_in(fields, "role").lower()
+        self.prompt = text_in(fields, "prompt")
+        self.pid = number_in(fields, "pid") or os.getppid()
+        self.is_background = fields.get("is_background") is True
+        self.unusable = object_in(fields, "unusable")
+        self.can_resume = fields.get("can_resume") is not False
+
+    @property
+    def is_fresh_asked(self) -> bool:
+        """Whether the prompt asks for a fresh session by its first word."""
+        return self.prompt.lstrip().lower().startswith(FRESH_PREFIX)
+
+    @property
+    def text(self) -> str:
+        """The prompt without its `fresh:`."""
+        if not self.is_fresh_asked:
+            return self.prompt
+        return self.prompt.lstrip()[len(FRESH_PREFIX) :].lstrip()
+
+
+def workstream_of(place: Place, agent: str, session: str) -> tuple[str | None, str]:
+    """Return the workstream an agent's session works on, and the reason's code."""
+    known = place.known or {}
+    bound = files.read(place.session_path(agent, session)) if session else None
+    used = object_in(known, "used").get(place.root)
+    return choose_workstream(
+        environment=os.environ.get(WORKSTREAM_VARIABLE),
+        named=text_in(bound or {}, "workstream"),
+        used=used if isinstance(used, str) else None,
+        branch=place.branch,
+        default_branch=text_in(known, "default_branch") or None,
+    )
+
+
+def hear_prompt(place: Place, agent: str, session: str, prompt: str) -> str | None:
+    """Bind a main session to the workstream its person's prompt names; returns the name, if any."""
+    known = [text_in(each, "name") for each in list_in(place.known or {}, "workstreams")]
+    name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], [each for each in known if each])
+    if name:
+        files.replace(place.session_path(agent, session), {"workstream": name})
+    return name
+
+
+def role_of(place: Place, name: str) -> dict[str, Any]:
+    """Return what is known of a role, empty for one that nobody configured."""
+    return object_in(object_in(place.known or {}, "roles"), name)
+
+
+def bindings(place: Place) -> list[tuple[str, dict[str, Any]]]:
+    """Return all bindings of a project with their paths."""
+    folder = os.path.join(place.project, "bindings")
+    try:
+        listed = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    paths = [os.path.join(folder, name) for name in listed if name.endswith(".json")]
+    return [(path, found) for path in paths if (found := files.read(path)) is not None]
+
+
+def of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
+    """Return the binding that a call claims, with its path; None where it claims none."""
+    return next((each for each in bindings(place) if is_of_call(each[1], call.call_id)), None)
+
+
+def claim_of(call: Call) -> dict[str, Any]:
+    """Return what a call claims its conversation by."""
+    return claim(
+        agent=call.agent,
+        session=call.session,
+        call_id=call.call_id,
+        pid=call.pid,
+        is_background=call.is_background,
+    )
+
+
+def where_of(binding: dict[str, Any]) -> dict[str, Any]:
+    """Return which conversation a binding is of."""
+    return {name: binding[name] for name in ("workstream", "role", "slot")}
