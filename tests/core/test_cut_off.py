@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.cut_off import PROMPT_CHARACTERS_MAX, CutOffTurn, last_turn
+from upthread.core.cut_off import PROMPT_CHARACTERS_MAX, CutOffTurn, Sought, StoredTurn, turn_of
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -25,6 +25,10 @@ from upthread.core.types import (
 
 OWN = UpstreamSessionId("ses_own")
 CHILD = UpstreamSessionId("ses_child")
+
+
+def last_turn(events, known, *, redact, **sought) -> StoredTurn | None:
+    return turn_of(events, Sought(recorded=tuple(known), redact=redact, **sought))
 
 
 def asked(text: str) -> AgentEvent:

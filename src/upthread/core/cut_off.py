@@ -1,13 +1,14 @@
-"""A call that was cut off: what of it the agent's own store has and the record does not.
+"""A call that hooks saw: what of it the agent's own store has and the record does not.
 
-A hook sees a sub-agent begin; when the agent is killed, nobody sees it end. What it was asked and
-did lies in the agent's own store, as a session that may hold earlier turns as well. Pure: the store
-is read by agents/stored.py, and what is found is recorded by runtime/retrieval.py.
+A hook sees a sub-agent begin and end, and not what it does; when the agent is killed, nobody sees
+it end. What it was asked and did lies in the agent's own store, as a session that may hold earlier
+turns, and later ones, as well. Pure: the store is read by agents/stored.py, and what is found is
+recorded by runtime/retrieval.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -15,15 +16,28 @@ from upthread.core.events import (
     AgentEvent,
     ChildEnded,
     ChildStarted,
+    TextReceived,
+    ToolCallAnnounced,
     ToolCallUpdated,
+    UsageReported,
     UserTextReplayed,
 )
 from upthread.core.markdown import one_line
 from upthread.core.recognition import children_of
-from upthread.core.types import ErasedPart, Message, Speaker, TurnId, UpstreamSessionId
+from upthread.core.types import (
+    ErasedPart,
+    Message,
+    Part,
+    Speaker,
+    TextPart,
+    TurnId,
+    UpstreamSessionId,
+)
 
 PROMPT_CHARACTERS_MAX: Final = 300
 """How much of a prompt one line tells."""
+
+_ENDS: Final = frozenset({"completed", "failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,40 +93,83 @@ Raises StoreError for what is there and cannot be read.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTurn:
-    """The last prompt of a stored session, and what came after it."""
+    """One prompt of a stored session, and what came after it, up to the next prompt."""
 
+    upstream_session_id: UpstreamSessionId | None
     prompt: str
     events: tuple[AgentEvent, ...]
 
+    @property
+    def usage(self) -> UsageReported | None:
+        """What the session held at the turn's end, None where its store does not tell."""
+        told = [event for event in self.events if isinstance(event, UsageReported)]
+        return told[-1] if told else None
 
-def last_turn(
-    events: Sequence[AgentEvent],
-    recorded: Iterable[Message],
-    *,
-    redact: Callable[[str], str],
-    context: str = "",
-) -> StoredTurn | None:
-    """Return the last turn of a stored session, None where the record has it already.
+    def ended_with(
+        self, reply: str, redact: Callable[[str], str], *, is_answered: bool
+    ) -> StoredTurn:
+        """Return the turn with the reply that its end was told with, which the store may lack yet.
 
-    `recorded` are the conversation's messages in that session: a session that has no more prompts
-    than were recorded, the last of them the same, never got the one that was cut off. What was
-    recorded may have lost its secrets on the way, so that is tried as well. `context` is what was
-    put before the prompt. What its own sub-agents said is left to their sessions.
+        A store that lacks the answer is behind: a call that it has no end of has ended all the
+        same. Of one that was not answered, the reply says what went wrong, and nobody knows.
+        """
+        pieces = (event.text for event in self.events if isinstance(event, TextReceived))
+        stored = "".join(pieces)
+        if not reply or reply in stored or reply in redact(stored):
+            return self
+        ended = {
+            event.call_id
+            for event in self.events
+            if isinstance(event, ToolCallUpdated) and event.status in _ENDS
+        }
+        told = (
+            event
+            for event in self.events
+            if not (is_answered and isinstance(event, ToolCallAnnounced | ToolCallUpdated))
+            or event.call_id in ended
+        )
+        said = TextReceived(upstream_session_id=self.upstream_session_id, text=reply)
+        return replace(self, events=(*told, said))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """Which turn of a stored session is looked for.
+
+    `recorded` are the conversation's messages in that session, oldest first. `asked` is the prompt
+    as it is to be recorded, None where it was not kept. `context` was put before it. `later` is how
+    many calls have gone on in the session since, `answered` how many of these were answered, whose
+    prompts it must then have got. `redact` takes the secrets out of a text, as recording does.
+    """
+
+    recorded: tuple[Message, ...] = ()
+    asked: Part | None = None
+    context: str = ""
+    later: int = 0
+    answered: int = 0
+    redact: Callable[[str], str] = str
+
+
+def turn_of(events: Sequence[AgentEvent], sought: Sought) -> StoredTurn | None:
+    """Return a call's turn in a stored session, None where it never got there, or is recorded.
+
+    What its own sub-agents said is left to their sessions.
     """
     at = [i for i, event in enumerate(events) if isinstance(event, UserTextReplayed)]
-    if not at:
+    new = at[_recorded_of([_texts(events[i], sought) for i in at], sought) :]
+    if sought.asked is not None and not isinstance(sought.asked, ErasedPart):
+        new = [i for i in new if _is_said(sought.asked, _texts(events[i], sought))][-1:]
+    elif len(new) <= sought.answered:
         return None
-    asked = events[at[-1]]
-    assert isinstance(asked, UserTextReplayed)
-    prompt = asked.text.removeprefix(f"{context}\n\n" if context else "")
-    known = [message for message in recorded if message.speaker is Speaker.USER]
-    texts = {asked.text, prompt}
-    if known and len(at) <= len(known) and _may_be(known[-1], texts | set(map(redact, texts))):
+    if not new:
         return None
-    tail = events[at[-1] + 1 :]
+    begin = new[0] if sought.later else new[-1]
+    end = next((i for i in at if i > begin), len(events))
+    tail = events[begin + 1 : end]
     children = children_of(tail)
     return StoredTurn(
-        prompt=prompt,
+        upstream_session_id=events[begin].upstream_session_id,
+        prompt=_own_words(events[begin], sought),
         events=tuple(
             _childless(event)
             for event in tail
@@ -122,7 +179,38 @@ def last_turn(
     )
 
 
-def _may_be(recorded: Message, texts: set[str]) -> bool:
+def _recorded_of(prompts: Sequence[frozenset[str]], sought: Sought) -> int:
+    """Return how many of a session's prompts, from the first, are in the record already.
+
+    As many as were recorded, where the last of these fits; a compaction may have taken some away,
+    and then it is sought from the end.
+    """
+    known = [message for message in sought.recorded if message.speaker is Speaker.USER]
+    if not known:
+        return 0
+    if len(prompts) >= len(known) and _may_be(known[-1], prompts[len(known) - 1]):
+        return len(known)
+    fitting = (n for n in range(len(prompts), 0, -1) if _may_be(known[-1], prompts[n - 1]))
+    return next(fitting, len(prompts) - 1 if prompts else 0)
+
+
+def _own_words(event: AgentEvent, sought: Sought) -> str:
+    assert isinstance(event, UserTextReplayed)
+    return event.text.removeprefix(f"{sought.context}\n\n" if sought.context else "")
+
+
+def _texts(event: AgentEvent, sought: Sought) -> frozenset[str]:
+    """Return what a stored prompt may have been recorded as."""
+    assert isinstance(event, UserTextReplayed)
+    texts = {event.text, _own_words(event, sought)}
+    return frozenset(texts | set(map(sought.redact, texts)))
+
+
+def _is_said(asked: Part, texts: frozenset[str]) -> bool:
+    return isinstance(asked, TextPart) and asked.text in texts
+
+
+def _may_be(recorded: Message, texts: frozenset[str]) -> bool:
     """Whether a recorded prompt may be one of these: of one that was not kept, nobody can tell."""
     is_kept = not any(isinstance(part, ErasedPart) for part in recorded.parts)
     return not is_kept or recorded.sent_text in texts or recorded.text in texts

@@ -22,7 +22,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.cut_off import CutOffCall
+from upthread.core.cut_off import CutOffCall, Sought
 from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
 from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
@@ -89,6 +89,33 @@ class Delegated:
     def has_words(self) -> bool:
         """Whether what was said at its end was kept."""
         return "said" in self.events
+
+    @property
+    def asked(self) -> Part | None:
+        """The prompt as it is to be recorded, None where it was not kept."""
+        said = self.events.get("said", {})
+        asked = self.events.get("asked", {} if "launched" in self.events else said)
+        return _part(object_in(asked, "prompt"), context=text_in(self.decided, "context"))
+
+    @property
+    def reply(self) -> str:
+        """What it ended with, as it is to be recorded; empty where that was not kept."""
+        said = _part(object_in(self.events.get("said", {}), "reply"))
+        return said.text if isinstance(said, TextPart) else ""
+
+    def sought(self, after: Sequence[Delegated]) -> Sought:
+        """Return what is looked for in its session. `after` are the calls there since."""
+        return Sought(
+            asked=self.asked,
+            context=text_in(self.decided, "context"),
+            later=len(after),
+            answered=sum(each.is_answered for each in after),
+        )
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it ended as it should."""
+        return text_in(self.events.get("ended", {}), "outcome") == Outcome.OK
 
     @property
     def cut_off(self) -> CutOffCall:
@@ -158,22 +185,19 @@ class DelegatedTurn:
         said = [*self._said()]
         links = [*self._links()]
         done = self._retrieved(links)
-        examined = [*self._examined()] if self._found.turn is None else []
-        return [opened, *links, *said, *done, *examined, *self._events()]
+        return [opened, *links, *said, *done, *self._examined(), *self._events()]
 
     def _said(self) -> Iterator[Write]:
-        said, context = self._call.events.get("said", {}), text_in(self._call.decided, "context")
-        asked = self._call.events.get("asked", {} if "launched" in self._call.events else said)
-        told = self._found.turn.prompt if self._found.turn else ""
+        context, found = text_in(self._call.decided, "context"), self._found.turn
         prompt = (
-            _part(object_in(asked, "prompt"), context=context)
-            or (TextPart(text=told) if told else None)
+            self._call.asked
+            or (TextPart(text=found.prompt) if found and found.prompt else None)
             or ContextPart(text=NO_WORDS)
         )
         parts = (ContextPart(text=context), prompt) if context else (prompt,)
         yield self._parts(self._prompt_seq, Speaker.USER, parts)
-        reply = _part(object_in(said, "reply"))
-        if reply is not None:
+        reply = _part(object_in(self._call.events.get("said", {}), "reply"))
+        if reply is not None and found is None:  # else it is among what was found
             yield self._parts(self._prompt_seq + 1, Speaker.ASSISTANT, (reply,))
 
     def _retrieved(self, links: Sequence[Write]) -> tuple[Write, ...]:
@@ -189,7 +213,7 @@ class DelegatedTurn:
             next_seq=self._prompt_seq + 1,
             at_ms=self._now_ms,
         )
-        return self._retrieval.writes(self._found, place)
+        return self._retrieval.writes(self._found, place, is_examined=bool(self._listed))
 
     def _parts(self, seq: int, speaker: Speaker, parts: tuple[Part, ...]) -> RecordParts:
         return RecordParts(
@@ -229,15 +253,19 @@ class DelegatedTurn:
             )
         )
 
+    @property
+    def _listed(self) -> list[Any]:
+        """The files that were examined, as its hook saw them when it ended."""
+        return list_in(self._call.events.get("ended", {}), "files")
+
     def _examined(self) -> Iterator[Write]:
-        listed = list_in(self._call.events.get("ended", {}), "files")
-        if self._child and listed:
+        if self._child and self._listed:
             yield RecordExamined(
                 conversation_id=self._id,
                 turn_id=self._turn_id,
                 first_ordinal=0,
                 upstream_session_id=self._child,
-                files=tuple(msgspec.convert(each, ExaminedFile) for each in listed),
+                files=tuple(msgspec.convert(each, ExaminedFile) for each in self._listed),
                 recorded_at_ms=self._now_ms,
             )
 
@@ -269,7 +297,14 @@ class DelegatedTurn:
         else:
             lost = "" if self._found.turn else self._with_fault(NO_WORDS)
             end = _end(ended, self._call.events.get("said", {"detail": lost}))
-            yield replace(end, surroundings=self._surroundings(ended))
+            usage = self._found.turn.usage if self._found.turn else None
+            window = number_in(ended, "tokens_window") or (usage.tokens_window if usage else None)
+            yield replace(
+                end,
+                surroundings=self._surroundings(ended),
+                tokens_used=usage.tokens_used if usage else None,
+                tokens_window=window,
+            )
 
     def _with_fault(self, detail: str) -> str:
         """Return what a turn's end says, with why nothing of it could be read back."""

@@ -10,7 +10,7 @@ runtime/retrieval.py.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,7 @@ from upthread.runtime.conversation import Conversations
 from upthread.runtime.delegated_turn import Delegated, DelegatedTurn, digest_of, turn_id_of
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.occupying import read_binding
-from upthread.runtime.retrieval import NOTHING, Retrieval
+from upthread.runtime.retrieval import Retrieval
 from upthread.runtime.system import System
 from upthread.store.base import Store
 
@@ -81,7 +81,8 @@ class Draining:
         found = await self._system.in_thread(lambda: list(_delegated(place)))
         over = [each for each in found if each.is_over]
         for each in over:
-            await self._take_in(each, each.key(project_id), lease_wait_s)
+            after = _after(each, found)
+            await self._take_in(each, after, each.key(project_id), lease_wait_s)
         await self._system.in_thread(lambda: _prune(place))
         return len(over)
 
@@ -91,21 +92,29 @@ class Draining:
         mine = [each for each in found if each.key(key.project_id) == key]
         for each in mine:
             if each.is_over:
-                await self._take_in(each, key, LEASE_WAIT_S)
+                await self._take_in(each, _after(each, found), key, LEASE_WAIT_S)
         return all(each.is_over for each in mine)
 
-    async def _take_in(self, call: Delegated, key: ConversationKey, lease_wait_s: float) -> None:
+    async def _take_in(
+        self,
+        call: Delegated,
+        after: Sequence[Delegated],
+        key: ConversationKey,
+        lease_wait_s: float,
+    ) -> None:
         lease = LeaseRequest(
             name=conversation_lease(key.project_id, key.address),
             doing=f"drain {key.address}",
             wait_s=lease_wait_s,
         )
         async with self._leases.held(lease) as fence:
-            await self._system.in_thread(lambda: self._record(call, key, fence))
+            await self._system.in_thread(lambda: self._record(call, after, key, fence))
         for path in call.paths:
             files.remove(path)
 
-    def _record(self, call: Delegated, key: ConversationKey, fence: Fence) -> None:
+    def _record(
+        self, call: Delegated, after: Sequence[Delegated], key: ConversationKey, fence: Fence
+    ) -> None:
         if "refused" in call.events:
             self._refuse(call, key, fence)
             return
@@ -115,10 +124,8 @@ class Draining:
         conversation = (
             self._child(call, key) if key.slot == CHILD_SLOT else self._conversation(key, fence)
         )
-        found = NOTHING
-        if not call.has_words:
-            context = text_in(call.decided, "context")
-            found = self._retrieval.find(call.cut_off, conversation, context=context)
+        found = self._retrieval.find(call.cut_off, conversation, call.sought(after))
+        found = self._retrieval.ended_with(found, call.reply, is_answered=call.is_answered)
         recorded = DelegatedTurn(
             store=self._store,
             call=call,
@@ -214,6 +221,12 @@ def _delegated(place: Place) -> Iterator[Delegated]:
         paths[turn_id].append(path)
     for turn_id, kinds in events.items():
         yield Delegated(kinds, tuple(paths[turn_id]))
+
+
+def _after(call: Delegated, found: Sequence[Delegated]) -> list[Delegated]:
+    """Return the calls that went on in a call's session after it."""
+    later = found[found.index(call) + 1 :]
+    return [each for each in later if call.cut_off.session and each.child == call.cut_off.session]
 
 
 def is_due(place: Place) -> bool:

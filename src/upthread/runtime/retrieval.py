@@ -1,6 +1,6 @@
-"""Retrieval: what a call that was cut off said and did, from its agent's own store into the record.
+"""Retrieval: what a call that hooks saw said and did, from its agent's own store into the record.
 
-The events of its last turn are recorded as those of our own turns are: an open call gets an unknown
+The events of its turn are recorded as those of our own turns are: an open call gets an unknown
 end, a file that was read or written is kept as examined. A file that was touched after the store
 was last written to may be anybody's work, and is kept as one the session does not know. Blocking.
 """
@@ -8,10 +8,10 @@ was last written to may be anybody's work, and is kept as one the session does n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from upthread.core.commands import Write
-from upthread.core.cut_off import CutOffCall, ReadStored, StoredSession, StoredTurn, last_turn
+from upthread.core.cut_off import CutOffCall, ReadStored, Sought, StoredSession, StoredTurn, turn_of
 from upthread.core.quotas import TurnQuota
 from upthread.core.recorder import Recorder
 from upthread.core.types import Conversation, Link, TurnId, UpstreamSessionId
@@ -52,25 +52,35 @@ class Retrieval:
         self._read = read
         self._redact = redact
 
-    def find(self, call: CutOffCall, conversation: Conversation, *, context: str) -> Retrieved:
+    def find(self, call: CutOffCall, conversation: Conversation, sought: Sought) -> Retrieved:
         """Return what the agent's store holds of a call that is in no record yet."""
         try:
             found = self._read(call)
         except StoreError as error:
             return Retrieved(fault=error.message)
-        return NOTHING if found is None else self._of(found, conversation, context)
+        return NOTHING if found is None else self._of(found, conversation, sought)
 
-    def _of(self, found: StoredSession, conversation: Conversation, context: str) -> Retrieved:
+    def _of(self, found: StoredSession, conversation: Conversation, sought: Sought) -> Retrieved:
         session = found.upstream_session_id
         messages = self._store.messages(conversation.conversation_id)
-        mine = [each for each in messages if each.upstream_session_id == session]
-        turn = last_turn(found.events, mine, redact=self._redact, context=context)
+        mine = tuple(each for each in messages if each.upstream_session_id == session)
+        turn = turn_of(found.events, replace(sought, recorded=mine, redact=self._redact))
         return Retrieved(session=session, turn=turn, written_at_ns=found.written_at_ns)
 
-    def writes(self, found: Retrieved, place: Place) -> tuple[Write, ...]:
+    def ended_with(self, found: Retrieved, reply: str, *, is_answered: bool) -> Retrieved:
+        """Return what was found with the reply that a call's end was told with."""
+        if found.turn is None:
+            return found
+        turn = found.turn.ended_with(reply, self._redact, is_answered=is_answered)
+        return replace(found, turn=turn)
+
+    def writes(
+        self, found: Retrieved, place: Place, *, is_examined: bool = False
+    ) -> tuple[Write, ...]:
         """Return what was said and done after the prompt, for the commit that ends the turn.
 
-        More than a turn may hold is left out, from the event on that goes past the limit.
+        Where `is_examined`, it is known already which files were examined, and how they were. More
+        than a turn may hold is left out, from the event on that goes past the limit.
         """
         if found.turn is None:
             return ()
@@ -89,6 +99,8 @@ class Retrieval:
                 break
             recorder.record(event, at_ms=place.at_ms)
         said = recorder.finish(at_ms=place.at_ms)
+        if is_examined:
+            return said
         return (*said, *self._examined(said, place, unseen_after_ns=found.written_at_ns))
 
     def _examined(

@@ -59,6 +59,7 @@ class Entry:
     """What of an entry decides whether and how it is sent. `parts` are already outlined.
 
     `is_synthetic` marks what Claude Code itself put in, the words of neither person nor model.
+    `usage` is what the model's provider counted, empty for what no model said.
     """
 
     number: int
@@ -68,6 +69,7 @@ class Entry:
     message_id: str
     parts: tuple[Part, ...]
     is_synthetic: bool = False
+    usage: JsonObject = field(default_factory=dict[str, JsonValue])
 
     @property
     def is_said(self) -> bool:
@@ -209,6 +211,7 @@ def _take(reading: _Reading, line: Line, *, is_subagent: bool) -> None:
         message_id=text_of(message.get("id")) if kind == "assistant" else "",
         parts=tuple(_parts(message.get("content"), reading.characters_max)) if is_sent else (),
         is_synthetic=_is_synthetic(value, message),
+        usage=object_of(message.get("usage")),
     )
     reading.entries.append(entry)
 

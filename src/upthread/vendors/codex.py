@@ -48,8 +48,8 @@ def find_rollout(home: Path, session_id: str) -> Path | None:
 def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
     """Yield what was sent to the model and what Codex completed, in order, each with its kind.
 
-    Kinds are `response_item`, `item_completed` and `compacted`. Lines that cannot be read are left
-    out. StoreError when the file cannot be opened.
+    Kinds are `response_item`, `item_completed`, `compacted` and `token_count`. Lines that cannot be
+    read are left out. StoreError when the file cannot be opened.
     """
     for line in read_lines(path):
         payload = object_of(line.value.get("payload"))
@@ -58,6 +58,8 @@ def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
             yield kind, payload
         elif kind == "event_msg" and payload.get("type") == "item_completed":
             yield "item_completed", object_of(payload.get("item"))
+        elif kind == "event_msg" and payload.get("type") == "token_count":
+            yield "token_count", object_of(payload.get("info"))
 
 
 @dataclass(slots=True)

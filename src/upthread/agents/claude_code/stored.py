@@ -32,6 +32,6 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     written_at_ns = path.stat().st_mtime_ns
     return StoredSession(
         upstream_session_id=session,
-        events=read_history(path, session),
+        events=read_history(path, session, with_usage=True),
         written_at_ns=written_at_ns,
     )

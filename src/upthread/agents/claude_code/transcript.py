@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from upthread.agents.claude_code.children import child_session, role_of
+from upthread.agents.claude_code.outcomes import tokens_of
 from upthread.agents.claude_code.tools import kind_of, locations_of, title_of
 from upthread.core.events import (
     AgentEvent,
@@ -18,6 +19,7 @@ from upthread.core.events import (
     TextReceived,
     ToolCallAnnounced,
     ToolCallUpdated,
+    UsageReported,
     UserTextReplayed,
 )
 from upthread.core.types import (
@@ -31,18 +33,24 @@ from upthread.core.types import (
 from upthread.vendors.claude_code import Entry, read_branch, subagents_by_call
 
 
-def read_history(path: Path, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-    """Return what a transcript holds of its session. StoreError when it cannot be opened."""
+def read_history(
+    path: Path, session: UpstreamSessionId, *, with_usage: bool = False
+) -> tuple[AgentEvent, ...]:
+    """Return what a transcript holds of its session. StoreError when it cannot be opened.
+
+    `with_usage` adds what the session held after each of the model's messages.
+    """
     children = {
         call_id: child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
-    return tuple(
-        event
-        for entry in read_branch(path)
-        for part in entry.parts
-        for event in _events(entry, part, session, children)
-    )
+    events: list[AgentEvent] = []
+    for entry in read_branch(path):
+        for part in entry.parts:
+            events += _events(entry, part, session, children)
+        if with_usage and (held := tokens_of(entry.usage)):
+            events.append(UsageReported(upstream_session_id=session, tokens_used=held))
+    return tuple(events)
 
 
 def _events(

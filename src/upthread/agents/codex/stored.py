@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from upthread.agents._json import as_object, objects_at, text_at, texts_at
+from upthread.agents._json import as_object, member, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.core.cut_off import CutOffCall, StoredSession
 from upthread.core.events import AgentEvent, ContextCompacted, ToolCallAnnounced, ToolCallUpdated
@@ -65,6 +65,8 @@ def _events(
     for kind, each in lines:
         if kind == "compacted":
             yield ContextCompacted(upstream_session_id=session)
+        elif kind == "token_count":
+            yield from _usage(each, session)
         elif kind == "item_completed":
             yield from _spoken(each, session)
         elif each.get("type") in OUTPUT_OF:
@@ -74,6 +76,15 @@ def _events(
                 yield from _whole(item, session)
             else:
                 yield from _by_name(each, session, outputs.get(call_id))
+
+
+def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+    """Yield what the thread holds after a model's answer, in the words of Codex's server."""
+    last = {"totalTokens": member(told, "last_token_usage", "total_tokens")}
+    window = member(told, "model_context_window")
+    held = items.usage({"tokenUsage": {"last": last, "modelContextWindow": window}}, session)
+    if held is not None:
+        yield held
 
 
 def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
