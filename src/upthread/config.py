@@ -8,6 +8,7 @@ lets it, and boundary/consents.py knows of a person's consent. Nothing here writ
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +20,7 @@ import msgspec
 import platformdirs
 
 from upthread.boundary import files as opener
-from upthread.boundary.consents import Consents, as_known
+from upthread.boundary.consents import Consents, as_known, consents_path
 from upthread.core.config_file import (
     AgentSettings,
     ConfigFile,
@@ -67,6 +68,8 @@ class Settings:
     which hooks go by. `role_faults` are why a role cannot be used, by the name it would have: its
     file could not be read, or nobody agreed to it yet.
     `pending` is what the repository, known by `repository`, says and does not count.
+    `stamps` tell of each path that was looked into, before it was, by what it is known to have
+    changed since; empty for what was not there.
     `encryption_key` says where the database's key is, None: it is not encrypted. See
     client/encryption.py.
     """
@@ -88,6 +91,7 @@ class Settings:
     window_tokens: int | None = None
     repository: str = ""
     pending: tuple[Pending, ...] = ()
+    stamps: Mapping[str, str] = field(default_factory=dict[str, str])
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     native_roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     role_faults: Mapping[str, ConfigError] = field(default_factory=dict[str, ConfigError])
@@ -102,6 +106,15 @@ class Settings:
         """Return when sessions of an agent are told what was said before."""
         known = self.agents.get(agent)
         return known.inject if known else "auto"
+
+    @property
+    def alike(self) -> Mapping[str, frozenset[str]]:
+        """By role the digests of its configuration as upthread sends it, and as agents find it."""
+        both = self.roles.keys() & self.native_roles.keys()
+        return {
+            name: frozenset({self.roles[name].configuration, self.native_roles[name].configuration})
+            for name in both
+        }
 
     def role(self, name: str) -> Role:
         """Return a role; raises ConfigError if its file is broken, NotFoundError if it has none."""
@@ -130,6 +143,7 @@ def load_settings(
     of a repository have the main one's.
     """
     home = home_directory(environment)
+    stamps = _stamps(working_directory, environment, home)  # before anything is read
     own = [_shipped(), *_user_file(environment)]
     consents = Consents(home, repository or str(working_directory.resolve()))
     theirs = tuple(_project_file(working_directory, own, consents))
@@ -145,6 +159,7 @@ def load_settings(
     return Settings(
         working_directory=str(working_directory),
         home=str(home),
+        stamps=stamps,
         database=database or environment.get("UPTHREAD_DB") or str(home / "upthread.db"),
         agent=_last(config.agent for _, config in files),
         durability=durability,
@@ -227,10 +242,25 @@ def _shipped() -> tuple[str, ConfigFile]:
     return "the shipped defaults", read_config(raw, source="the shipped defaults")
 
 
-def _user_file(environment: Mapping[str, str]) -> Iterator[tuple[str, ConfigFile]]:
+def _stamps(working_directory: Path, environment: Mapping[str, str], home: Path) -> dict[str, str]:
+    """Return all that is looked into for settings, also what is not there, with its stamp."""
+    folders = [working_directory / folder for folder in ROLE_FOLDERS]
+    own = [_user_path(environment), consents_path(home)]
+    paths = [*own, working_directory / PROJECT_FILE, *folders]
+    for folder in ROLE_FOLDERS:
+        with contextlib.suppress(ConfigError):  # it is told where the roles are read
+            paths += _role_files(working_directory, folder)
+    return {str(path): opener.stamp_of(str(path)) for path in paths}
+
+
+def _user_path(environment: Mapping[str, str]) -> Path:
     chosen = environment.get("UPTHREAD_HOME")
     folder = Path(chosen) if chosen else platformdirs.user_config_path("upthread", appauthor=False)
-    yield from _file(folder / "config.toml")
+    return folder / "config.toml"
+
+
+def _user_file(environment: Mapping[str, str]) -> Iterator[tuple[str, ConfigFile]]:
+    yield from _file(_user_path(environment))
 
 
 def _project_file(

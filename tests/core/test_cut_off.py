@@ -7,7 +7,9 @@ from upthread.core.events import (
     ChildEnded,
     ChildStarted,
     TextReceived,
+    ToolCallAnnounced,
     ToolCallUpdated,
+    UsageReported,
     UserTextReplayed,
 )
 from upthread.core.types import (
@@ -101,6 +103,67 @@ def test_the_same_words_said_again_are_a_new_turn():
 def test_another_prompt_is_a_new_turn_after_a_compaction_took_the_earlier_ones():
     known = [text("One."), text("Two."), recorded(TextPart(text="2"), speaker=Speaker.ASSISTANT)]
     assert last_turn([asked("Three.")], known, redact=str) is not None
+
+
+def test_a_turn_that_others_followed_in_its_session_is_its_own_and_ends_where_they_begin():
+    events = [asked("One."), said("1"), asked("Two."), said("2")]
+    turn = last_turn(events, (), redact=str, later=1, answered=1)
+    assert turn is not None
+    assert (turn.prompt, turn.events) == ("One.", (said("1"),))
+
+
+def test_a_prompt_that_never_arrived_is_not_taken_for_the_one_that_followed():
+    assert last_turn([asked("Two."), said("2")], (), redact=str, later=1, answered=1) is None
+
+
+def test_of_a_prompt_that_was_kept_the_words_tell():
+    events = [asked("One."), said("1"), asked("# Briefing\n\nTwo."), said("2"), asked("Three.")]
+    two = TextPart(text="Two.")
+    turn = last_turn(events, (), redact=str, asked=two, context="# Briefing", later=1)
+    assert turn is not None
+    assert (turn.prompt, turn.events) == ("Two.", (said("2"),))
+    assert last_turn(events, (), redact=str, asked=TextPart(text="Four.")) is None
+    erased = last_turn(events, (), redact=str, asked=ErasedPart(kind="text"))
+    assert erased is not None
+    assert erased.prompt == "Three."
+
+
+def test_what_a_compaction_left_of_the_recorded_prompts_is_known_by_the_last_one():
+    known = [text("One."), text("Two."), text("Three.")]
+    turn = last_turn([asked("Three."), asked("Four.")], known, redact=str)
+    assert turn is not None
+    assert turn.prompt == "Four."
+
+
+def held(tokens: int) -> AgentEvent:
+    return UsageReported(upstream_session_id=OWN, tokens_used=tokens)
+
+
+def call(call_id: str, *, status: str | None) -> list[AgentEvent]:
+    begun = ToolCallAnnounced(upstream_session_id=OWN, call_id=call_id, title="a call")
+    updated = ToolCallUpdated(upstream_session_id=OWN, call_id=call_id, status=status)
+    return [begun, updated]
+
+
+def test_a_turn_tells_what_its_session_held_at_its_end():
+    turn = last_turn([asked("One."), held(1), said("1"), held(2)], (), redact=str)
+    assert turn is not None
+    assert turn.usage == held(2)
+    unknown = last_turn([asked("One.")], (), redact=str)
+    assert unknown is not None
+    assert unknown.usage is None
+
+
+def test_a_store_that_is_behind_gets_the_reply_and_nothing_stays_open_that_was_answered():
+    done, open_ = call("c1", status="completed"), call("c2", status="in_progress")
+    turn = last_turn([asked("One."), said("I "), *done, *open_], (), redact=str)
+    assert turn is not None
+    answered = turn.ended_with("It is made.", str, is_answered=True)
+    assert answered.events == (said("I "), *done, said("It is made."))
+    failed = turn.ended_with("Aborted.", str, is_answered=False)
+    assert failed.events == (said("I "), *done, *open_, said("Aborted."))
+    assert turn.ended_with("", str, is_answered=True) is turn
+    assert answered.ended_with("It is made.", str, is_answered=True) is answered
 
 
 def test_what_a_sub_agents_own_sub_agents_said_is_left_to_their_sessions():

@@ -100,13 +100,18 @@ def as_known(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+def consents_path(home: Path) -> Path:
+    """Return where it is kept what was decided."""
+    return home / FILE
+
+
 def read_consents(home: Path) -> tuple[Consent, ...]:
     """Return all that was decided, oldest first; nothing where there is no file.
 
     ConfigError for a file that is a link, somebody else's, writable by others, or not as we wrote
     it.
     """
-    raw = _read(home / FILE)
+    raw = _read(consents_path(home))
     if raw is None:
         return ()
     try:

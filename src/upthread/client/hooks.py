@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from upthread.core.types import Link, ProjectId
 from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings import files
-from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
@@ -38,6 +37,7 @@ from upthread.runtime.publishing import (
 )
 from upthread.runtime.retrieval import Retrieval
 from upthread.runtime.system import System
+from upthread.runtime.under_way import CallUnderWay, calls_under_way
 from upthread.store.base import Store
 
 Result = TypeVar("Result")
@@ -191,6 +191,7 @@ class Hooks:
         )
         if place is None:
             return
+        await self._draining.open(await self._system.in_thread(lambda: self._calls(place)))
         for _ in range(DRAINS_MAX):
             if not await self._system.in_thread(lambda: is_due(place)):
                 return
@@ -228,9 +229,13 @@ class Hooks:
         await self._system.in_thread(lambda: use(Place(str(self._home), str(self._root)), name))
         return await self.in_use()
 
-    async def underway(self) -> tuple[str, ...]:
-        """Return the addresses that sub-agents of hooked agents are working on now, in order."""
-        return await self._system.in_thread(lambda: _underway(self._place()))
+    def calls_under_way(self) -> Sequence[CallUnderWay]:
+        """Return what sub-agents of hooked agents are working on now, by address. Blocking."""
+        place = published_place(self._home, self._root, self._source.project_id)
+        return self._calls(place) if place else ()
+
+    def _calls(self, place: Place) -> list[CallUnderWay]:
+        return calls_under_way(place, self._source.project_id, self._system)
 
     async def in_use(self, environment: str | None = None) -> InUse:
         """Return which workstream this working tree is on, and why."""
@@ -264,20 +269,5 @@ class Hooks:
             because=because,
             branch=place.branch,
             last=(last[1], last[0]) if last else None,
-            underway=_underway(place),
+            underway=tuple(call.key.address for call in self._calls(place)),
         )
-
-
-def _underway(place: Place) -> tuple[str, ...]:
-    found: list[str] = []
-    for path in sorted(Path(place.project, "bindings").glob("*.json")):
-        try:
-            binding = files.read(str(path)) or {}
-        except UnreadableError:
-            continue
-        is_ours = text_in(object_in(binding, "claim"), "agent") == OURS
-        slot = number_in(binding, "slot")
-        if slot and is_claimed_by_another(binding, "") and not is_ours:
-            suffix = f"~{slot}" if slot > 1 else ""
-            found.append(f"{text_in(binding, 'workstream')}/{text_in(binding, 'role')}{suffix}")
-    return tuple(sorted(found))

@@ -33,7 +33,7 @@ from upthread.core.types import (
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.conversation import ClaimRequest, WhenBusy, session_host
 from upthread.runtime.delegation import Listener, OpenOptions, SeenVersion, TellRequest
-from upthread.runtime.gathering import FreshnessSettings
+from upthread.runtime.gathering import FreshnessSettings, freshness_settings
 from upthread.runtime.live_run import StepRequest
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.private_store import RecordPolicy
@@ -75,9 +75,7 @@ class Preparing:
     def freshness(self) -> FreshnessSettings:
         """How freshness and price are judged in this project."""
         settings = self._settings
-        return FreshnessSettings(
-            limits=settings.limits, critical=settings.critical, window_tokens=settings.window_tokens
-        )
+        return freshness_settings(settings)
 
     @property
     def callers(self) -> tuple[ConversationId, ...]:

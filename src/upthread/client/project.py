@@ -99,7 +99,12 @@ class Project:
         self._environment = environment
         self._system = system
         self._worktrees = worktrees_of(settings, project_id)
-        self._overview = Overview(store, system.is_dead, tree_now=self._tree_digest)
+        self._overview = Overview(
+            store,
+            system.is_dead,
+            tree_now=self._tree_digest,
+            calls_now=lambda: self.hooks.calls_under_way(),  # noqa: PLW0108  # made below
+        )
         self._preparing = Preparing(
             store=store,
             settings=settings,

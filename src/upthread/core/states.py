@@ -88,7 +88,8 @@ NOTHING_ASKED: Final = Standing(state=State.IDLE, reason="nothing was asked of i
 class RoleFacts:
     """What a role's state follows from.
 
-    `agent` is whose turn it was; `opened_at_ms` and `moved_at_ms` are when the last turn began and
+    `held_since_ms` is when a call began that no turn is recorded of yet. `agent` is whose turn it
+    was; `opened_at_ms` and `moved_at_ms` are when the last turn began and
     last moved. `run` is the newest run if that turn was a step of it; `verdict` what that turn
     handed back, bound to what it judged.
     """
@@ -97,6 +98,7 @@ class RoleFacts:
     address: str
     role: str
     is_held: bool
+    held_since_ms: int | None = None
     agent: str = ""
     turn: TurnView | None = None
     opened_at_ms: int | None = None
@@ -147,6 +149,7 @@ def of_role(facts: RoleFacts) -> Standing:
     said = _of_turn(facts)
     is_under_way = facts.turn is None or not facts.turn.is_over
     begun_at_ms = facts.opened_at_ms if is_under_way else None
+    begun_at_ms = facts.held_since_ms or begun_at_ms
     return replace(
         said,
         since_ms=begun_at_ms if said.state is State.RUNNING else facts.moved_at_ms,

@@ -103,8 +103,9 @@ class Delegated:
         said = _part(object_in(self.events.get("said", {}), "reply"))
         return said.text if isinstance(said, TextPart) else ""
 
-    def sought(self, after: Sequence[Delegated]) -> Sought:
-        """Return what is looked for in its session. `after` are the calls there since."""
+    def sought(self, session: UpstreamSessionId, after: Sequence[Delegated]) -> Sought:
+        """Return what is looked for in its session. `after` are the calls since, in any session."""
+        after = [each for each in after if each.cut_off.session == session]
         return Sought(
             asked=self.asked,
             context=text_in(self.decided, "context"),

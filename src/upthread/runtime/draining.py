@@ -9,6 +9,7 @@ runtime/retrieval.py.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ from upthread.core.types import (
     ProjectId,
     TurnId,
 )
+from upthread.errors import LeaseHeldError
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
@@ -43,6 +45,7 @@ from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.occupying import read_binding
 from upthread.runtime.retrieval import Retrieval
 from upthread.runtime.system import System
+from upthread.runtime.under_way import CallUnderWay
 from upthread.store.base import Store
 
 LEASE_WAIT_S: Final = 10.0
@@ -81,10 +84,22 @@ class Draining:
         found = await self._system.in_thread(lambda: list(_delegated(place)))
         over = [each for each in found if each.is_over]
         for each in over:
-            after = _after(each, found)
+            after = found[found.index(each) + 1 :]
             await self._take_in(each, after, each.key(project_id), lease_wait_s)
         await self._system.in_thread(lambda: _prune(place))
         return len(over)
+
+    async def open(self, calls: Sequence[CallUnderWay]) -> None:
+        """Open the conversations that calls under way are the first of, and that nobody holds."""
+        for key in (call.key for call in calls):
+            with contextlib.suppress(LeaseHeldError):
+                await self._open(key)
+
+    async def _open(self, key: ConversationKey) -> None:
+        if await self._system.in_thread(lambda: self._store.resolve(key)) is not None:
+            return
+        async with self._leases.held(_lease_of(key, 0.0)) as fence:
+            await self._system.in_thread(lambda: self._conversation(key, fence))
 
     async def drain_one(self, place: Place, key: ConversationKey) -> bool:
         """Take in what is over of one conversation; returns whether nothing more is coming."""
@@ -92,7 +107,8 @@ class Draining:
         mine = [each for each in found if each.key(key.project_id) == key]
         for each in mine:
             if each.is_over:
-                await self._take_in(each, _after(each, found), key, LEASE_WAIT_S)
+                after = found[found.index(each) + 1 :]
+                await self._take_in(each, after, key, LEASE_WAIT_S)
         return all(each.is_over for each in mine)
 
     async def _take_in(
@@ -102,12 +118,7 @@ class Draining:
         key: ConversationKey,
         lease_wait_s: float,
     ) -> None:
-        lease = LeaseRequest(
-            name=conversation_lease(key.project_id, key.address),
-            doing=f"drain {key.address}",
-            wait_s=lease_wait_s,
-        )
-        async with self._leases.held(lease) as fence:
+        async with self._leases.held(_lease_of(key, lease_wait_s)) as fence:
             await self._system.in_thread(lambda: self._record(call, after, key, fence))
         for path in call.paths:
             files.remove(path)
@@ -124,7 +135,9 @@ class Draining:
         conversation = (
             self._child(call, key) if key.slot == CHILD_SLOT else self._conversation(key, fence)
         )
-        found = self._retrieval.find(call.cut_off, conversation, call.sought(after))
+        found = self._retrieval.find(
+            call.cut_off, conversation, lambda session: call.sought(session, after)
+        )
         found = self._retrieval.ended_with(found, call.reply, is_answered=call.is_answered)
         recorded = DelegatedTurn(
             store=self._store,
@@ -223,10 +236,12 @@ def _delegated(place: Place) -> Iterator[Delegated]:
         yield Delegated(kinds, tuple(paths[turn_id]))
 
 
-def _after(call: Delegated, found: Sequence[Delegated]) -> list[Delegated]:
-    """Return the calls that went on in a call's session after it."""
-    later = found[found.index(call) + 1 :]
-    return [each for each in later if call.cut_off.session and each.child == call.cut_off.session]
+def _lease_of(key: ConversationKey, wait_s: float) -> LeaseRequest:
+    return LeaseRequest(
+        name=conversation_lease(key.project_id, key.address),
+        doing=f"drain {key.address}",
+        wait_s=wait_s,
+    )
 
 
 def is_due(place: Place) -> bool:

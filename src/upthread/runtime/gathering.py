@@ -6,14 +6,15 @@ that a decision can be shown without being carried out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from upthread.config import Settings
 from upthread.core.briefing import build_briefing
 from upthread.core.changes import change_lines
 from upthread.core.codec import encode_json
@@ -40,15 +41,28 @@ class FreshnessSettings:
     """How freshness and price are judged, as configured.
 
     `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
-    models whose agent does not tell it, None where that is unknown.
+    models whose agent does not tell it, None where that is unknown. `alike` are by role the digests
+    of its configuration as upthread sends it and as the agents find it: a session that began with
+    the one has not got other instructions where the other is asked about.
     """
 
     limits: Limits = USUAL_LIMITS
     critical: tuple[str, ...] = ()
     window_tokens: int | None = None
+    alike: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
 
 USUAL_FRESHNESS: Final = FreshnessSettings()
+
+
+def freshness_settings(settings: Settings) -> FreshnessSettings:
+    """Return what of a project's settings freshness and price are judged by."""
+    return FreshnessSettings(
+        limits=settings.limits,
+        critical=settings.critical,
+        window_tokens=settings.window_tokens,
+        alike=settings.alike,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +84,7 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
     if link is None:
         return inputs
     last = _last_worked(store, link)
-    was = _surroundings_of(last)
+    was = _surroundings_of(last, subject)
     here = surroundings(
         working_directory=subject.working_directory,
         agent=inputs.agent,
@@ -120,7 +134,7 @@ def unmoved(
         price=_priced(store, subject, link, last, Freshness()),
         agent_limit=_agent_limit(store, inputs.agent, subject),
     )
-    return inputs, _surroundings_of(last)
+    return inputs, _surroundings_of(last, subject)
 
 
 def surroundings(
@@ -160,8 +174,12 @@ def _agent_limit(store: Store, agent: str, subject: Subject) -> AgentLimit | Non
     return limit if is_same_agent and limit.lasts(subject.now_ms) else None
 
 
-def _surroundings_of(last: TurnEnded | None) -> Surroundings | None:
-    return msgspec.convert(last.surroundings, Surroundings) if last else None
+def _surroundings_of(last: TurnEnded | None, subject: Subject) -> Surroundings | None:
+    if last is None:
+        return None
+    was = msgspec.convert(last.surroundings, Surroundings)
+    is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
+    return replace(was, configuration=subject.role.configuration) if is_alike else was
 
 
 def _places_gone(was: Surroundings | None) -> frozenset[str]:

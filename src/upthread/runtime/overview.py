@@ -7,7 +7,7 @@ comes to, and why, is decided in core/states.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final, TypeAlias
@@ -33,6 +33,7 @@ from upthread.core.types import (
     CHILD_SLOT,
     Conversation,
     ConversationId,
+    ConversationKey,
     Holder,
     Link,
     ProjectId,
@@ -42,9 +43,11 @@ from upthread.core.types import (
 from upthread.core.verdicts import VerdictView, holds
 from upthread.runtime.cut_off import cut_off_turn
 from upthread.runtime.lease import conversation_lease, workstream_lease
+from upthread.runtime.under_way import CallUnderWay
 from upthread.store.base import Store, Workstream
 
 TreeNow: TypeAlias = Callable[[str], str]
+CallsNow: TypeAlias = Callable[[], Sequence[CallUnderWay]]
 
 CUT_OFF_MESSAGES_MAX: Final = 256
 """How far back it is looked for what a turn did that was cut off."""
@@ -116,12 +119,18 @@ class Overview:
 
     `tree_now` gives the digest of a workstream's working tree, blocking; without it verdicts are
     compared by what their roles were given alone. It is asked once a call, and only where a tree
-    was judged.
+    was judged. `calls_now` gives the calls of hooked agents that are under way, blocking.
     """
 
     def __init__(
-        self, store: Store, is_dead: Callable[[Holder], bool], *, tree_now: TreeNow | None = None
+        self,
+        store: Store,
+        is_dead: Callable[[Holder], bool],
+        *,
+        tree_now: TreeNow | None = None,
+        calls_now: CallsNow = tuple,
     ) -> None:
+        self._calls_now = calls_now
         self._store = store
         self._is_dead = is_dead
         self._tree_now = tree_now
@@ -154,7 +163,8 @@ class Overview:
             )
         conversations = self._store.conversations(project_id, workstream)
         current = _current_generations(conversations)
-        roles = tuple(self._role(conversation, newest, tree) for conversation in current)
+        calls = self._calls()
+        roles = tuple(self._role(each, newest, tree, calls.get(each.key)) for each in current)
         run = newest.view if newest else None
         stands = self._run_stands(known, newest, tree) if newest else None
         return WorkstreamView(
@@ -171,19 +181,25 @@ class Overview:
         """Return one conversation as it stands."""
         key = conversation.key
         newest = self._newest(key.project_id, key.workstream)
-        return self._role(conversation, newest, self._looked_at_once(key.workstream))
+        call = self._calls().get(key)
+        return self._role(conversation, newest, self._looked_at_once(key.workstream), call)
+
+    def _calls(self) -> dict[ConversationKey, CallUnderWay]:
+        return {call.key: call for call in self._calls_now()}
 
     def _role(
         self,
         conversation: Conversation,
         newest: NewestRun | None,
         tree: Callable[[], str] | None,
+        call: CallUnderWay | None,
     ) -> RoleView:
         conversation_id, key = conversation.conversation_id, conversation.key
         found = self._store.turns(conversation_id, newest=1)
         turn = found[0] if found else None
         last = turns.fold(self._store.turn_events(turn.turn_id)) if turn else None
         holder = self._holder(conversation_lease(key.project_id, key.address))
+        holder = holder or (call.holder if call else None)
         run = newest.view if newest else None
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
         verdict = _verdict(run, key.role, tree)
@@ -193,7 +209,8 @@ class Overview:
             address=key.address,
             role=key.address.rpartition("/")[2],
             is_held=holder is not None,
-            agent=chain[-1].agent if chain else "",
+            held_since_ms=call.begun_at_ms if call else None,
+            agent=call.agent if call else chain[-1].agent if chain else "",
             turn=last,
             opened_at_ms=turn.opened_at_ms if turn else None,
             moved_at_ms=self._store.turn_moved_at_ms(turn.turn_id) if turn else None,

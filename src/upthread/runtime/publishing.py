@@ -38,7 +38,7 @@ from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.briefing import BriefingRequest, briefing_inputs
-from upthread.runtime.gathering import FreshnessSettings, Subject, unmoved
+from upthread.runtime.gathering import Subject, freshness_settings, unmoved
 from upthread.runtime.occupying import read_binding
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView, record_facts
 from upthread.runtime.private_store import RecordPolicy
@@ -151,6 +151,7 @@ def _place_fields(source: Published, place: Place, views: list[WorkstreamView]) 
         "project_id": source.project_id,
         "path": place.repository,
         "handover": source.settings.handover,
+        "stamps": dict(source.settings.stamps),
         "default_branch": default_branch(Path(place.root)),
         "roles": {
             role.name: _role_fields(source, role) for role in continued_roles(source.settings)
@@ -381,9 +382,7 @@ def _subject(source: Published, view: RoleView, role: Role) -> Subject:
         link=view.link,
         role=role,
         working_directory=settings.working_directory,
-        settings=FreshnessSettings(
-            limits=settings.limits, critical=settings.critical, window_tokens=settings.window_tokens
-        ),
+        settings=freshness_settings(settings),
         now_ms=0,
     )
 

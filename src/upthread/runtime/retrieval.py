@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from upthread.core.commands import Write
 from upthread.core.cut_off import CutOffCall, ReadStored, Sought, StoredSession, StoredTurn, turn_of
@@ -32,6 +33,9 @@ class Retrieved:
 
 NOTHING = Retrieved()
 
+SoughtIn: TypeAlias = Callable[[UpstreamSessionId], Sought]
+"""Says what of a call is looked for in the session that it is found to have worked in."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -52,19 +56,23 @@ class Retrieval:
         self._read = read
         self._redact = redact
 
-    def find(self, call: CutOffCall, conversation: Conversation, sought: Sought) -> Retrieved:
+    def find(self, call: CutOffCall, conversation: Conversation, sought_in: SoughtIn) -> Retrieved:
         """Return what the agent's store holds of a call that is in no record yet."""
         try:
             found = self._read(call)
         except StoreError as error:
             return Retrieved(fault=error.message)
-        return NOTHING if found is None else self._of(found, conversation, sought)
+        return NOTHING if found is None else self._of(found, conversation, sought_in)
 
-    def _of(self, found: StoredSession, conversation: Conversation, sought: Sought) -> Retrieved:
+    def _of(
+        self, found: StoredSession, conversation: Conversation, sought_in: SoughtIn
+    ) -> Retrieved:
         session = found.upstream_session_id
         messages = self._store.messages(conversation.conversation_id)
         mine = tuple(each for each in messages if each.upstream_session_id == session)
-        turn = turn_of(found.events, replace(sought, recorded=mine, redact=self._redact))
+        turn = turn_of(
+            found.events, replace(sought_in(session), recorded=mine, redact=self._redact)
+        )
         return Retrieved(session=session, turn=turn, written_at_ns=found.written_at_ns)
 
     def ended_with(self, found: Retrieved, reply: str, *, is_answered: bool) -> Retrieved:

@@ -67,6 +67,20 @@ def test_a_look_leaves_alone_what_is_under_way(place):
     assert place.files("spool/*") == before
 
 
+@pytest.mark.parametrize("calls_before", [0, 1])
+def test_a_call_under_way_is_running_for_whoever_asks(place, calls_before):
+    for number in range(calls_before):
+        place.call(f"c{number}", "ses_1")
+    place.hook(place.request("before", "c9", prompt="Plan it."))
+    (listed,) = place.upthread("ls")["workstreams"]
+    assert listed["state"] == "running"
+    shown = place.upthread("show", "spec-42/planner")
+    assert (shown["state"], shown["standing"]["agent"]) == ("running", "opencode")
+    assert f"pid {os.getpid()}" in place.run("show", "spec-42/planner").stdout
+    assert place.upthread("why", "spec-42/planner")["now"]["reasons"][0] == "busy"
+    assert place.upthread("status")["underway"] == ["spec-42/planner"]
+
+
 def test_a_call_that_no_hook_saw_begin_is_on_record_beside_the_session_the_role_has(place):
     place.call("c1", "ses_1")
     place.upthread("drain")

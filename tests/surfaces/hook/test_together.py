@@ -19,6 +19,7 @@ SLOW = "[[rehearse: slow 40 100]]"
 def ours(place: HookPlace) -> HookPlace:
     """A place where `upthread tell` works, with the agent that needs no model."""
     (place.project / "upthread.toml").write_text('agent = "rehearsal"\n')
+    place.upthread("use", "spec-42")
     place.environment["UPTHREAD_REHEARSAL_HOME"] = str(place.home.parent / "sessions")
     return place
 

@@ -7,6 +7,7 @@ lock. A claim ends with its call, with the agent's process, or with its session'
 from __future__ import annotations
 
 import os
+import time
 
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 
@@ -29,6 +30,7 @@ def claim(
         "session": session,
         "call_id": call_id,
         **process(pid),
+        "at_ms": time.time_ns() // 1_000_000,
         "is_background": is_background,
     }
 

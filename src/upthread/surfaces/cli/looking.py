@@ -50,16 +50,14 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
                 views: tuple[WorkstreamView, ...] = (await project.show(workstream),)
             else:
                 views = await project.workstreams()
-            underway = await project.hooks.underway() if is_watching else ()
-            if (views, underway) != shown:
-                shown = (views, underway)
+            if views != shown:
+                shown = views
                 if call.output.is_json:
                     listed = [shapes.workstream(view, project.command_of) for view in views]
                     call.output.json({"workstreams": listed})
                 else:
                     is_one = workstream is not None
                     _write_list(call.output, views, is_one=is_one, is_again=is_watching)
-                    _write_underway(call.output, underway)
             if not is_watching:
                 return
             await anyio.sleep(WATCH_S)
@@ -80,11 +78,6 @@ def _write_list(
         write_table(output, head, [_workstream_row(view) for view in views])
     else:
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
-
-
-def _write_underway(output: Output, underway: Sequence[str]) -> None:
-    for address in underway:
-        output.line(f"  {address}: running in an agent with upthread's hooks")
 
 
 def show(call: Call, what: str) -> int:

@@ -7,6 +7,8 @@ that the session the role had before stays the one that is gone on with.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
+
 from upthread.core.decision_words import UNSEEN
 from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
@@ -18,6 +20,8 @@ from upthread.surfaces.hook.call import Call, claim_of, of_call, role_of, workst
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+_alarm: Any = _signal
 
 SLOTS_MAX = 64
 CHILD_SLOT = 0
@@ -33,7 +37,11 @@ NOT_CONTINUED = "recorded_only"
 
 
 def keep(place: Place, call: Call, kind: str, event: dict[str, Any]) -> None:
-    """Keep that a call has begun, and that this was seen."""
+    """Keep that a call has begun, and that this was seen.
+
+    From here on the hook's time is not over any more: what is kept is what the agent is told.
+    """
+    _alarm.setitimer(_alarm.ITIMER_REAL, 0)
     spool.put(place, kind, event)
     files.replace(place.call_path(call.agent, call.session, call.call_id), {})
 

@@ -6,13 +6,11 @@ sub-agent is told; without it that one would start as if there had been nothing.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
-import time
-
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another, is_of_call
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.waiting import wait_until
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,13 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from upthread.surfaces.hook.call import Call
-
-_alarm: Any = _signal
-
-WAIT_S = {"claude-code": 3.5, "codex": 3.5, "opencode": 1.2}
-"""How long a call that is begun waits, by agent: below the time that each gives its hooks."""
-
-LOOK_S = 0.02
 
 
 class CutOffError(Exception):
@@ -56,13 +47,9 @@ def wait_until_taken_in(place: Place, paths: Iterator[str], call: Call) -> None:
             break
     else:
         return
-    if found is None or not is_left(found, call.call_id) or is_ours(found):
+    if found is None or not is_left(found, call.call_id):
         return
-    if (call.can_resume and text_in(found, "session")) or not spool.start_drain(place):
+    is_resumed = call.can_resume and text_in(found, "session") and not is_ours(found)
+    if is_resumed or not spool.start_drain(place):
         return
-    wait_s = WAIT_S[call.agent]
-    left_s, _ = _alarm.getitimer(_alarm.ITIMER_REAL)
-    _alarm.setitimer(_alarm.ITIMER_REAL, left_s + wait_s if left_s else 0)
-    until_s = time.monotonic() + wait_s
-    while is_left(files.read(path) or {}, call.call_id) and time.monotonic() < until_s:
-        time.sleep(LOOK_S)
+    wait_until(lambda: not is_left(files.read(path) or {}, call.call_id), call.agent)

@@ -56,9 +56,9 @@ def take_decision(
     if not is_left and is_unmoved(place, call, role, binding) and _is_in_time(binding, now_ms):
         cache = cache_now(binding, now_ms)
         said = object_in(object_in(beforehand, "decided"), cache)
-        is_open_to_it = call.can_resume or text_in(said, "decision") not in RESUMING
-        if said and is_open_to_it:
-            inputs = object_in(beforehand, "inputs")
+        inputs = object_in(beforehand, "inputs")
+        is_apart = text_in(said, "decision") not in RESUMING and not inputs.get("was_interrupted")
+        if said and (call.can_resume or is_apart):
             return Taken(said, {**inputs, "price": {**object_in(inputs, "price"), "cache": cache}})
     from upthread.surfaces.hook.full_decision import decide_fully
 

@@ -40,6 +40,7 @@ from upthread.surfaces.hook.decision import (
     surroundings,
     take_decision,
 )
+from upthread.surfaces.hook.settings import wait_until_read
 from upthread.surfaces.hook.words import decision_line, line_of
 
 TYPE_CHECKING = False
@@ -74,6 +75,7 @@ class Decided:
 
 def before(place: Place, call: Call) -> Decided:
     """Decide how a call attaches, claim its conversation, and keep what was decided."""
+    wait_until_read(place, call)
     workstream, because = workstream_of(place, call.agent, call.session)
     role = role_of(place, call.role)
     if not role:

@@ -130,7 +130,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{kind}: {error.strerror}"[:WHY_CHARACTERS_MAX]
     if type(error).__module__.startswith("upthread."):
-        return f"{kind}: {error}"[:WHY_CHARACTERS_MAX]
+        return str(error)[:WHY_CHARACTERS_MAX]
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
