@@ -17,7 +17,6 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Link, ProjectId
 from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
-from upthread.runtime.bindings import files
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
@@ -210,7 +209,7 @@ class Hooks:
         for _ in range(DRAINS_MAX):
             place = await self._system.in_thread(self._place)
             try:
-                with files.Lock(f"{place.project}/drain", wait_s=0.0):
+                with place.drain_lock():
                     number = await self._draining.drain(
                         place, self._source.project_id, lease_wait_s=lease_wait_s
                     )

@@ -55,12 +55,14 @@ class StoredSession:
     """A sub-agent's session as its agent's store holds it, oldest first.
 
     `written_at_ns` is when the store last wrote to it, in epoch nanoseconds: what was touched later
-    was not touched under its eyes.
+    was not touched under its eyes. `refusal` is what the agent answered in place of a sub-agent,
+    which there is none of then: the session has no id, and no more than the prompt.
     """
 
     upstream_session_id: UpstreamSessionId
     events: tuple[AgentEvent, ...]
     written_at_ns: int
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

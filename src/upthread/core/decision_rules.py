@@ -141,7 +141,7 @@ RULES: Final[tuple[Rule, ...]] = (
         reason="no_session",
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.current_agent is None,
-        says="the last session has ended",
+        says="no session of it is open",
     ),
     Rule(
         reason="sub_agent_session",

@@ -49,12 +49,16 @@ RECOGNISED = {
 NAMED = "named"
 """The reason where a main session itself goes on with a sub-agent: nothing was decided."""
 
+NOT_FOLLOWED = "not_followed"
+"""The reason where an agent began a new session, and not what it was told to go on with."""
+
 UNSEEN = "unseen"
 """The reason of a call that nothing was decided of, for want of a hook that saw it begin."""
 
 OTHER_REASONS = {
     NAMED: "the main session goes on with it by itself",
     "recorded_only": "it is only recorded",
+    NOT_FOLLOWED: "the agent did not go on with the session that it was told to",
     UNSEEN: "nothing was decided: no hook saw the call begin, or it gave up",
 }
 """Reasons that no rule of the handshake has, for what it did not decide."""

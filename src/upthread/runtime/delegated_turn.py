@@ -23,6 +23,8 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.cut_off import CutOffCall, Sought
+from upthread.core.decision_words import NOT_FOLLOWED
+from upthread.core.decisions import FIRST
 from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
 from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
@@ -49,6 +51,8 @@ from upthread.store.base import Store
 NO_WORDS: Final = "What was said here was not kept: the agent's own session may have it."
 """Stands where a call's words never came: its agent, or what was to keep them, was killed."""
 
+
+DETAIL_CHARACTERS_MAX: Final = 500
 
 CUT_OFF: Final = "the agent ended before its sub-agent did"
 
@@ -279,7 +283,7 @@ class DelegatedTurn:
     def _life(self) -> Iterator[TurnEvent]:
         decided, ended = self._call.decided, self._call.events.get("ended")
         yield TurnIntended(
-            decision=text_in(decided, "decision") or "first",
+            decision=self._decision,
             reasons=self._reasons(),
             prompt_seq=self._prompt_seq,
             inputs=self._inputs(),
@@ -293,7 +297,10 @@ class DelegatedTurn:
                 agent=text_in(self._call.any, "agent"),
             )
             yield PromptSent(prompt_seq=self._prompt_seq, prompts_before=0)
-        if ended is None:
+        if ended is None and self._found.refusal:
+            detail = f"the agent began no sub-agent: {self._found.refusal}"
+            yield TurnEnded(outcome=Outcome.UNKNOWN, detail=detail[:DETAIL_CHARACTERS_MAX])
+        elif ended is None:
             yield TurnEnded(outcome=Outcome.PROCESS_DIED, detail=self._with_fault(CUT_OFF))
         else:
             lost = "" if self._found.turn else self._with_fault(NO_WORDS)
@@ -311,7 +318,19 @@ class DelegatedTurn:
         """Return what a turn's end says, with why nothing of it could be read back."""
         return f"{detail}; {self._found.fault}" if self._found.fault else detail
 
+    @property
+    def _has_followed(self) -> bool:
+        """Whether the agent went on with the session it was told of, as far as anybody saw."""
+        told = text_in(self._call.decided, "upstream_session_id")
+        return not told or not self._child or told == self._child
+
+    @property
+    def _decision(self) -> str:
+        return (text_in(self._call.decided, "decision") if self._has_followed else "") or FIRST
+
     def _reasons(self) -> tuple[str, ...]:
+        if not self._has_followed:
+            return (NOT_FOLLOWED,)
         said = list_in(self._call.decided, "reasons")
         return tuple(each for each in said if isinstance(each, str)) or ("unknown",)
 

@@ -263,8 +263,13 @@ def _newer_than(
         key, run = view.conversation.key, workstream.run
         stamp = _digest(of_settings, run.events if run else 0, _facts(source, view))
         old = read_binding(place.binding_path(key.workstream, key.role, key.slot))
+        is_left = bool(object_in(old, "claim")) and not is_claimed_by_another(old, "")
         is_same = text_in(old, "stamp") == stamp and old.get("decided") is not None
-        return None if is_same else (key, {**_binding_fields(source, view), "stamp": stamp})
+        return (
+            None
+            if is_same and not is_left
+            else (key, {**_binding_fields(source, view), "stamp": stamp})
+        )
 
     return fields
 

@@ -23,12 +23,16 @@ from upthread.store.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrieved:
-    """What was found. Both are None where nothing was; `fault` says why it could not be read."""
+    """What was found. Both are None where nothing was; `fault` says why it could not be read.
+
+    `refusal` is what the agent said for which there is no sub-agent.
+    """
 
     session: UpstreamSessionId | None = None
     turn: StoredTurn | None = None
     written_at_ns: int = 0
     fault: str = ""
+    refusal: str = ""
 
 
 NOTHING = Retrieved()
@@ -73,7 +77,12 @@ class Retrieval:
         turn = turn_of(
             found.events, replace(sought_in(session), recorded=mine, redact=self._redact)
         )
-        return Retrieved(session=session, turn=turn, written_at_ns=found.written_at_ns)
+        return Retrieved(
+            session=session or None,
+            turn=turn,
+            written_at_ns=found.written_at_ns,
+            refusal=self._redact(found.refusal),
+        )
 
     def ended_with(self, found: Retrieved, reply: str, *, is_answered: bool) -> Retrieved:
         """Return what was found with the reply that a call's end was told with."""

@@ -118,6 +118,41 @@ def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours)
     assert "STARTED:" not in line, "it is not as if there had been nothing"
 
 
+def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours):
+    ours.call("c0", "ses_1")
+    ours.upthread("drain")
+    ours.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
+    told = tell(ours, SLOW)
+    wait_for_claim(ours)
+    time.sleep(1)
+    ours.upthread("drain")
+    os.killpg(told.pid, signal.SIGKILL)
+    told.communicate()
+    line = ours.hook(ours.request("before", "c1", prompt="Go on.")).answer["line"]
+    assert "UNDECIDED" not in line
+    assert "STARTED:" not in line, "it is not as if there had been nothing"
+
+
+def test_settings_that_were_changed_are_taken_in_before_anything_is_decided(place):
+    place.call("c0", "ses_1")
+    place.upthread("drain")
+    place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
+    (place.project / "upthread.toml").write_text('[roles.planner]\ncontinuity = "fresh"\n')
+    line = place.hook(place.request("before", "c1", prompt="Go on.")).answer["line"]
+    assert "STARTED FRESH" in line
+    assert "the role starts fresh every time" in line
+
+
+def test_settings_that_cannot_be_read_are_told_and_the_agent_goes_on(place):
+    place.call("c0", "ses_1")
+    place.upthread("drain")
+    place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
+    (place.project / "upthread.toml").write_text("[roles\n")
+    said = place.hook(place.request("before", "c1", prompt="Go on."))
+    assert said.answer["line"].startswith("upthread: UNDECIDED")
+    assert "upthread.toml has changed and could not be taken in" in said.answer["line"]
+
+
 def test_what_has_not_moved_is_not_published_again(ours):
     ours.call("c1", "ses_1")
     ours.upthread("drain")

@@ -6,6 +6,7 @@ tells it whole. A call without either end was cut off. Shapes as in rollouts of 
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,13 @@ from typing import Any, Final
 from upthread.agents._json import as_object, member, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.core.cut_off import CutOffCall, StoredSession
-from upthread.core.events import AgentEvent, ContextCompacted, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.events import (
+    AgentEvent,
+    ContextCompacted,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UserTextReplayed,
+)
 from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.markdown import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
@@ -44,6 +51,8 @@ _SHELL: Final = ("-lc", "-c")
 
 def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
+    if not call.session:
+        return _spawned(home, call)
     path = find_rollout(home, call.session)
     if path is None:
         return None
@@ -55,6 +64,40 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
         events=tuple(_events(list(read_items(path)), session)),
         written_at_ns=written_at_ns,
     )
+
+
+def _spawned(home: Path, call: CutOffCall) -> StoredSession | None:
+    """Return what became of a call that nobody saw a sub-agent of, by its main thread's rollout."""
+    path = find_rollout(home, call.main_session)
+    if path is None:
+        return None
+    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    items = [each for kind, each in read_items(path) if kind == "response_item"]
+    mine = [each for each in items if text_at(each, "call_id") == call.call_id]
+    told = [output_text(each.get("output")) for each in mine if each.get("type") in OUTPUTS]
+    if not told:
+        return None
+    child = _agent_id(told[-1])
+    if child:
+        return read_stored(home, replace(call, session=child))
+    asked = [text_at(as_object(arguments_of(each)), "message") for each in mine]
+    nowhere = UpstreamSessionId("")
+    prompt = UserTextReplayed(upstream_session_id=nowhere, text=next(filter(None, asked), ""))
+    return StoredSession(
+        upstream_session_id=nowhere,
+        events=(prompt,),
+        written_at_ns=path.stat().st_mtime_ns,
+        refusal=told[-1] or "it said nothing",
+    )
+
+
+def _agent_id(output: str) -> str:
+    """Return the thread that an output of `spawn_agent` names, empty where it names none."""
+    try:
+        said = json.loads(output)
+    except ValueError:
+        return ""
+    return text_at(as_object(said), "agent_id")
 
 
 def _events(

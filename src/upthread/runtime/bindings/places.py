@@ -97,6 +97,10 @@ class Place:
         """Return the lock under which the project's bindings and spool are changed."""
         return Lock(os.path.join(self.project, "lock"), wait_s=wait_s)
 
+    def drain_lock(self) -> Lock:
+        """Return the lock that a drain holds while it works. Nobody waits for it."""
+        return Lock(os.path.join(self.project, "drain"), wait_s=0.0)
+
 
 def hooks_directory(home: str) -> str:
     """Return where hooks have their files, in upthread's home."""

@@ -58,16 +58,16 @@ def _is_event(name: str) -> bool:
     return name.endswith(".json")
 
 
-def start_drain(place: Place) -> bool:
+def start_drain(place: Place) -> int:
     """Start the process that takes the events into the database, and do not wait for it.
 
-    It also makes the files of a place that has none yet. Returns whether one was started: none is
-    where `setup` never said how. Raises OSError when it cannot be; the events then wait for the
+    It also makes the files of a place that has none yet. Returns its pid, 0 where none was started
+    since `setup` never said how. Raises OSError when it cannot be; the events then wait for the
     next one.
     """
     nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _started(place, nowhere) != 0
+        return _started(place, nowhere)
     finally:
         os.close(nowhere)
 

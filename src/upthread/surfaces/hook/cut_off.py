@@ -6,11 +6,11 @@ sub-agent is told; without it that one would start as if there had been nothing.
 
 from __future__ import annotations
 
-from upthread.runtime.bindings import files, spool
+from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another, is_of_call
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.waiting import wait_until
+from upthread.surfaces.hook.waiting import wait_for_drain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def is_ours(binding: dict[str, Any]) -> bool:
 
 
 def wait_until_taken_in(place: Place, paths: Iterator[str], call: Call) -> None:
-    """Return when nothing is left of a call that was cut off, or after WAIT_S.
+    """Return when nothing is left of a call that was cut off, or nobody can tell.
 
     `paths` are the bindings of the conversation and of its siblings, in order: the first that
     nobody uses is the one that is gone on with. Nothing is waited for where nobody takes it in, and
@@ -50,6 +50,5 @@ def wait_until_taken_in(place: Place, paths: Iterator[str], call: Call) -> None:
     if found is None or not is_left(found, call.call_id):
         return
     is_resumed = call.can_resume and text_in(found, "session") and not is_ours(found)
-    if is_resumed or not spool.start_drain(place):
-        return
-    wait_until(lambda: not is_left(files.read(path) or {}, call.call_id), call.agent)
+    if not is_resumed:
+        wait_for_drain(place, lambda: not is_left(files.read(path) or {}, call.call_id))

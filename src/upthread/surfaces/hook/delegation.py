@@ -75,7 +75,7 @@ class Decided:
 
 def before(place: Place, call: Call) -> Decided:
     """Decide how a call attaches, claim its conversation, and keep what was decided."""
-    wait_until_read(place, call)
+    wait_until_read(place)
     workstream, because = workstream_of(place, call.agent, call.session)
     role = role_of(place, call.role)
     if not role:
@@ -285,10 +285,11 @@ def ended(
     reply: str,
     examinations: list[Any],
     transcript: str = "",
+    tokens_window: int = 0,
 ) -> None:
     """Keep how a call went, free its conversation and start a drain, which gets the words.
 
-    Each of `examinations` has path and how.
+    Each of `examinations` has path and how. `tokens_window` is 0 where it is not known.
     """
     with place.lock():
         found = begun(place, call, child)
@@ -303,6 +304,7 @@ def ended(
         words = _words(call, binding, said)
         here = surroundings(place, role_of(place, role))
         facts = {"outcome": outcome, "files": seen, "surroundings": here}
+        facts |= {"tokens_window": tokens_window}
         spool.hand_over(place, "ended", {**event, **facts}, words)
         if number_in(binding, "slot") == CHILD_SLOT:
             files.remove(path)

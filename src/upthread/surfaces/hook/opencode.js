@@ -11,7 +11,7 @@ import { existsSync } from "node:fs"
 
 const COMMAND = __COMMAND__
 const LAUNCHER = COMMAND[1]
-const ANSWER_TIME_MAX_MS = 2000
+const ANSWER_TIME_MAX_MS = 10000
 const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024
 const TRIES_MAX = 4
 const EXAMINING = { read: "read", edit: "wrote", write: "wrote", patch: "wrote" }
@@ -54,6 +54,9 @@ export const Upthread = async ({ client, directory }) => {
   const calls = new Map()      // call id -> { request, child, taskId }
   const children = new Map()   // child session -> [{ path, how }, ...]
 
+  const models = new Map()     // child session -> the newest message of its model
+  const windows = new Map()    // "provider/model" -> tokens
+
   const toldGone = new Set()   // main sessions that know that upthread is gone
 
   const tell = async (request) => {
@@ -93,13 +96,26 @@ export const Upthread = async ({ client, directory }) => {
     return { line: "upthread: UNDECIDED, OpenCode goes on without it: no session could be used" }
   }
 
+  const windowOf = async (message) => {
+    if (!message) return 0
+    if (!windows.size) {
+      const told = await client.config.providers().catch(() => ({}))
+      for (const provider of told.data?.providers ?? []) {
+        for (const [id, model] of Object.entries(provider.models ?? {})) windows.set(`${provider.id}/${id}`, model.limit?.context)
+      }
+    }
+    return windows.get(`${message.providerID}/${message.modelID}`) ?? 0
+  }
+
   const end = async (callID, outcome, said) => {
     const call = calls.get(callID)
     if (!call) return
     calls.delete(callID)
     const files = children.get(call.child) ?? []
     children.delete(call.child)
-    const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files })
+    const window = await windowOf(models.get(call.child))
+    models.delete(call.child)
+    const told = await tell({ ...call.request, event: "ended", child: call.child ?? "", outcome, reply: said, files, window })
     show(told.line, "warning")
   }
 
@@ -153,6 +169,9 @@ export const Upthread = async ({ client, directory }) => {
     },
     event: async ({ event }) => {
       if (event.type === "message.part.updated") await watch(event.properties.part)
+      if (event.type !== "message.updated") return
+      const { info } = event.properties
+      if (info.role === "assistant" && children.has(info.sessionID)) models.set(info.sessionID, info)
     },
     "tool.definition": async (input, output) => {
       if (input.toolID === "task") output.description += `\n\n${NOTE}`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upthread.runtime.bindings import spool
-from upthread.runtime.bindings.light_json import list_in, text_in
+from upthread.runtime.bindings.light_json import list_in, number_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import Call, hear_prompt, role_of
 from upthread.surfaces.hook.delegation import before, ended, release, started
@@ -46,6 +46,7 @@ def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
                 outcome=text_in(request, "outcome"),
                 reply=text_in(request, "reply"),
                 examinations=list_in(request, "files"),
+                tokens_window=number_in(request, "window"),
             )
         case "prompt":
             release(place, AGENT, call.session)

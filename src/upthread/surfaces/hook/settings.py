@@ -7,28 +7,20 @@ hook reads none of them; it looks whether one was written since, and whoever pub
 from __future__ import annotations
 
 from upthread.boundary.files import stamp_of
-from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import object_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.waiting import wait_until
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from upthread.surfaces.hook.call import Call
+from upthread.surfaces.hook.waiting import wait_for_drain
 
 
 class SettingsChangedError(Exception):
     """The configuration or a role file is another one by now, and was not taken in."""
 
 
-def wait_until_read(place: Place, call: Call) -> None:
+def wait_until_read(place: Place) -> None:
     """Return when hooks know the settings as they are. Raises SettingsChangedError."""
     if not changed(place):
         return
-    is_read = spool.start_drain(place) and wait_until(
-        lambda: place.read() is not None and not changed(place), call.agent
-    )
-    if not is_read:
+    if not wait_for_drain(place, lambda: place.read() is not None and not changed(place)):
         raise SettingsChangedError(
             f"{changed(place)} has changed and could not be taken in; upthread doctor says why"
         )

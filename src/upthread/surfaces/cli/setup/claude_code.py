@@ -19,7 +19,7 @@ HOOK_AGENT: Final = "claude-code"
 SKILL: Final = Path("skills/upthread/SKILL.md")
 SETTINGS: Final = "settings.json"
 STATUS_LINE: Final = "statusLine"
-TIMEOUT_S: Final = 5
+TIMEOUT_S: Final = 10
 TOOLS: Final = "Agent|Task|SendMessage"
 
 EVENTS: Final[Mapping[str, str]] = {

@@ -20,7 +20,7 @@ from upthread.surfaces.cli.setup.changes import Change, read_file
 from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
 
 AGENT: Final = "codex"
-HOOK_TIMEOUT_S: Final = 5
+HOOK_TIMEOUT_S: Final = 10
 """What Codex lets a hook at a session's end have; it warns of more each time it starts."""
 
 START_TIMEOUT_S: Final = 30
