@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upthread.client.adopting import AdoptSession
+from upthread.client.at_rest import log_path
 from upthread.client.briefing import Briefings
 from upthread.client.forking import ForkConversation
 from upthread.client.hooks import HookParts, hooks_of
@@ -99,7 +100,12 @@ class Project:
         self._environment = environment
         self._system = system
         self._worktrees = worktrees_of(settings, project_id)
-        self._overview = Overview(store, system.is_dead, tree_now=self._tree_digest)
+        self._overview = Overview(
+            store,
+            system.is_dead,
+            tree_now=self._tree_digest,
+            log_of=lambda agent, at_ms: str(log_path(Path(settings.home), agent, at_ms)),
+        )
         self._preparing = Preparing(
             store=store,
             settings=settings,

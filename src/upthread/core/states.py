@@ -20,7 +20,7 @@ from upthread.core.events import Question, RunParked, TurnEnded, TurnParked
 from upthread.core.reports import Report
 from upthread.core.run_view import RunView
 from upthread.core.shell import command
-from upthread.core.stops import shortfall, stop_in_words
+from upthread.core.stops import OURS, Source, Stop, shortfall, stop_in_words
 from upthread.core.turn import TurnView
 from upthread.core.types import Outcome
 from upthread.core.verdicts import VerdictView
@@ -58,6 +58,9 @@ MEANINGS: Final[Mapping[State, str]] = {
 
 _URGENCY: Final = {state: number for number, state in enumerate(MEANINGS)}
 
+BLOCKED: Final = "blocked"
+"""What a run is parked for whose role says that it cannot go on."""
+
 _CUT_OFF: Final = frozenset({Outcome.CANCELLED, Outcome.PROCESS_DIED})
 
 
@@ -90,7 +93,7 @@ class RoleFacts:
 
     `agent` is whose turn it was; `opened_at_ms` and `moved_at_ms` are when the last turn began and
     last moved. `run` is the newest run if that turn was a step of it; `verdict` what that turn
-    handed back, bound to what it judged.
+    handed back, bound to what it judged; `source` who started its agent.
     """
 
     workstream: str
@@ -103,6 +106,7 @@ class RoleFacts:
     moved_at_ms: int | None = None
     run: RunView | None = None
     verdict: VerdictView | None = None
+    source: Source = OURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,40 +172,34 @@ def _of_turn(facts: RoleFacts) -> Standing:
 
 
 def _of_park(parked: TurnParked | RunParked) -> Standing:
-    if parked.reason == "blocked":
-        return _blocked(parked.detail)
-    said, cure = stop_in_words(parked.reason)
-    return Standing(
-        state=State.PARKED,
-        reason=said,
-        detail=parked.detail,
-        until_ms=parked.reset_at_ms,
-        cure=cure,
-    )
+    state = State.BLOCKED if parked.reason == BLOCKED else State.PARKED
+    stopped = _standing(state, stop_in_words(parked.reason, parked.detail))
+    return replace(stopped, until_ms=parked.reset_at_ms)
+
+
+def _standing(state: State, stop: Stop) -> Standing:
+    return Standing(state=state, reason=stop.said, detail=stop.detail, cure=stop.cure)
 
 
 def _blocked(summary: str) -> Standing:
-    return Standing(state=State.BLOCKED, reason="it says that it is blocked", detail=summary)
+    return _standing(State.BLOCKED, stop_in_words(BLOCKED, summary))
 
 
-def _cut_off(reason: str, *, detail: str = "", cure: str = "") -> Standing:
-    return Standing(state=State.INTERRUPTED, reason=reason, detail=detail, cure=cure)
+def _cut_off(reason: str) -> Standing:
+    return Standing(state=State.INTERRUPTED, reason=reason)
 
 
-def _of_failure(outcome: Outcome, detail: str) -> Standing:
-    said, cure = stop_in_words(outcome)
-    if outcome in _CUT_OFF:
-        return _cut_off(said, detail=detail, cure=cure)
-    return Standing(state=State.FAILED, reason=said, detail=detail, cure=cure)
+def _of_failure(outcome: Outcome, detail: str, source: Source = OURS) -> Standing:
+    state = State.INTERRUPTED if outcome in _CUT_OFF else State.FAILED
+    return _standing(state, stop_in_words(outcome, detail, source=source))
 
 
 def _of_end(facts: RoleFacts, ended: TurnEnded) -> Standing:
     if ended.outcome is not Outcome.OK:
-        return _of_failure(ended.outcome, ended.detail)
+        return _of_failure(ended.outcome, ended.detail, facts.source)
     missing = shortfall(ended.outcome, ended.detail)
     if missing is not None:
-        said, detail, cure = missing
-        return Standing(state=State.FAILED, reason=said, detail=detail, cure=cure)
+        return _standing(State.FAILED, missing)
     if ended.report is None:
         return Standing(state=State.DONE, reason="its last turn ended well")
     return _of_report(facts, msgspec.convert(ended.report, Report))

@@ -18,6 +18,7 @@ from upthread.core.decision_words import (
 from upthread.core.decisions import freshness_in, limit_in, price_in
 from upthread.core.handshake import in_words, reasons_in_words
 from upthread.core.states import Standing
+from upthread.core.stops import stop_in_words
 from upthread.core.types import Decision, Link
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.effects import RecordedEffect
@@ -33,8 +34,8 @@ from upthread.surfaces.cli.times import NEVER, since
 from upthread.surfaces.cli.words import (
     conversation_name,
     counted,
-    parked_in_words,
     standing_in_words,
+    stopped_in_words,
 )
 
 WATCH_S: Final = 1.0
@@ -167,7 +168,7 @@ def _write_grounds(output: Output, decision: Decision) -> None:
         output.line(f"        {one_line(line)}", "dim")
     limit = limit_in(decision.inputs)
     if limit is not None:
-        said, _ = parked_in_words(limit.reason, detail="", reset_at_ms=limit.until_ms)
+        said, _ = stopped_in_words(limit.reason, detail="", until_ms=limit.until_ms)
         output.line(f"        {said}", "dim")
     price = price_in_words(price_in(decision.inputs))
     if price:
@@ -343,9 +344,9 @@ def _role_lines(view: RoleView) -> list[tuple[str, str]]:
         lines.append((f"session {link.seq}", f"{session} ({opened})"))
     last = view.last_turn
     if last and last.intended:
-        became = last.ended.outcome if last.ended else view.state
+        became = stop_in_words(last.ended.outcome).said if last.ended else view.state
         why = reasons_in_words(last.intended.reasons)
-        said = f"{last.intended.decision} ({why}), {became}"
+        said = f"{done_in_words(last.intended.decision, None)} ({why}), {became}"
         lines.append(("last turn", f"{counted(view.turns, 'turn')}; {said}"))
     if view.verdict:
         lines.append(("verdict", view.verdict.outcome))
