@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from upthread.core.stops import OURS, Source
 from upthread.core.turn import TurnView
-from upthread.runtime.conversation import DECIDED_BY, HOOK
+from upthread.runtime.conversation import hooks_inputs
 
 LogOf: TypeAlias = Callable[[str, int], str]
 """Returns where an agent's stderr went at a moment, in epoch milliseconds."""
@@ -22,14 +22,17 @@ COARSE_CLOCK_MS: Final = 50
 """How far the time of a file may lie behind the clock that its turn was begun by."""
 
 
-def source_of(view: TurnView, *, agent: str, at_ms: tuple[int, ...], log_of: LogOf) -> Source:
+def source_of(view: TurnView, *, at_ms: tuple[int, ...], log_of: LogOf) -> Source:
     """Return who started the agent of a turn, and where its last words are.
 
     `at_ms` are moments of the turn, the first its beginning: a log has a file a day.
     """
-    stored = view.intended.inputs if view.intended else None
-    if isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK:
+    if hooks_inputs(view) is not None:
         return Source(is_persons_own=True)
+    stored = view.intended.inputs if view.intended else None
+    agent = stored.get("agent") if isinstance(stored, Mapping) else None
+    if not isinstance(agent, str):
+        return OURS
     logs = dict.fromkeys(log_of(agent, each) for each in reversed(at_ms))
     return next(filter(lambda found: found.last_words, (wrote(log, at_ms[0]) for log in logs)), OURS)
 

@@ -207,19 +207,18 @@ class Overview:
         verdict = _verdict(run, key.role, tree)
         chain = self._store.links(conversation_id)
         moved_at_ms = self._store.turn_moved_at_ms(turn.turn_id) if turn else None
-        agent = chain[-1].agent if chain else ""
         facts = RoleFacts(
             workstream=key.workstream,
             address=key.address,
             role=key.address.rpartition("/")[2],
             is_held=holder is not None,
-            agent=agent,
+            agent=chain[-1].agent if chain else "",
             turn=last,
             opened_at_ms=turn.opened_at_ms if turn else None,
             moved_at_ms=moved_at_ms,
             run=run if is_step else None,
             verdict=verdict if turn and _handed_by(run, key.role) == turn.turn_id else None,
-            source=self._source(last, agent, (turn.opened_at_ms, moved_at_ms)) if turn else OURS,
+            source=self._source(last, (turn.opened_at_ms, moved_at_ms)) if turn else OURS,
         )
         return RoleView(
             conversation=conversation,
@@ -234,14 +233,12 @@ class Overview:
             cut_off=self._cut_off(conversation_id, last) if holder is None else None,
         )
 
-    def _source(
-        self, last: TurnView | None, agent: str, at_ms: tuple[int, int | None]
-    ) -> Source:
+    def _source(self, last: TurnView | None, at_ms: tuple[int, int | None]) -> Source:
         """Return who started the agent of a turn, where that matters: where it did not end well."""
         if last is None or last.ended is None or last.ended.outcome is Outcome.OK:
             return OURS
         moments = tuple(each for each in at_ms if each is not None)
-        return source_of(last, agent=agent, at_ms=moments, log_of=self._log_of)
+        return source_of(last, at_ms=moments, log_of=self._log_of)
 
     def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
         if last is None or not last.was_cut_off:

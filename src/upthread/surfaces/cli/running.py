@@ -166,7 +166,7 @@ def step_in_words(result: TurnResult) -> tuple[str, str]:
         said, _ = stopped_in_words(
             parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
         )
-        return "yellow", f"parked: {said}"
+        return "yellow", f"parked: {one_line(parked.detail) or said}"
     if result.outcome is not Outcome.OK:
         return "red", one_line(_failure(result))
     return _report_in_words(result.report)
