@@ -125,22 +125,31 @@ class RunFacts:
 
 def tell_command(address: str) -> str:
     """Return the command that gives a role its next prompt."""
-    return f'{command("upthread", "tell", address)} "…"'
+    return f'{_on("tell", address)} "…"'
 
 
 def go_on_command(address: str) -> str:
     """Return the command that goes on with a turn that has not ended."""
-    return f"{command('upthread', 'tell', address)} --continue"
+    return _on("tell", address, "--continue")
 
 
 def run_command(workstream: str, *, is_limited: bool = False) -> str:
     """Return the command that goes on with a run; it waits for a limit that has an end."""
-    return command("upthread", "run", workstream) + (" --wait" if is_limited else "")
+    return _on("run", workstream, *(("--wait",) if is_limited else ()))
 
 
 def answer_command(workstream: str, question_id: str) -> str:
     """Return the command that answers a question."""
+    if workstream.startswith("-"):
+        return f'{command("upthread", "answer", "--", workstream, question_id)} "…"'
     return f'{command("upthread", "answer", workstream, question_id)} "…"'
+
+
+def _on(verb: str, name: str, *options: str) -> str:
+    """Return a verb on a name; one that begins with a dash would be taken for an option."""
+    if name.startswith("-"):
+        return command("upthread", verb, *options, "--", name)
+    return command("upthread", verb, name, *options)
 
 
 # --- a role ------------------------------------------------------------------------------------

@@ -162,6 +162,8 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         return 0
     output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
     output.line(f"  is    {standing_in_words(found.standing)}", "dim")
+    if found.standing.command:
+        output.command("        go on with ", found.standing.command)
     if found.last is not None:
         last = done_in_words(found.last.decision, one_line(session or ""))
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
