@@ -26,14 +26,13 @@ from upthread.core.types import Outcome
 from upthread.runtime.gate import NEEDS_PERMISSION
 from upthread.runtime.pipeline import CANNOT_RUN
 
-
 PARKED_FOR = (
     *("blocked", "no_report", "asked_in_vain", "too_many_steps", REJECTED_TOO_OFTEN),
     *(CANNOT_RUN, NEEDS_PERMISSION, HELD_BACK, TOKENS_MAX, UNDECIDABLE),
 )
 
 
-@pytest.mark.parametrize("reason", [*(set(Outcome) - {Outcome.OK}), *PARKED_FOR])
+@pytest.mark.parametrize("reason", [*sorted(set(Outcome) - {Outcome.OK}), *PARKED_FOR])
 def test_each_stop_has_words_and_a_cure(reason: str):
     found = stop_in_words(reason, "its own words")
     assert found.said

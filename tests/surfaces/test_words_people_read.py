@@ -219,9 +219,7 @@ def writes_of(case: Case, project_id: ProjectId) -> Iterator[Write]:
         if seq == 1:
             yield EndLink(conversation_id=owner, seq=1, ended_because=case.reason, ended_at_ms=at)
     yield OpenRun(run_id=case.run_id, project_id=project_id, workstream=name, opened_at_ms=at)
-    yield OpenTurn(
-        turn_id=case.turn_id, conversation_id=owner, opened_at_ms=at, run_id=case.run_id
-    )
+    yield OpenTurn(turn_id=case.turn_id, conversation_id=owner, opened_at_ms=at, run_id=case.run_id)
     for seq, speaker in ((1, Speaker.USER), (2, Speaker.ASSISTANT)):
         yield RecordParts(
             conversation_id=owner,

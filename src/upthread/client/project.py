@@ -102,12 +102,7 @@ class Project:
         self._environment = environment
         self._system = system
         self._worktrees = worktrees_of(settings, project_id)
-        self._overview = Overview(
-            store,
-            system.is_dead,
-            tree_now=self._tree_digest,
-            log_of=lambda agent, at_ms: str(log_path(Path(settings.home), agent, at_ms)),
-        )
+        self._overview = self._overview_of(store, system)
         self._preparing = Preparing(
             store=store,
             settings=settings,
@@ -327,6 +322,15 @@ class Project:
             there=self._preparing.reached_from_main(link),
         )
         return of_link(link, command=command, main=within if main else None)
+
+    def _overview_of(self, store: Store, system: System) -> Overview:
+        home = Path(self.settings.home)
+        return Overview(
+            store,
+            system.is_dead,
+            tree_now=self._tree_digest,
+            log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
+        )
 
     def _tree_digest(self, workstream: str) -> str:
         """Return the digest of the tree a workstream is worked on in. Blocking."""

@@ -56,7 +56,11 @@ __all__ = [
 ]
 
 _SAYS: Final = {
-    **{str(outcome): row.says for outcome, row in ROLLOVER.items() if outcome is not Outcome.UNKNOWN},
+    **{
+        str(outcome): row.says
+        for outcome, row in ROLLOVER.items()
+        if outcome is not Outcome.UNKNOWN
+    },
     **{rule.reason: rule.says for rule in RULES},
 }
 """What is said of a reason: of an outcome that a link ended for, and of each rule."""

@@ -1,4 +1,4 @@
-"""The agent's own interface: with what a person opens a session there, or why it opens with nothing.
+"""The agent's own interface: with what a person opens a session there, or why nothing opens it.
 
 A sub-agent's session may be one that its agent opens only inside of the main session that it was
 started in: then that one is opened, and the sub-agent is reached from there. Pure: which commands
@@ -55,8 +55,8 @@ def of_link(
     if main is not None:
         return OwnInterface(
             working_directory=link.working_directory,
-            why_not=f"it is a sub-agent's session, which {agent} opens only inside the main session "
-            f"that it was started in, {visible_line(main.upstream_session_id)}",
+            why_not=f"it is a sub-agent's session, which {agent} opens only inside the main "
+            f"session that it was started in, {visible_line(main.upstream_session_id)}",
             main_command=main.command,
             there=main.there,
         )

@@ -1,8 +1,8 @@
 """Stops: why a turn or a run does not go on by itself, and what a person can do, in plain words.
 
 One table for what agents' turns come to and for what upthread parks for. No time is in these words:
-when a limit ends is dressed where the reader's clock is known (surfaces/cli/times.py). What an agent
-said of it is not in them either: that is somebody else's text, and is shown as such.
+when a limit ends is dressed where the reader's clock is known (surfaces/cli/times.py). Nor is what
+an agent said of it: that is somebody else's text, and is shown as such.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _STOPS: Final[Mapping[str, tuple[str, str]]] = {
         "look at the session with upthread open; going on sends one continuation",
     ),
 }
-"""Why, and what helps: each outcome of a turn, and each reason that a turn or a run is parked for."""
+"""Why, and what helps: each outcome of a turn, and each reason why one or a run is parked."""
 
 _NO_ANSWER: Final = "ask in other words, or another --agent"
 

@@ -34,7 +34,9 @@ def source_of(view: TurnView, *, at_ms: tuple[int, ...], log_of: LogOf) -> Sourc
     if not isinstance(agent, str):
         return OURS
     logs = dict.fromkeys(log_of(agent, each) for each in reversed(at_ms))
-    return next(filter(lambda found: found.last_words, (wrote(log, at_ms[0]) for log in logs)), OURS)
+    return next(
+        filter(lambda found: found.last_words, (wrote(log, at_ms[0]) for log in logs)), OURS
+    )
 
 
 def wrote(log: str | None, since_ms: int) -> Source:

@@ -33,7 +33,9 @@ REPORTS = says(status="done", summary="planned")
 
 def piped(up, name: str, *tasks: str, code: int | None = 0, steps: int | None = None) -> None:
     """Run a pipeline of these tasks, one role each."""
-    lines = ("role = 'planner'", "role = 'validator'\non_rejected = 'planner'")
+    judged = "role = 'constructor'"
+    judging = "role = 'validator'\non_rejected = 'constructor'"
+    lines = (judged, judging) if len(tasks) > 1 else ("role = 'planner'",)
     text = "".join(
         f"[[pipeline.steps]]\n{line}\ntask = '''{task}'''\n"
         for line, task in zip(lines, tasks, strict=False)
@@ -147,7 +149,9 @@ def test_the_command_that_goes_on_works_as_it_is_printed(shared, shell, name: st
     if name[0] == "-":
         command = shlex.join(["upthread", "tell", "--agent", "rehearsal", "--", f"{name}/planner"])
         assert shell(f"{command} '[[rehearse: stop refusal]]'").returncode == 1
-        (shown,) = [e for e in shared("ls", "--json").json["workstreams"] if e["workstream"] == name]
+        (shown,) = [
+            e for e in shared("ls", "--json").json["workstreams"] if e["workstream"] == name
+        ]
         printed = [shown["standing"]["command"]]
         role = shown
     else:

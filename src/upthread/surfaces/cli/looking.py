@@ -143,7 +143,9 @@ def show_effects(call: Call, what: str) -> int:
     elif effects:
         output.line(f"this may not be all: {reason}", "yellow")
     else:
-        output.line(f"whether anything was done to the world in {one_line(what)} is not known: {reason}")
+        output.line(
+            f"whether anything was done to the world in {one_line(what)} is not known: {reason}"
+        )
     return 0
 
 
@@ -312,7 +314,10 @@ def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None
             _write_cut_off(output, role, indent="    ")
     _show_questions(output, view)
     commands = [
-        (role.conversation.key.address.rpartition("/")[2], _command(opened) if opened.command else "")
+        (
+            role.conversation.key.address.rpartition("/")[2],
+            _command(opened) if opened.command else "",
+        )
         for role, opened in zip(view.roles, shown.interfaces, strict=True)
     ]
     if any(command for _, command in commands):

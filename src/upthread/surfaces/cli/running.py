@@ -163,9 +163,7 @@ def step_in_words(result: TurnResult) -> tuple[str, str]:
     """Return the style and the line that tells what a step came to."""
     if result.parked is not None:
         parked = result.parked
-        said, _ = stopped_in_words(
-            parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
-        )
+        said, _ = stopped_in_words(parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms)
         return "yellow", f"parked: {one_line(parked.detail) or said}"
     if result.outcome is not Outcome.OK:
         return "red", one_line(_failure(result))

@@ -198,7 +198,7 @@ def effect(recorded: RecordedEffect) -> Shape:
 
 
 def unseen(what: Unseen) -> Shape:
-    """What of it is not on record: turns inside agents without a call, calls without what it was."""
+    """What is not on record: turns inside agents, without a call; calls, with no more than that."""
     return {"turns": what.turns, "agents": what.agents, "calls": what.calls}
 
 
