@@ -157,9 +157,9 @@ def test_the_command_that_goes_on_works_as_it_is_printed(shared, shell, name: st
     else:
         come_about(shared, name)
         printed = commands_in(shared("show", name).out)
-        role = shared("show", f"{name}/planner", "--json").json
         shown = shared("show", name, "--json").json
-        assert commands_in(shared("why", f"{name}/planner").out) == [
+        role = shown["roles"][-1]
+        assert commands_in(shared("why", role["address"]).out) == [
             each for each in [role["standing"]["command"]] if each
         ]
     assert (shown["state"], printed) == (state, [shown["standing"]["command"]] if printed else [])
