@@ -22,6 +22,7 @@ from upthread.core.handshake import (
     Limits,
     decide,
     in_words,
+    is_known,
 )
 from upthread.core.price import Price, Spending, Tokens
 from upthread.core.rollover import LOST, ROLLOVER
@@ -358,6 +359,10 @@ def test_every_reason_has_words_for_a_person():
     assert len({rule.reason for rule in RULES}) == len(RULES)
     assert all(in_words(rule.reason) == rule.says for rule in RULES)
     assert in_words("from_the_future") == "from the future"
+    assert is_known("none_yet")
+    assert is_known("process_died")
+    assert is_known("adopted_another")
+    assert not is_known("from_the_future")
 
 
 def test_refusals_of_a_call_stand_first_in_the_table():

@@ -33,10 +33,14 @@ from upthread.core.states import (
     RunFacts,
     Standing,
     State,
+    answer_command,
+    go_on_command,
     of_role,
     of_run,
     of_workstream,
+    run_command,
     status_of,
+    tell_command,
 )
 from upthread.core.stops import NOTHING_SAID
 from upthread.core.turn import fold
@@ -107,6 +111,14 @@ def of(view: RunView, *, is_held: bool = False, verdict: VerdictView | None = No
 def test_each_state_has_one_meaning():
     assert set(MEANINGS) == set(State)
     assert len(set(MEANINGS.values())) == len(State) == 10
+
+
+def test_a_name_that_begins_with_a_dash_is_taken_for_no_option():
+    assert tell_command("-x/planner") == 'upthread tell -- -x/planner "…"'
+    assert go_on_command("-x/planner") == "upthread tell --continue -- -x/planner"
+    assert run_command("-x", is_limited=True) == "upthread run --wait -- -x"
+    assert answer_command("-x", "q1") == 'upthread answer -- -x q1 "…"'
+    assert go_on_command("w/planner") == "upthread tell w/planner --continue"
 
 
 # --- a role ------------------------------------------------------------------------------------

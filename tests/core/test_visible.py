@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core import visible
-from upthread.core.visible import MARKS_MAX, visible_line, visible_row, visible_text
+from upthread.core.visible import MARKS_MAX, visible_ends, visible_line, visible_row, visible_text
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -76,3 +76,13 @@ def test_a_line_is_cut_however_much_white_space_is_folded():
 def test_what_is_remembered_of_characters_has_an_end():
     visible_text("".join(map(chr, range(0x4E00, 0x9000))))
     assert len(visible._IN_TEXT) <= visible._CACHED_MAX
+
+
+def test_of_what_is_cut_in_the_middle_both_ends_are_seen():
+    assert visible_ends("git push") == "git push"
+    path = "write " + "a-directory/" * 40 + "the-file.txt"
+    shown = visible_ends(path, characters_max=60)
+    assert len(shown) == 60
+    assert shown.startswith("write a-directory/")
+    assert shown.endswith("a-directory/the-file.txt")
+    assert visible_ends("a\x1b" * 400)[-8:] == "a\\x1ba\\x1b"[-8:]

@@ -185,6 +185,12 @@ def seen_way_here(agent: str) -> SeenWay | None:
     return seen_way(agent, way.kind) if way else None
 
 
+REACHED_FROM_MAIN: Final[Mapping[str, str]] = {
+    "claude-code": "ask it to go on with {session} by SendMessage",
+}
+"""What a person says in a main session to reach a sub-agent of it, where nothing else opens one."""
+
+
 def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
     """Return whether a sub-agent's session can be gone on with, as far as this release has seen.
 

@@ -140,6 +140,11 @@ class Preparing:
         is_acp = bool(configured and configured.command)
         return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
 
+    def reached_from_main(self, link: Link) -> str:
+        """Return how a sub-agent is reached in the main session that it was started in."""
+        how = registry.REACHED_FROM_MAIN.get(link.agent, "")
+        return how.format(session=link.upstream_session_id)
+
     def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
         """What is started by a command line is known by what it calls itself, if at all."""
         configured = self._settings.agents.get(agent)

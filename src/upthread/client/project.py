@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upthread.client.adopting import AdoptSession
+from upthread.client.at_rest import log_path
 from upthread.client.briefing import Briefings
 from upthread.client.forking import ForkConversation
 from upthread.client.hooks import HookParts, hooks_of
@@ -27,6 +28,7 @@ from upthread.client.worktrees import (
 from upthread.config import Settings
 from upthread.core.actors import PROGRAM, Actor, model_of
 from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
+from upthread.core.own_interface import NO_SESSION, MainSession, OwnInterface, of_link
 from upthread.core.pipeline import RunView
 from upthread.core.price import Tokens
 from upthread.core.prompt import Task
@@ -39,12 +41,13 @@ from upthread.core.types import (
     Link,
     Message,
     ProjectId,
+    UpstreamSessionId,
 )
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.audit import Audit, read_audit
-from upthread.runtime.conversation import Conversations, WhenBusy
+from upthread.runtime.conversation import Conversations, WhenBusy, main_session_of
 from upthread.runtime.delegation import Listener, TellRequest, TurnResult
-from upthread.runtime.effects import RecordedEffect, recorded_effects
+from upthread.runtime.effects import RecordedEffect, Unseen, recorded_effects, unseen
 from upthread.runtime.forgetting import Forgetting, HeldWorkstream, Selection
 from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
 from upthread.runtime.overview import Overview, RoleView, WorkstreamView
@@ -99,12 +102,7 @@ class Project:
         self._environment = environment
         self._system = system
         self._worktrees = worktrees_of(settings, project_id)
-        self._overview = Overview(
-            store,
-            system.is_dead,
-            tree_now=self._tree_digest,
-            calls_now=lambda: self.hooks.calls_under_way(),  # noqa: PLW0108  # made below
-        )
+        self._overview = self._overview_of(store, system)
         self._preparing = Preparing(
             store=store,
             settings=settings,
@@ -261,6 +259,10 @@ class Project:
             lambda: recorded_effects(self.store, conversations, outward_patterns=patterns)
         )
 
+    async def unseen(self, conversations: Sequence[Conversation]) -> Unseen:
+        """Return what of conversations is not on record, so that its effects are not known."""
+        return await self._system.in_thread(lambda: unseen(self.store, conversations))
+
     async def spent(self, conversation: Conversation) -> Tokens:
         """Return the tokens that a conversation's turns took, as its agents reported them."""
         conversation_id = conversation.conversation_id
@@ -298,6 +300,38 @@ class Project:
         except UsageError:
             return None
         return adapter.resume_command(link.upstream_session_id)
+
+    async def own_interface(self, link: Link | None) -> OwnInterface:
+        """Return how a link's session is opened in its agent's own interface."""
+        if link is None:
+            return NO_SESSION
+        return await self._system.in_thread(lambda: self._own_interface(link))
+
+    def _own_interface(self, link: Link) -> OwnInterface:
+        try:
+            adapter = self._preparing.adapter(link.agent)
+        except UsageError:
+            return of_link(link, command=None, is_configured=False)
+        command = adapter.resume_command(link.upstream_session_id)
+        if self._preparing.opens_sub_agents(link.agent):
+            return of_link(link, command=command)
+        main = UpstreamSessionId(main_session_of(self.store, link))
+        within = MainSession(
+            upstream_session_id=main,
+            command=adapter.resume_command(main),
+            there=self._preparing.reached_from_main(link),
+        )
+        return of_link(link, command=command, main=within if main else None)
+
+    def _overview_of(self, store: Store, system: System) -> Overview:
+        home = Path(self.settings.home)
+        return Overview(
+            store,
+            system.is_dead,
+            tree_now=self._tree_digest,
+            calls_now=lambda: self.hooks.calls_under_way(),  # noqa: PLW0108  # made after it
+            log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
+        )
 
     def _tree_digest(self, workstream: str) -> str:
         """Return the digest of the tree a workstream is worked on in. Blocking."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from upthread.core.price import Price
 
 _DONE = {
+    "forked": "FORKED {session}",
     "first": "STARTED {session}",
     "resume": "RESUMED {session}",
     "resume_with_update": "RESUMED {session} with an update",
@@ -56,12 +57,17 @@ UNSEEN = "unseen"
 """The reason of a call that nothing was decided of, for want of a hook that saw it begin."""
 
 OTHER_REASONS = {
+    "child": "a sub-agent was started",
+    "adopted": "a person handed it over",
+    "adopted_another": "a person handed over another session",
+    "forked": "a person forked it off another conversation",
+    "unknown": "nobody kept why",
     NAMED: "the main session goes on with it by itself",
     "recorded_only": "it is only recorded",
     NOT_FOLLOWED: "the agent did not go on with the session that it was told to",
     UNSEEN: "nothing was decided: no hook saw the call begin, or it gave up",
 }
-"""Reasons that no rule of the handshake has, for what it did not decide."""
+"""Reasons that no rule of the handshake has, for what it did not decide: of links as well."""
 
 CHANGED_NAMED_MAX = 3
 """How many changed files a line names; the rest are counted."""

@@ -30,7 +30,8 @@ from upthread.core.decisions import (
     worth_keeping,
 )
 from upthread.core.freshness import Freshness
-from upthread.core.types import Decision
+from upthread.core.rollover import ROLLOVER
+from upthread.core.types import Decision, Outcome
 from upthread.core.visible import visible_line
 
 __all__ = [
@@ -50,10 +51,19 @@ __all__ = [
     "because",
     "decide",
     "in_words",
+    "is_known",
     "reasons_in_words",
 ]
 
-_BY_REASON: Final = {rule.reason: rule for rule in RULES}
+_SAYS: Final = {
+    **{
+        str(outcome): row.says
+        for outcome, row in ROLLOVER.items()
+        if outcome is not Outcome.UNKNOWN
+    },
+    **{rule.reason: rule.says for rule in RULES},
+}
+"""What is said of a reason: of an outcome that a link ended for, and of each rule."""
 
 
 def decide(inputs: HandshakeInputs) -> Decision:
@@ -71,8 +81,14 @@ def decide(inputs: HandshakeInputs) -> Decision:
 
 def in_words(reason: str) -> str:
     """Return the sentence a person reads for a reason code; unknown codes stand for themselves."""
-    rule = _BY_REASON.get(reason)
-    return rule.says if rule else OTHER_REASONS.get(reason, reason.replace("_", " "))
+    if reason in _SAYS:
+        return _SAYS[reason]
+    return OTHER_REASONS.get(reason, reason.replace("_", " "))
+
+
+def is_known(reason: str) -> bool:
+    """Return whether a reason has words of ours."""
+    return reason in _SAYS or reason in OTHER_REASONS
 
 
 def because(reasons: Sequence[str], found: Freshness) -> str:

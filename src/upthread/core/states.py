@@ -20,7 +20,7 @@ from upthread.core.events import Question, RunParked, TurnEnded, TurnParked
 from upthread.core.reports import Report
 from upthread.core.run_view import RunView
 from upthread.core.shell import command
-from upthread.core.stops import shortfall, stop_in_words
+from upthread.core.stops import OURS, Source, Stop, shortfall, stop_in_words
 from upthread.core.turn import TurnView
 from upthread.core.types import Outcome
 from upthread.core.verdicts import VerdictView
@@ -58,6 +58,9 @@ MEANINGS: Final[Mapping[State, str]] = {
 
 _URGENCY: Final = {state: number for number, state in enumerate(MEANINGS)}
 
+BLOCKED: Final = "blocked"
+"""What a run is parked for whose role says that it cannot go on."""
+
 _CUT_OFF: Final = frozenset({Outcome.CANCELLED, Outcome.PROCESS_DIED})
 
 
@@ -91,7 +94,7 @@ class RoleFacts:
     `held_since_ms` is when a call began that no turn is recorded of yet. `agent` is whose turn it
     was; `opened_at_ms` and `moved_at_ms` are when the last turn began and
     last moved. `run` is the newest run if that turn was a step of it; `verdict` what that turn
-    handed back, bound to what it judged.
+    handed back, bound to what it judged; `source` who started its agent.
     """
 
     workstream: str
@@ -105,6 +108,7 @@ class RoleFacts:
     moved_at_ms: int | None = None
     run: RunView | None = None
     verdict: VerdictView | None = None
+    source: Source = OURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,22 +127,31 @@ class RunFacts:
 
 def tell_command(address: str) -> str:
     """Return the command that gives a role its next prompt."""
-    return f'{command("upthread", "tell", address)} "…"'
+    return f'{_on("tell", address)} "…"'
 
 
 def go_on_command(address: str) -> str:
     """Return the command that goes on with a turn that has not ended."""
-    return f"{command('upthread', 'tell', address)} --continue"
+    return _on("tell", address, "--continue")
 
 
 def run_command(workstream: str, *, is_limited: bool = False) -> str:
     """Return the command that goes on with a run; it waits for a limit that has an end."""
-    return command("upthread", "run", workstream) + (" --wait" if is_limited else "")
+    return _on("run", workstream, *(("--wait",) if is_limited else ()))
 
 
 def answer_command(workstream: str, question_id: str) -> str:
     """Return the command that answers a question."""
+    if workstream.startswith("-"):
+        return f'{command("upthread", "answer", "--", workstream, question_id)} "…"'
     return f'{command("upthread", "answer", workstream, question_id)} "…"'
+
+
+def _on(verb: str, name: str, *options: str) -> str:
+    """Return a verb on a name; one that begins with a dash would be taken for an option."""
+    if name.startswith("-"):
+        return command("upthread", verb, *options, "--", name)
+    return command("upthread", verb, name, *options)
 
 
 # --- a role ------------------------------------------------------------------------------------
@@ -171,40 +184,34 @@ def _of_turn(facts: RoleFacts) -> Standing:
 
 
 def _of_park(parked: TurnParked | RunParked) -> Standing:
-    if parked.reason == "blocked":
-        return _blocked(parked.detail)
-    said, cure = stop_in_words(parked.reason)
-    return Standing(
-        state=State.PARKED,
-        reason=said,
-        detail=parked.detail,
-        until_ms=parked.reset_at_ms,
-        cure=cure,
-    )
+    state = State.BLOCKED if parked.reason == BLOCKED else State.PARKED
+    stopped = _standing(state, stop_in_words(parked.reason, parked.detail))
+    return replace(stopped, until_ms=parked.reset_at_ms)
+
+
+def _standing(state: State, stop: Stop) -> Standing:
+    return Standing(state=state, reason=stop.said, detail=stop.detail, cure=stop.cure)
 
 
 def _blocked(summary: str) -> Standing:
-    return Standing(state=State.BLOCKED, reason="it says that it is blocked", detail=summary)
+    return _standing(State.BLOCKED, stop_in_words(BLOCKED, summary))
 
 
-def _cut_off(reason: str, *, detail: str = "", cure: str = "") -> Standing:
-    return Standing(state=State.INTERRUPTED, reason=reason, detail=detail, cure=cure)
+def _cut_off(reason: str) -> Standing:
+    return Standing(state=State.INTERRUPTED, reason=reason)
 
 
-def _of_failure(outcome: Outcome, detail: str) -> Standing:
-    said, cure = stop_in_words(outcome)
-    if outcome in _CUT_OFF:
-        return _cut_off(said, detail=detail, cure=cure)
-    return Standing(state=State.FAILED, reason=said, detail=detail, cure=cure)
+def _of_failure(outcome: Outcome, detail: str, source: Source = OURS) -> Standing:
+    state = State.INTERRUPTED if outcome in _CUT_OFF else State.FAILED
+    return _standing(state, stop_in_words(outcome, detail, source=source))
 
 
 def _of_end(facts: RoleFacts, ended: TurnEnded) -> Standing:
     if ended.outcome is not Outcome.OK:
-        return _of_failure(ended.outcome, ended.detail)
+        return _of_failure(ended.outcome, ended.detail, facts.source)
     missing = shortfall(ended.outcome, ended.detail)
     if missing is not None:
-        said, detail, cure = missing
-        return Standing(state=State.FAILED, reason=said, detail=detail, cure=cure)
+        return _standing(State.FAILED, missing)
     if ended.report is None:
         return Standing(state=State.DONE, reason="its last turn ended well")
     return _of_report(facts, msgspec.convert(ended.report, Report))

@@ -1,13 +1,14 @@
 """Stops: why a turn or a run does not go on by itself, and what a person can do, in plain words.
 
-One table for outcomes of agents, one for what upthread parks for. No time is in these words: when a
-limit ends is dressed where the reader's clock is known (surfaces/cli/times.py). What an agent said
-of it is not in them either: that is somebody else's text, and is shown as such.
+One table for what agents' turns come to and for what upthread parks for. No time is in these words:
+when a limit ends is dressed where the reader's clock is known (surfaces/cli/times.py). Nor is what
+an agent said of it: that is somebody else's text, and is shown as such.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from upthread.core.decision_rules import TOKENS_MAX
@@ -26,7 +27,36 @@ REFUSAL: Final = "refusal: "
 LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
 """Outcomes that pass with time: the session is well, and the agent answers again after them."""
 
-_OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Why something does not go on by itself, and what a person can do.
+
+    `said` is ours, `detail` somebody else's words as they are; `cure` is empty where nothing helps.
+    """
+
+    said: str
+    detail: str = ""
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Who started the agent of a turn: what helps depends on it.
+
+    `is_persons_own` is an agent that a person started themselves, in which hooks saw the turn.
+    `last_words` is the file that has what an agent of ours wrote to stderr, empty for none.
+    """
+
+    is_persons_own: bool = False
+    last_words: str = ""
+
+
+OURS: Final = Source()
+"""An agent that upthread started, and that wrote nothing to stderr."""
+
+_STOPS: Final[Mapping[str, tuple[str, str]]] = {
+    Outcome.OK: ("it ended well", ""),
     Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
     Outcome.EXPIRED: ("the session has expired", "tell it again"),
     Outcome.BUSY: ("the agent says the session is in use elsewhere", "close it there"),
@@ -35,16 +65,30 @@ _OUTCOMES: Final[Mapping[Outcome, tuple[str, str]]] = {
     Outcome.CONTEXT_FULL: ("the session's context is full", "start fresh with --fresh"),
     Outcome.AUTH: ("the agent is not signed in", "sign in with the agent's own command"),
     Outcome.CORRUPTED: ("the agent cannot read the session", "tell it again"),
-    Outcome.PROCESS_DIED: ("the agent died", "its words are in agent-stderr; tell it again"),
+    Outcome.PROCESS_DIED: ("the agent died", "tell it again"),
     Outcome.POISONED: ("the session repeats itself", "start fresh with --fresh"),
     Outcome.TIMED_OUT: ("the agent did not answer in time", "raise prompt_timeout_s, or go on"),
     Outcome.CANCELLED: ("the turn was cancelled", "tell it again when you are ready"),
     Outcome.WORKSPACE_CHANGED: ("the working directory has changed", "go back to it"),
     Outcome.TRANSIENT: ("the agent failed for a moment", "tell it again"),
-    Outcome.UNKNOWN: ("the agent failed", "its own words are above or in the detail"),
-}
-
-_PARKED: Final[Mapping[str, tuple[str, str]]] = {
+    Outcome.UNKNOWN: ("the agent failed", "mend what it says, if it says why, and tell it again"),
+    "blocked": ("it says that it is blocked", "give it what it lacks, then go on"),
+    "no_report": (
+        "it handed back no report that can be read",
+        "look at its reply; going on asks for the report once more",
+    ),
+    "asked_in_vain": (
+        "it asks again what was answered already",
+        "look at its reply and at the answers; going on asks it once more",
+    ),
+    "too_many_steps": (
+        "the run has taken as many steps as one may",
+        "look at what it did; begin another run with a specification of its own",
+    ),
+    "rejected_too_often": (
+        "what was built was rejected too often",
+        "look at the evidence; going on lets it be built once more",
+    ),
     "cannot_run": ("a worker could not carry it out", "mend what is said here, then go on"),
     "permission": (
         "it needs a permission",
@@ -63,25 +107,42 @@ _PARKED: Final[Mapping[str, tuple[str, str]]] = {
         "look at the session with upthread open; going on sends one continuation",
     ),
 }
+"""Why, and what helps: each outcome of a turn, and each reason why one or a run is parked."""
 
 _NO_ANSWER: Final = "ask in other words, or another --agent"
 
+_AGAIN_THERE: Final = "delegate it again in the agent, or tell it from here"
+"""What helps where the agent is the person's own: nothing that upthread keeps has its words."""
 
-def stop_in_words(reason: str) -> tuple[str, str]:
+
+def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> Stop:
     """Return why it stopped and what a person can do; an unknown reason stands for itself."""
-    if reason in _PARKED:
-        return _PARKED[reason]
-    if reason in set(Outcome):
-        return _OUTCOMES.get(Outcome(reason), (reason, ""))
-    return reason.replace("_", " "), ""
+    missing = shortfall(reason, detail)
+    if missing is not None:
+        return missing
+    said, cure = _STOPS.get(reason, (reason.replace("_", " "), ""))
+    if reason in _SOURCES_MATTER:
+        cure = _cure_from(source, cure)
+    return Stop(said=said, detail=detail, cure=cure)
 
 
-def shortfall(outcome: Outcome, detail: str) -> tuple[str, str, str] | None:
-    """Return why a turn that ended well has no answer, the agent's words and a cure, else None."""
-    if outcome is not Outcome.OK:
+_SOURCES_MATTER: Final = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.UNKNOWN})
+"""Stops after which somebody looks for what the agent said last."""
+
+
+def _cure_from(source: Source, cure: str) -> str:
+    if source.is_persons_own:
+        return _AGAIN_THERE
+    return f"its last words are in {source.last_words}; {cure}" if source.last_words else cure
+
+
+def shortfall(outcome: str, detail: str) -> Stop | None:
+    """Return why a turn that ended well, as its agent says, has no answer, else None."""
+    if outcome != Outcome.OK:
         return None
     if detail == NOTHING_SAID:
-        return NOTHING_SAID, "", _NO_ANSWER
+        return Stop(said=NOTHING_SAID, cure=_NO_ANSWER)
     if detail.startswith(REFUSAL):
-        return "the agent declined to go on", detail.removeprefix(REFUSAL), _NO_ANSWER
+        said = "the agent declined to go on"
+        return Stop(said=said, detail=detail.removeprefix(REFUSAL), cure=_NO_ANSWER)
     return None

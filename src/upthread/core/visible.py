@@ -72,6 +72,16 @@ def visible_line(text: str, *, characters_max: int = LINE_CHARACTERS_MAX) -> str
     return flat[: characters_max - 1] + "…"
 
 
+def visible_ends(text: str, *, characters_max: int = LINE_CHARACTERS_MAX) -> str:
+    """Return text on one line, cut in the middle: a path ends in its name, a command begins so."""
+    whole = visible_line(text, characters_max=characters_max)
+    if not whole.endswith("…"):
+        return whole
+    head = (characters_max - 1) // 2
+    tail = visible_row(" ".join(text[-characters_max:].split()))
+    return f"{whole[:head]}…{tail[-(characters_max - 1 - head) :]}"
+
+
 def escaped(character: str) -> str:
     """Return the escape of a character, as Python writes it."""
     number = ord(character)

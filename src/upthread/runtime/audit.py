@@ -14,6 +14,7 @@ from upthread.core import turn as turns
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.pipeline import RunView
+from upthread.core.states import Standing
 from upthread.core.turn import TurnView
 from upthread.core.types import Conversation, Link, Message, TurnId
 from upthread.runtime.overview import WorkstreamView
@@ -37,6 +38,7 @@ class AuditedConversation:
     """One conversation. `child_messages` were recorded in a turn of its parent's.
 
     `first_unverified_seq` is the first message that does not match its digest, None when all do.
+    `standing` is None for a child and for a closed generation, which nothing goes on with.
     """
 
     conversation: Conversation
@@ -47,17 +49,23 @@ class AuditedConversation:
     acts: tuple[RecordAct, ...]
     messages: int
     first_unverified_seq: int | None
+    standing: Standing | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRun:
-    """One run. `number` counts from 1 within the workstream."""
+    """One run. `number` counts from 1 within the workstream.
+
+    `standing` is that of the newest one, None for one before it and for one that was forgotten:
+    those are over.
+    """
 
     run: Run
     number: int
     view: RunView
     events: tuple[RunEvent, ...]
     acts: tuple[RecordAct, ...]
+    standing: Standing | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +89,24 @@ class Audit:
 def read_audit(store: Store, view: WorkstreamView) -> Audit:
     """Read everything about one workstream. Blocking; costs what its history is long."""
     project_id, workstream = view.workstream.project_id, view.workstream.workstream
+    roles = {role.conversation.conversation_id: role.standing for role in view.roles}
+    runs = store.runs(project_id, workstream)
     return Audit(
         workstream=view,
         conversations=tuple(
-            _conversation(store, conversation)
+            _conversation(store, conversation, roles.get(conversation.conversation_id))
             for conversation in store.conversations(project_id, workstream)
         ),
         runs=tuple(
-            _run(store, run, number)
-            for number, run in enumerate(store.runs(project_id, workstream), start=1)
+            _run(store, run, number, view.run_standing if number == len(runs) else None)
+            for number, run in enumerate(runs, start=1)
         ),
     )
 
 
-def _conversation(store: Store, conversation: Conversation) -> AuditedConversation:
+def _conversation(
+    store: Store, conversation: Conversation, standing: Standing | None
+) -> AuditedConversation:
     conversation_id = conversation.conversation_id
     messages = store.messages(conversation_id)
     by_turn: defaultdict[TurnId, list[Message]] = defaultdict(list)
@@ -113,6 +125,7 @@ def _conversation(store: Store, conversation: Conversation) -> AuditedConversati
         acts=store.acts(conversation_id),
         messages=len(messages),
         first_unverified_seq=store.verify(conversation_id),
+        standing=standing,
     )
 
 
@@ -128,7 +141,7 @@ def _turn(store: Store, turn: Turn, number: int, messages: tuple[Message, ...]) 
     )
 
 
-def _run(store: Store, run: Run, number: int) -> AuditedRun:
+def _run(store: Store, run: Run, number: int, standing: Standing | None) -> AuditedRun:
     events = store.run_events(run.run_id)
     return AuditedRun(
         run=run,
@@ -136,4 +149,5 @@ def _run(store: Store, run: Run, number: int) -> AuditedRun:
         view=pipelines.fold(events),
         events=events,
         acts=store.run_acts(run.run_id),
+        standing=standing,
     )

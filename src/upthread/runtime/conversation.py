@@ -27,6 +27,7 @@ from upthread.core.types import (
     ConversationKey,
     Decision,
     Fence,
+    JsonValue,
     Lease,
     Link,
     Outcome,
@@ -327,9 +328,25 @@ def session_host(store: Store, link: Link | None) -> str | None:
 
 def is_of_sub_agent(store: Store, link: Link | None) -> bool:
     """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
+    return _hooks_inputs(store, link) is not None
+
+
+def main_session_of(store: Store, link: Link) -> str:
+    """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
+    return str((_hooks_inputs(store, link) or {}).get("main_session") or "")
+
+
+def _hooks_inputs(store: Store, link: Link | None) -> Mapping[str, JsonValue] | None:
+    """Return what a hook decided the newest turn in a session on, None where none did."""
     view = _last_attached(store, link)
-    stored = view.intended.inputs if view and view.intended else None
-    return isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK
+    return hooks_inputs(view) if view else None
+
+
+def hooks_inputs(view: TurnView) -> Mapping[str, JsonValue] | None:
+    """Return what a plug-in inside an agent decided a turn on, None for any other turn."""
+    stored = view.intended.inputs if view.intended else None
+    is_hooks = isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK
+    return stored if isinstance(stored, Mapping) and is_hooks else None
 
 
 def _last_attached(store: Store, link: Link | None) -> TurnView | None:

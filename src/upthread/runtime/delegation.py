@@ -23,6 +23,7 @@ from upthread.core.prompt import Task
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.reports import Report
 from upthread.core.spending import NOTHING_SPENT
+from upthread.core.stops import OURS, Source
 from upthread.core.types import (
     Conversation,
     Durability,
@@ -185,7 +186,7 @@ class TellRequest:
 class TurnResult:
     """What became of a turn, also on failure. `report` is None when none could be read.
 
-    `spent` is what this process spent on it.
+    `spent` is what this process spent on it, `source` where its agent's last words are.
     """
 
     conversation: Conversation
@@ -201,3 +202,4 @@ class TurnResult:
     reset_at_ms: int | None
     turn_number: int
     spent: Tokens = NOTHING_SPENT
+    source: Source = OURS

@@ -54,6 +54,7 @@ from upthread.runtime.conversation import Claim
 from upthread.runtime.delegation import Notice, TellRequest, TurnResult, TurnStarted
 from upthread.runtime.gate import Gate
 from upthread.runtime.gathering import surroundings
+from upthread.runtime.last_words import wrote
 from upthread.runtime.recording import Recording
 from upthread.runtime.system import System
 from upthread.runtime.tree import tree_digest
@@ -101,6 +102,7 @@ class LiveTurn:
         self.spent: Tokens | None = None
         self._store = store
         self._system = system
+        self._taken_at_ms = system.now_ms()
 
     def begin(self, turn_id: TurnId) -> None:
         """Start a new turn after the newest one."""
@@ -466,6 +468,7 @@ class LiveTurn:
             reset_at_ms=self.reset_at_ms,
             turn_number=self.turn_number,
             spent=self.spent or NOTHING_SPENT,
+            source=wrote(self.request.open.stderr_path, self._taken_at_ms),
         )
 
 

@@ -28,6 +28,7 @@ from upthread.core.states import (
     of_workstream,
     status_of,
 )
+from upthread.core.stops import OURS, Source
 from upthread.core.turn import TurnView
 from upthread.core.types import (
     CHILD_SLOT,
@@ -36,12 +37,14 @@ from upthread.core.types import (
     ConversationKey,
     Holder,
     Link,
+    Outcome,
     ProjectId,
     RunId,
     TurnId,
 )
 from upthread.core.verdicts import VerdictView, holds
 from upthread.runtime.cut_off import cut_off_turn
+from upthread.runtime.last_words import LogOf, source_of
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.runtime.under_way import CallUnderWay
 from upthread.store.base import Store, Workstream
@@ -84,10 +87,14 @@ class RoleView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkstreamView:
-    """A workstream as it stands; `roles` without children and closed generations."""
+    """A workstream as it stands; `roles` without children and closed generations.
+
+    `run_standing` is how its newest run stands, None without one and for one that was forgotten.
+    """
 
     workstream: Workstream
     standing: Standing
+    run_standing: Standing | None
     run: RunView | None
     open_questions: tuple[Question, ...]
     suggested: Mapping[str, AnswerSuggested]
@@ -114,12 +121,17 @@ class NewestRun:
     moved_at_ms: int | None
 
 
+def _no_log(_agent: str, _at_ms: int) -> str:
+    return ""
+
+
 class Overview:
     """Reads workstreams. `is_dead` judges holders, as for leases.
 
     `tree_now` gives the digest of a workstream's working tree, blocking; without it verdicts are
     compared by what their roles were given alone. It is asked once a call, and only where a tree
-    was judged. `calls_now` gives the calls of hooked agents that are under way, blocking.
+    was judged. `calls_now` gives the calls of hooked agents that are under way, blocking. `log_of`
+    tells where an agent's stderr went.
     """
 
     def __init__(
@@ -129,11 +141,13 @@ class Overview:
         *,
         tree_now: TreeNow | None = None,
         calls_now: CallsNow = tuple,
+        log_of: LogOf = _no_log,
     ) -> None:
         self._calls_now = calls_now
         self._store = store
         self._is_dead = is_dead
         self._tree_now = tree_now
+        self._log_of = log_of
 
     def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
         """Return a project's workstreams, oldest first."""
@@ -170,6 +184,7 @@ class Overview:
         return WorkstreamView(
             workstream=known,
             standing=of_workstream(stands, (role.standing for role in roles)),
+            run_standing=stands,
             run=run,
             open_questions=run.open_questions if run else (),
             suggested=run.suggested if run else {},
@@ -204,6 +219,7 @@ class Overview:
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
         verdict = _verdict(run, key.role, tree)
         chain = self._store.links(conversation_id)
+        moved_at_ms = self._store.turn_moved_at_ms(turn.turn_id) if turn else None
         facts = RoleFacts(
             workstream=key.workstream,
             address=key.address,
@@ -213,9 +229,10 @@ class Overview:
             agent=call.agent if call else chain[-1].agent if chain else "",
             turn=last,
             opened_at_ms=turn.opened_at_ms if turn else None,
-            moved_at_ms=self._store.turn_moved_at_ms(turn.turn_id) if turn else None,
+            moved_at_ms=moved_at_ms,
             run=run if is_step else None,
             verdict=verdict if turn and _handed_by(run, key.role) == turn.turn_id else None,
+            source=self._source(last, (turn.opened_at_ms, moved_at_ms)) if turn else OURS,
         )
         return RoleView(
             conversation=conversation,
@@ -229,6 +246,13 @@ class Overview:
             verdict=verdict,
             cut_off=self._cut_off(conversation_id, last) if holder is None else None,
         )
+
+    def _source(self, last: TurnView | None, at_ms: tuple[int, int | None]) -> Source:
+        """Return who started the agent of a turn, where that matters: where it did not end well."""
+        if last is None or last.ended is None or last.ended.outcome is Outcome.OK:
+            return OURS
+        moments = tuple(each for each in at_ms if each is not None)
+        return source_of(last, at_ms=moments, log_of=self._log_of)
 
     def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
         if last is None or not last.was_cut_off:

@@ -23,7 +23,7 @@ def record(tmp_path_factory, make_upthread):
     up(*tell, "[[rehearse: say again]]")
     up.environment["UPTHREAD_CALLERS"] = up("show", "w/planner", "--json").json["conversation_id"]
     refused = up(*tell, "from inside", code=5)
-    assert "REFUSED: own_or_ancestor" in refused.err
+    assert "REFUSED: the call comes from inside this very conversation" in refused.err
     del up.environment["UPTHREAD_CALLERS"]
     up("run", "w", "--spec", "spec.md", "--agent", "rehearsal", code=4)
     return up
@@ -76,7 +76,7 @@ def test_agents_cannot_forge_headings_or_tables(record):
     assert "| a | b |" not in lines
     shape = re.compile(
         r"# Audit of `w`|## Run \d+: [a-z ]+|## (Child `[a-z]+`|`w/[a-z]+`) \(`\w+-[a-z]+`\)"
-        r"|### Turn \d+: [a-z ]+, [a-z ]+"
+        r"|### Turn \d+: [A-Za-z ]+, [a-z ]+"
     )
     assert [line for line in headings if not shape.fullmatch(line)] == []
 

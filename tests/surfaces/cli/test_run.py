@@ -125,9 +125,9 @@ spec-42/validator (Leda-validator): approved
   conversation con_1
   session 1    ses_1 (rehearsal; opened: no session yet; ended: the role starts fresh every time)
   session 2    ses_2 (rehearsal; opened: the role starts fresh every time)
-  last turn    2 turns; start_fresh_with_briefing (the role starts fresh every time), ok
+  last turn    2 turns; STARTED FRESH with a briefing (the role starts fresh every time), it ended well
   verdict      approved
-  open it with nothing: the agent has no interface of its own
+  open it with nothing: rehearsal has no interface of its own
 """)
     assert tidy(up("why", "spec-42/validator").out) == snapshot("""\
 spec-42/validator (Leda-validator): approved

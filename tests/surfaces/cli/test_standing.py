@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import signal
+import struct
+import termios
 
 REHEARSAL = ("--agent", "rehearsal")
 ONE_STEP = '[[pipeline.steps]]\nrole = "planner"\ntask = "[[rehearse: once hang]]"\n'
@@ -122,3 +125,71 @@ def test_an_agent_that_answers_nothing_or_declines_is_told_and_is_no_success(sha
     assert "error: empty/planner: the agent declined to go on" in declined.err
     assert "empty/planner: the agent worked, and answered nothing" in worked.err
     assert "the reply was cut off by the model's output limit" in cut.err
+
+
+def test_the_audit_says_the_state_that_ls_show_and_why_say(shared):
+    killed(shared, "tell", "same/planner", "[[rehearse: hang]]", *REHEARSAL)
+    shared("tell", "well/planner", "[[rehearse: say hi]]", *REHEARSAL)
+    for name, state in (("same", "interrupted"), ("well", "done")):
+        audit = shared("audit", name, "--json").json
+        shown = shared("show", name, "--json").json
+        assert (shown["state"], audit["state"], audit["status"]) == (state, state, "idle")
+        assert audit["standing"] == shown["standing"]
+        assert audit["conversations"][0]["standing"] == shown["roles"][0]["standing"]
+        markdown = shared("audit", name).out
+        assert f"- state: {state}: {shown['standing']['reason']}" in markdown
+        assert "status:" not in markdown
+        assert f" {state} " in row(shared("ls").out, f"{name} ")
+
+
+def test_a_run_that_was_killed_is_not_running_in_the_audit(shared):
+    shared.configure(ONE_STEP)
+    killed_run = shared.start("run", "gone", "Do it.", *REHEARSAL)
+    assert killed_run.stdout
+    while b"STARTED" not in (line := killed_run.stdout.readline()):
+        assert line
+    killed_run.kill()
+    killed_run.communicate(timeout=30)
+    shared.configure("")
+    (run,) = shared("audit", "gone", "--json").json["runs"]
+    markdown = shared("audit", "gone").out
+    assert run["state"] == "interrupted"
+    assert "## Run 1: interrupted" in markdown
+    assert "It is interrupted: the run was cut off in a step" in markdown
+
+
+def test_the_cure_names_the_file_with_an_agents_last_words_only_where_there_are_some(
+    make_upthread, tmp_path
+):
+    up = make_upthread(tmp_path)
+    with (up.home / "upthread" / "config.toml").open("a") as settings:
+        settings.write('[agents.silent]\ncommand = ["sh", "-c", "exit 7"]\n')
+        settings.write('[agents.loud]\ncommand = ["sh", "-c", "echo boom >&2; exit 7"]\n')
+    told = up("tell", "w/planner", "Hi.", "--agent", "silent", code=1).err
+    shown = up("show", "w/planner").out
+    for text in (told, shown):
+        assert "the agent died" in text
+        assert "tell it again" in text
+        assert "agent-stderr" not in text
+
+    told = up("tell", "w/auditor", "Hi.", "--agent", "loud", code=1).err
+    (log,) = (up.home / "upthread" / "agent-stderr").glob("loud-*.log")
+    shown = up("show", "w/auditor").out
+    for text in (told, shown):
+        assert f"its last words are in {log}; tell it again" in text
+
+
+def test_what_was_done_is_read_to_its_end_and_nothing_is_said_in_one_sentence(shared):
+    name = "/".join(["a-directory-with-a-long-name"] * 6) + "/the-file-itself.txt"
+    shared.configure('[permissions]\nedit = "allow"\n')
+    shared("tell", "long/planner", f"[[rehearse: write {name} hi]]", *REHEARSAL)
+    shared("tell", "none/planner", "[[rehearse: say hi]]", *REHEARSAL)
+    shared.configure("")
+    terminal = shared.on_terminal("show", "long", "--effects")
+    fcntl.ioctl(terminal._ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    assert terminal.end() == 0
+    unwrapped = re.sub(r"\s+", "", terminal.seen)
+    assert name in unwrapped
+    nothing = shared("show", "none", "--effects")
+    assert nothing.out == "nothing was done to the world in none\n"
+    assert nothing.err == ""

@@ -187,3 +187,41 @@ def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubl
     effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
     assert len(effects) == 2, "those of the first call alone"
     assert "not kept" in killed.place.run("show", "spec-42").stdout
+
+
+def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(killed):
+    killed.begin()
+    killed.leave_transcript()
+    for words in (("show", "spec-42"), ("show", "spec-42/planner")):
+        told = killed.place.run(*words).stdout
+        assert "agent-stderr" not in told, words
+        assert "what helps   delegate it again in the agent, or tell it from here" in told, words
+        assert 'go on with   upthread tell spec-42/planner "…"' in told, words
+
+
+def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(killed):
+    killed.begin()
+    killed.leave_transcript()
+    told = killed.place.run("show", "spec-42/planner").stdout
+    assert "has no interface of its own" not in told
+    assert (
+        "open it with nothing: it is a sub-agent's session, which claude-code opens only inside the "
+        "main session that it was started in, main-1"
+    ) in told
+    assert f"open that by cd {killed.place.project} && " in told
+    assert "claude --resume main-1\n" in told
+    assert f"and there    ask it to go on with {CHILD} by SendMessage" in told
+    refused = killed.place.run("open", "spec-42/planner", "--dry-run")
+    assert refused.returncode == 2
+    assert "claude --resume main-1" in refused.stderr
+    assert CHILD in refused.stderr
+
+
+def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_record(killed):
+    killed.begin()
+    told = killed.place.run("show", "spec-42", "--effects").stdout
+    assert "nothing was done" not in told
+    assert "whether anything was done to the world in spec-42 is not known" in told
+    assert "one turn was delegated inside claude-code, of which no call is on record here" in told
+    unseen = killed.place.upthread("show", "spec-42", "--effects")["unseen"]
+    assert unseen == {"turns": 1, "agents": ["claude-code"], "calls": 0}

@@ -11,6 +11,8 @@ from typing import NoReturn
 from upthread.agents.registry import AGENTS
 from upthread.boundary import programs
 from upthread.client import Project
+from upthread.core.own_interface import OwnInterface
+from upthread.core.states import tell_command
 from upthread.core.types import Conversation, Link
 from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError
 from upthread.runtime.overview import RoleView
@@ -28,13 +30,13 @@ DECLINED = 1
 def open_session(call: Call, address: str, *, is_dry_run: bool) -> int:
     """Become the agent's own interface, on this conversation's session."""
 
-    async def use(project: Project) -> tuple[RoleView, Link, tuple[str, ...] | None]:
+    async def use(project: Project) -> tuple[RoleView, Link, OwnInterface]:
         view = await project.role(address)
         link = open_link(view)
-        return view, link, project.command_of(link)
+        return view, link, await project.own_interface(link)
 
-    view, link, command = call.with_project(use, needs=Needs(tables=STARTING))
-    words = _command(view, link, command)
+    view, link, opened = call.with_project(use, needs=Needs(tables=STARTING))
+    words = _command(view, link, opened)
     if call.output.is_json:
         told = {"address": view.conversation.key.address, "command": words}
         call.output.json({**told, "working_directory": link.working_directory})
@@ -135,16 +137,18 @@ async def _role_or_none(project: Project, address: str) -> RoleView | None:
         return None
 
 
-def _command(view: RoleView, link: Link, command: tuple[str, ...] | None) -> tuple[str, ...]:
+def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...]:
     address = view.conversation.key.address
-    if command is None:
+    if opened.command is None:
+        here = f"go on from here: {tell_command(address)}"
+        main = opened.main_command
+        there = f"open that: {quoted(*main)}; {one_line(opened.there)}; or " if main else ""
         raise UsageError(
-            f"{one_line(link.agent)} has no interface of its own that could open "
-            f"{one_line(link.upstream_session_id)}",
-            hint=f'go on from here: {quoted("upthread", "tell", address)} "…"',
+            f"nothing opens {one_line(link.upstream_session_id)}: {opened.why_not}",
+            hint=f"{there}{here}",
             address=address,
         )
-    return command
+    return opened.command
 
 
 def _refuse_two_writers(view: RoleView) -> None:

@@ -161,7 +161,7 @@ def _refused(error: UpthreadError) -> str:
         return f"{name}: REFUSED: busy — {error.holder}"
     if isinstance(error, RefusedError):
         reason = error.reasons[0] if error.reasons else "refused"
-        return f"{one_line(where)}: REFUSED: {reason} — {in_words(reason)}"
+        return f"{one_line(where)}: REFUSED: {one_line(in_words(reason))}"
     return ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import anyio
 
@@ -17,10 +17,13 @@ from upthread.core.decision_words import (
 )
 from upthread.core.decisions import freshness_in, limit_in, price_in
 from upthread.core.handshake import in_words, reasons_in_words
+from upthread.core.own_interface import OwnInterface
 from upthread.core.states import Standing
+from upthread.core.stops import stop_in_words
 from upthread.core.types import Decision, Link
+from upthread.core.visible import LINE_CHARACTERS_MAX
 from upthread.errors import NotFoundError, UsageError
-from upthread.runtime.effects import RecordedEffect
+from upthread.runtime.effects import RecordedEffect, Unseen
 from upthread.runtime.overview import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
@@ -33,8 +36,8 @@ from upthread.surfaces.cli.times import NEVER, since
 from upthread.surfaces.cli.words import (
     conversation_name,
     counted,
-    parked_in_words,
     standing_in_words,
+    stopped_in_words,
 )
 
 WATCH_S: Final = 1.0
@@ -80,39 +83,62 @@ def _write_list(
         output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
 
 
+class Shown(NamedTuple):
+    """What was found, and how the session of each of its roles is opened, in their order."""
+
+    view: WorkstreamView | RoleView
+    interfaces: Sequence[OwnInterface]
+    command_of: shapes.CommandOf
+
+
 def show(call: Call, what: str) -> int:
     """Show a workstream, or one conversation."""
 
-    async def use(project: Project) -> tuple[WorkstreamView | RoleView, shapes.CommandOf]:
-        return await _found(project, what), project.command_of
+    async def use(project: Project) -> Shown:
+        view = await _found(project, what)
+        roles = (view,) if isinstance(view, RoleView) else view.roles
+        interfaces = [await project.own_interface(role.link) for role in roles]
+        return Shown(view, interfaces, project.command_of)
 
-    view, command_of = call.with_project(use)
-    if isinstance(view, RoleView):
-        _show_role(call.output, view, command_of)
+    shown = call.with_project(use)
+    if isinstance(shown.view, RoleView):
+        _show_role(call.output, shown.view, shown)
     else:
-        _show_workstream(call.output, view, command_of)
+        _show_workstream(call.output, shown.view, shown)
     return 0
 
 
 def show_effects(call: Call, what: str) -> int:
     """Show what agents did to the world: done, failed, or unknown, in the order of each one."""
 
-    async def use(project: Project) -> tuple[RecordedEffect, ...]:
+    async def use(project: Project) -> tuple[tuple[RecordedEffect, ...], Unseen]:
         found = await _found(project, what)
         if isinstance(found, RoleView):
-            return await project.effects((found.conversation,))
-        return await project.effects(
-            (*(role.conversation for role in found.roles), *found.children)
-        )
+            conversations = [found.conversation]
+        else:
+            conversations = [*(role.conversation for role in found.roles), *found.children]
+        return await project.effects(conversations), await project.unseen(conversations)
 
-    effects = call.with_project(use)
-    if call.output.is_json:
-        call.output.json({"effects": [shapes.effect(each) for each in effects]})
-    elif effects:
+    effects, unseen = call.with_project(use)
+    output = call.output
+    if output.is_json:
+        told = {"effects": [shapes.effect(each) for each in effects]}
+        output.json({**told, "unseen": shapes.unseen(unseen)})
+        return 0
+    if effects:
         head = ("ADDRESS", "STATE", "REACH", "KEPT", "ACTION")
-        write_table(call.output, head, [_effect_row(each) for each in effects])
+        rows = [_effect_row(each) for each in effects]
+        write_table(output, head, rows, last_characters_max=LINE_CHARACTERS_MAX)
+    reason = one_line(unseen.in_words)
+    if not reason:
+        if not effects:
+            output.line(f"nothing was done to the world in {one_line(what)}")
+    elif effects:
+        output.line(f"this may not be all: {reason}", "yellow")
     else:
-        call.output.note("nothing was done to the world here, as far as is known")
+        output.line(
+            f"whether anything was done to the world in {one_line(what)} is not known: {reason}"
+        )
     return 0
 
 
@@ -131,6 +157,8 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         return 0
     output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
     output.line(f"  is    {standing_in_words(found.standing)}", "dim")
+    if found.standing.command:
+        output.command("        go on with ", found.standing.command)
     if found.last is not None:
         last = done_in_words(found.last.decision, one_line(session or ""))
         number = f" · {ordinal(view.turns)} turn" if view.turns else ""
@@ -160,7 +188,7 @@ def _write_grounds(output: Output, decision: Decision) -> None:
         output.line(f"        {one_line(line)}", "dim")
     limit = limit_in(decision.inputs)
     if limit is not None:
-        said, _ = parked_in_words(limit.reason, detail="", reset_at_ms=limit.until_ms)
+        said, _ = stopped_in_words(limit.reason, detail="", until_ms=limit.until_ms)
         output.line(f"        {said}", "dim")
     price = price_in_words(price_in(decision.inputs))
     if price:
@@ -257,9 +285,9 @@ def _roles_table(output: Output, view: WorkstreamView) -> None:
     write_table(output, head, rows)
 
 
-def _show_workstream(output: Output, view: WorkstreamView, command_of: shapes.CommandOf) -> None:
+def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None:
     if output.is_json:
-        output.json(shapes.workstream(view, command_of))
+        output.json(shapes.workstream(view, shown.command_of))
         return
     known = view.workstream
     name = f" ({known.base_name})" if known.base_name else ""
@@ -278,12 +306,18 @@ def _show_workstream(output: Output, view: WorkstreamView, command_of: shapes.Co
             output.line(f"  {role.conversation.key.role}:")
             _write_cut_off(output, role, indent="    ")
     _show_questions(output, view)
-    commands = [(role, _command(role, command_of)) for role in view.roles]
+    commands = [
+        (
+            role.conversation.key.address.rpartition("/")[2],
+            _command(opened) if opened.command else "",
+        )
+        for role, opened in zip(view.roles, shown.interfaces, strict=True)
+    ]
     if any(command for _, command in commands):
         output.line()
-        for role, command in commands:
+        for name, command in commands:
             if command:
-                output.command(f"  {role.conversation.key.role}: ", command)
+                output.command(f"  {name}: ", command)
 
 
 def _show_questions(output: Output, view: WorkstreamView) -> None:
@@ -292,21 +326,30 @@ def _show_questions(output: Output, view: WorkstreamView) -> None:
         write_question(output, view.workstream.workstream, question, suggested)
 
 
-def _show_role(output: Output, view: RoleView, command_of: shapes.CommandOf) -> None:
+def _show_role(output: Output, view: RoleView, shown: Shown) -> None:
     if output.is_json:
         told = {"workstream": view.conversation.key.workstream}
-        output.json({**told, **shapes.role(view, command_of)})
+        output.json({**told, **shapes.role(view, shown.command_of)})
         return
     output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
-    command = _command(view, command_of)
     for label, value in (*_standing_lines(view.standing), *_role_lines(view)):
         output.row((f"  {label:<13}", "dim"), (value, ""))
     _write_going_on(output, view.standing)
     _write_cut_off(output, view, indent=" " * 15)
-    if command is None:
-        output.line(f"  {'open it with':<13}nothing: the agent has no interface of its own")
-    else:
+    _write_own_interface(output, shown.interfaces[0])
+
+
+def _write_own_interface(output: Output, opened: OwnInterface) -> None:
+    """Write with what a session is opened in its agent's own interface, or why with nothing."""
+    command = _command(opened)
+    if opened.command is not None and command:
         output.command(f"  {'open it with':<13}", command)
+        return
+    output.row((f"  {'open it with':<13}", ""), (f"nothing: {opened.why_not}", ""))
+    if command:
+        output.command(f"  {'open that by':<13}", command)
+        if opened.there:
+            output.line(f"  {'and there':<13}{one_line(opened.there)}")
 
 
 def _standing_lines(standing: Standing) -> list[tuple[str, str]]:
@@ -336,19 +379,18 @@ def _role_lines(view: RoleView) -> list[tuple[str, str]]:
         lines.append((f"session {link.seq}", f"{session} ({opened})"))
     last = view.last_turn
     if last and last.intended:
-        became = last.ended.outcome if last.ended else view.state
+        became = stop_in_words(last.ended.outcome).said if last.ended else view.state
         why = reasons_in_words(last.intended.reasons)
-        said = f"{last.intended.decision} ({why}), {became}"
+        said = f"{done_in_words(last.intended.decision, None)} ({why}), {became}"
         lines.append(("last turn", f"{counted(view.turns, 'turn')}; {said}"))
     if view.verdict:
         lines.append(("verdict", view.verdict.outcome))
     return lines
 
 
-def _command(view: RoleView, command_of: shapes.CommandOf) -> str | None:
-    if view.link is None:
-        return None
-    command = command_of(view.link)
+def _command(opened: OwnInterface) -> str:
+    """Return the command that opens a session, or the main one it is reached from; else empty."""
+    command = opened.command or opened.main_command
     if command is None:
-        return None
-    return f"{quoted('cd', view.link.working_directory)} && {quoted(*command)}"
+        return ""
+    return f"{quoted('cd', opened.working_directory)} && {quoted(*command)}"

@@ -27,7 +27,7 @@ from upthread.surfaces.cli.questions import write_question
 from upthread.surfaces.cli.signals import ended_by_signals
 from upthread.surfaces.cli.talking import Screen
 from upthread.surfaces.cli.texts import read_prompt, read_specification
-from upthread.surfaces.cli.words import counted, outcome_in_words, parked_in_words, spent_line
+from upthread.surfaces.cli.words import counted, failure_in_words, spent_line, stopped_in_words
 
 _ROLE_AGENT = re.compile(r"(?P<role>[a-z0-9][a-z0-9_-]*)=(?P<agent>.+)", re.DOTALL)
 _STATUS_STYLES = {"approved": "green", "done": "green", "waiting_for_human": "yellow"}
@@ -162,14 +162,16 @@ def _result_printer(output: Output, screen: Screen) -> Callable[[str, TurnResult
 def step_in_words(result: TurnResult) -> tuple[str, str]:
     """Return the style and the line that tells what a step came to."""
     if result.parked is not None:
-        return "yellow", f"parked: {one_line(result.parked.detail or result.parked.reason)}"
+        parked = result.parked
+        said, _ = stopped_in_words(parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms)
+        return "yellow", f"parked: {one_line(parked.detail) or said}"
     if result.outcome is not Outcome.OK:
         return "red", one_line(_failure(result))
     return _report_in_words(result.report)
 
 
 def _failure(result: TurnResult) -> str:
-    said, _ = outcome_in_words(result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms)
+    said, _ = failure_in_words(result)
     return said
 
 
@@ -220,8 +222,8 @@ def _end(asked: Run, view: RunView, total: Tokens, output: Output) -> None:
 def _tell_next(workstream: str, view: RunView, output: Output) -> None:
     if view.parked and not view.ended:
         parked = view.parked
-        said, hint = parked_in_words(
-            parked.reason, detail=one_line(parked.detail), reset_at_ms=parked.reset_at_ms
+        said, hint = stopped_in_words(
+            parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
         )
         output.line(f"  {parked.role}: {said}" if parked.role else f"  {said}")
         if hint:

@@ -25,7 +25,7 @@ from upthread.core.stops import shortfall
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
 from upthread.core.verdicts import VerdictView
 from upthread.runtime.delegation import Notice, TurnResult, TurnStarted
-from upthread.runtime.effects import RecordedEffect
+from upthread.runtime.effects import RecordedEffect, Unseen
 from upthread.runtime.overview import RoleView, WorkstreamView
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 
@@ -195,6 +195,11 @@ def effect(recorded: RecordedEffect) -> Shape:
         "is_outward": known.is_outward,
         "was_asked": known.was_asked,
     }
+
+
+def unseen(what: Unseen) -> Shape:
+    """What is not on record: turns inside agents, without a call; calls, with no more than that."""
+    return {"turns": what.turns, "agents": what.agents, "calls": what.calls}
 
 
 # --- a decision --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from upthread.core.states import State
+from upthread.core.visible import visible_ends
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.output import Output
 from upthread.surfaces.cli.wrapping import width as _width
@@ -25,9 +26,24 @@ _STATE_STYLES: Final[Mapping[str, str]] = {
 }
 
 
-def write_table(output: Output, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write a table; a cell that is the word of a state has that state's colour."""
-    cells = [[one_line(cell, characters_max=CELL_CHARACTERS_MAX) for cell in row] for row in rows]
+def write_table(
+    output: Output,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    last_characters_max: int = CELL_CHARACTERS_MAX,
+) -> None:
+    """Write a table; a cell that is the word of a state has that state's colour.
+
+    The last column may be wider than the others: what does not fit beside them is wrapped.
+    """
+    cells = [
+        [
+            *(one_line(cell, characters_max=CELL_CHARACTERS_MAX) for cell in row[:-1]),
+            visible_ends(row[-1], characters_max=last_characters_max),
+        ]
+        for row in rows
+    ]
     widths = [max(_width(row[column]) for row in (head, *cells)) for column in range(len(head))]
     _write_row(output, head, widths, style="dim")
     for row in cells:

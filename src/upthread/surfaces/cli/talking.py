@@ -27,10 +27,10 @@ from upthread.surfaces.cli.signals import ended_by_signals
 from upthread.surfaces.cli.status_line import StatusLine
 from upthread.surfaces.cli.texts import read_prompt
 from upthread.surfaces.cli.words import (
+    failure_in_words,
     going_on,
-    outcome_in_words,
-    parked_in_words,
     spent_line,
+    stopped_in_words,
 )
 
 
@@ -163,15 +163,13 @@ class Screen:
         address = result.conversation.key.address
         if result.parked is not None:
             parked = result.parked
-            said, hint = parked_in_words(
-                parked.reason, detail=parked.detail, reset_at_ms=parked.reset_at_ms
+            said, hint = stopped_in_words(
+                parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
             )
             self._output.note(f"{address}: PARKED: {said} ({going_on(address)})", "yellow")
             self._output.note(f"  {hint}", "dim")
         elif shapes.told_status(result) == "failed":
-            said, hint = outcome_in_words(
-                result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
-            )
+            said, hint = failure_in_words(result)
             self._output.note(f"error: {address}: {said} ({hint})", "red")
         elif result.detail:  # it went well, and not as one would think: cut off, or without a word
             self._output.note(f"{address}: {one_line(result.detail)}", "yellow")

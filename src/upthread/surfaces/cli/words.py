@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from upthread.core import decision_words
 from upthread.core.price import Tokens
 from upthread.core.states import Standing, go_on_command
-from upthread.core.stops import shortfall, stop_in_words
+from upthread.core.stops import OURS, Source, stop_in_words
 from upthread.core.types import Conversation, Outcome
 from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.times import until
+
+if TYPE_CHECKING:  # who only reads loads nothing of a turn
+    from upthread.runtime.delegation import TurnResult
 
 
 def conversation_name(conversation: Conversation) -> str:
@@ -18,21 +22,27 @@ def conversation_name(conversation: Conversation) -> str:
     return decision_words.conversation_name(conversation.key.address, conversation.instance_name)
 
 
-def outcome_in_words(outcome: Outcome, *, detail: str, reset_at_ms: int | None) -> tuple[str, str]:
-    """Return what went wrong and what to do next."""
-    missing = shortfall(outcome, detail)
-    if missing is not None:
-        said, detail, hint = missing
-        return _why_in_words(said, detail=detail, until_ms=None), hint
-    return parked_in_words(outcome, detail=detail, reset_at_ms=reset_at_ms)
+def stopped_in_words(
+    reason: str, *, detail: str, until_ms: int | None, source: Source = OURS
+) -> tuple[str, str]:
+    """Return why a turn or a run ended without an answer, or waits, and what a person can do.
+
+    `reason` is an outcome, or what it is parked for.
+    """
+    stop = stop_in_words(reason, detail, source=source)
+    is_endless = reason == Outcome.RATE_LIMITED and until_ms is None
+    said = stop.said + (", until when it did not say" if is_endless else "")
+    return _why_in_words(said, detail=stop.detail, until_ms=until_ms), stop.cure
 
 
-def parked_in_words(reason: str, *, detail: str, reset_at_ms: int | None) -> tuple[str, str]:
-    """Return why a turn or a run waits, and what a person can do beside letting it go on."""
-    said, hint = stop_in_words(reason)
-    if reason == Outcome.RATE_LIMITED and reset_at_ms is None:
-        said += ", until when it did not say"
-    return _why_in_words(said, detail=detail, until_ms=reset_at_ms), hint
+def failure_in_words(result: TurnResult) -> tuple[str, str]:
+    """Return why a turn ended without an answer, and what a person can do."""
+    return stopped_in_words(
+        result.outcome,
+        detail=result.detail,
+        until_ms=result.reset_at_ms,
+        source=result.source,
+    )
 
 
 def standing_in_words(standing: Standing) -> str:
@@ -48,6 +58,11 @@ def _why_in_words(said: str, *, detail: str, until_ms: int | None) -> str:
 def going_on(address: str) -> str:
     """Return what goes on with a turn that is parked."""
     return f"go on with it: {go_on_command(address)}"
+
+
+def spaced(word: str) -> str:
+    """Return a word of a protocol, which has none of ours, as a person reads it."""
+    return word.replace("_", " ")
 
 
 def spent_line(what: str, total: Tokens, tokens_max: int) -> str:

@@ -303,8 +303,8 @@ def ended(
         said = {**event, "prompt": call.text, "outcome": outcome, "reply": reply}
         words = _words(call, binding, said)
         here = surroundings(place, role_of(place, role))
-        facts = {"outcome": outcome, "files": seen, "surroundings": here}
-        facts |= {"tokens_window": tokens_window}
+        facts: dict[str, Any] = {"outcome": outcome, "files": seen, "surroundings": here}
+        facts["tokens_window"] = tokens_window
         spool.hand_over(place, "ended", {**event, **facts}, words)
         if number_in(binding, "slot") == CHILD_SLOT:
             files.remove(path)

@@ -17,11 +17,7 @@ from upthread.runtime.conversation import WhenBusy
 from upthread.runtime.delegation import Listener, TurnResult, TurnStarted
 from upthread.runtime.system import new_id
 from upthread.surfaces.cli.shapes import told_status
-from upthread.surfaces.cli.words import (
-    going_on,
-    outcome_in_words,
-    parked_in_words,
-)
+from upthread.surfaces.cli.words import failure_in_words, going_on, stopped_in_words
 
 ANSWER_S_MAX: Final = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""
@@ -187,13 +183,11 @@ def _trouble(result: TurnResult, status: str) -> str:
     """Return why a turn waits or has failed, and what to do; empty when all is well."""
     if result.parked is not None:
         parked = result.parked
-        said, hint = parked_in_words(
-            parked.reason, detail=parked.detail, reset_at_ms=parked.reset_at_ms
+        said, hint = stopped_in_words(
+            parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
         )
         return f"{said} ({going_on(result.conversation.key.address)}; {hint})"
     if status != "failed":
         return result.detail
-    said, hint = outcome_in_words(
-        result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms
-    )
+    said, hint = failure_in_words(result)
     return f"{said} ({hint})"

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
 from upthread.core.decision_words import done_in_words
-from upthread.core.handshake import reasons_in_words
+from upthread.core.handshake import in_words, is_known, reasons_in_words
 from upthread.core.nesting import ALARM, ALARMS
+from upthread.core.stops import stop_in_words
 from upthread.core.types import (
     CHILD_SLOT,
     PERMISSION,
@@ -30,11 +31,11 @@ from upthread.core.types import (
     UnknownPart,
 )
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedTurn
-from upthread.surfaces.cli.audit.runs import act_lines, run_lines
+from upthread.surfaces.cli.audit.runs import act_lines, run_lines, standing_in_markdown, stopped
 from upthread.surfaces.cli.audit.shape import noted
-from upthread.surfaces.cli.neutral import code, fenced
+from upthread.surfaces.cli.neutral import code, fenced, one_line
 from upthread.surfaces.cli.output import plain
-from upthread.surfaces.cli.words import counted, moment
+from upthread.surfaces.cli.words import counted, moment, spaced
 
 
 def audit(record: Audit) -> str:
@@ -48,7 +49,7 @@ def _lines(record: Audit) -> Iterator[str]:
     turns = sum(len(each.turns) for each in conversations)
     yield f"# Audit of {code(view.workstream.workstream)}"
     yield ""
-    yield f"- status: {view.status.replace('_', ' ')}"
+    yield f"- state: {standing_in_markdown(view.standing)}"
     yield f"- base name: {code(view.workstream.base_name)}"
     counts = (counted(len(conversations), "conversation"), counted(turns, "turn"))
     yield f"- recorded: {', '.join((*counts, counted(len(record.runs), 'run')))}"
@@ -89,6 +90,8 @@ def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
             f", its call {code(conversation.parent_call_id)}" if conversation.parent_call_id else ""
         )
         yield f"A child of {code(conversation.parent_conversation_id)}{call}."
+    if audited.standing:
+        yield f"It is {standing_in_markdown(audited.standing)}."
     yield from _chain_lines(audited)
     for refusal in audited.refusals:
         reasons = reasons_in_words(refusal.reasons)
@@ -123,11 +126,16 @@ def _chain_lines(audited: AuditedConversation) -> Iterator[str]:
             _cell(link.upstream_session_id),
             agent,
             moment(link.opened_at_ms),
-            _cell(link.opened_because),
+            _because(link.opened_because),
             ended,
-            _cell(link.ended_because or ""),
+            _because(link.ended_because) if link.ended_because else "—",
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def _because(reason: str) -> str:
+    """Our words for a reason; one that has none may be anybody's, and stands in a code span."""
+    return in_words(reason) if is_known(reason) else _cell(in_words(reason))
 
 
 def _cell(text: str) -> str:
@@ -140,10 +148,10 @@ def _cell(text: str) -> str:
 def _turn_lines(audited: AuditedTurn) -> Iterator[str]:
     view = audited.view
     ended, parked = view.ended, view.parked
-    became = ended.outcome if ended else "parked" if parked else "not ended"
-    decision = view.intended.decision if view.intended else "undecided"
+    became = stop_in_words(ended.outcome).said if ended else "parked" if parked else "not ended"
+    decision = done_in_words(view.intended.decision, None) if view.intended else "undecided"
     yield ""
-    yield f"### Turn {audited.number}: {decision.replace('_', ' ')}, {became.replace('_', ' ')}"
+    yield f"### Turn {audited.number}: {one_line(decision)}, {became}"
     yield ""
     yield f"- turn {code(audited.turn.turn_id)}, {moment(audited.turn.opened_at_ms)}"
     if audited.turn.run_id:
@@ -155,10 +163,9 @@ def _turn_lines(audited: AuditedTurn) -> Iterator[str]:
         yield f"- decision: {done}{where}: {reasons_in_words(view.intended.reasons)}"
     if ended:
         adopted = ", the reply was taken over from the agent's own history" if ended.adopted else ""
-        detail = f": {code(ended.detail)}" if ended.detail else ""
-        yield f"- outcome: {ended.outcome}{adopted}{detail}"
+        yield f"- outcome: {stopped(ended.outcome, ended.detail)}{adopted}"
     elif parked:
-        yield f"- parked: {code(parked.reason)}: {code(parked.detail)}"
+        yield f"- parked: {stopped(parked.reason, parked.detail)}"
     for message in audited.messages:
         yield from _message_lines(message)
     for quarantined in audited.quarantined:
@@ -189,18 +196,18 @@ def _title(part: Part) -> str:
             title = "reasoning"
         case ToolCallPart():
             where = "".join(f", {code(location)}" for location in part.locations)
-            what = f"{code(part.title)} ({code(part.tool_kind)}){where}"
+            what = f"{code(part.title)} ({code(spaced(part.tool_kind))}){where}"
             title = f"tool call {code(part.call_id)}: {what}"
         case ToolResultPart():
             child = part.child_conversation_id
             of_child = f", child {code(child)}" if child else ""
-            title = f"tool result {code(part.call_id)}: {code(part.status)}{of_child}"
+            title = f"tool result {code(part.call_id)}: {code(spaced(part.status))}{of_child}"
         case FilePart():
             title = f"file {code(part.uri)}"
         case UnknownPart(kind=kind, raw=raw):
-            title = _NOTES[kind](raw) if kind in _NOTES else code(kind)
+            title = _NOTES[kind](raw) if kind in _NOTES else code(spaced(kind))
         case ErasedPart():
-            title = f"{code(part.kind)}, erased"
+            title = f"{code(spaced(part.kind))}, erased"
         case _:
             assert_never(part)
     return title
@@ -224,8 +231,9 @@ def _permission(raw: JsonValue) -> str:
     if not isinstance(raw, Mapping):
         return "permission"
     names = ("title", "answer", "answered_by")
-    title, answer, answered_by = (code(str(raw.get(name, ""))) for name in names)
-    return f"permission for {title}: {answer}, answered by {answered_by}"
+    title, answer, answered_by = (str(raw.get(name, "")) for name in names)
+    given = f"{code(spaced(answer))}, answered by {code(answered_by)}"
+    return f"permission for {code(title)}: {given}"
 
 
 def _alarm(raw: JsonValue) -> str:

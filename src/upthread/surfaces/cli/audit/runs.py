@@ -19,18 +19,24 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
 )
+from upthread.core.states import Standing
+from upthread.core.stops import stop_in_words
+from upthread.core.visible import visible_line
 from upthread.runtime.audit import AuditedRun
 from upthread.surfaces.cli.neutral import code, fenced
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.words import moment
+from upthread.surfaces.cli.words import moment, spaced
 
 
 def run_lines(audited: AuditedRun) -> Iterator[str]:
     """Yield the section of one run."""
     run = audited.run
     yield ""
-    yield f"## Run {audited.number}: {run_status(audited.view).replace('_', ' ')}"
+    yield f"## Run {audited.number}: {_became(audited)}"
     yield ""
+    if audited.standing:
+        yield f"It is {standing_in_markdown(audited.standing)}."
+        yield ""
     yield f"Run {code(run.run_id)}, started {moment(run.opened_at_ms)}, on this specification:"
     yield ""
     yield fenced(audited.view.specification, "markdown")
@@ -40,14 +46,33 @@ def run_lines(audited: AuditedRun) -> Iterator[str]:
     yield from act_lines(audited.acts)
 
 
+def standing_in_markdown(standing: Standing) -> str:
+    """Return a state, why, and since when; what a stranger said of it is in a code span."""
+    said = f"{standing.state}: {standing.reason}"
+    if standing.until_ms is not None:
+        said += f" until {moment(standing.until_ms)}"
+    if standing.detail:
+        said += f", {code(standing.detail)}"
+    return said + (f"; since {moment(standing.since_ms)}" if standing.since_ms is not None else "")
+
+
+def _became(audited: AuditedRun) -> str:
+    return audited.standing.state if audited.standing else spaced(run_status(audited.view))
+
+
+def stopped(reason: str, detail: str) -> str:
+    """Return why something stopped, and in a code span what a stranger said of it."""
+    stop = stop_in_words(reason, detail)
+    return visible_line(stop.said) + (f": {code(stop.detail)}" if stop.detail else "")
+
+
 def act_lines(acts: Sequence[RecordAct]) -> Iterator[str]:
     """Yield who did what, one line an act; nothing where nobody did anything."""
     if acts:
         yield ""
     for act in acts:
         about = f" {code(act.detail)}" if act.detail else ""
-        what = act.what.replace("_", " ")
-        yield f"- {moment(act.recorded_at_ms)}: {code(act.by_user)} {what}{about}"
+        yield f"- {moment(act.recorded_at_ms)}: {code(act.by_user)} {spaced(act.what)}{about}"
 
 
 def _event_line(event: RunEvent) -> str:
@@ -67,24 +92,22 @@ def _event_line(event: RunEvent) -> str:
         case AnswerSuggested(question_id=question_id, text=text, by=by):
             line = f"{by.in_words} suggested an answer to {code(question_id)}: {code(text)}"
         case RunParked(reason=reason, detail=detail):
-            line = f"the run was parked, {code(reason)}: {code(detail)}"
+            line = f"the run was parked, {stopped(reason, detail)}"
         case RunResumed(because=because):
             line = f"it goes on: {code(because)}"
         case RunEnded(status=status):
-            line = f"the run ended: {code(status)}"
+            line = f"the run ended: {code(spaced(status))}"
         case _:
             assert_never(event)
     return line
 
 
 def _step_ended(event: StepEnded) -> str:
-    said = f"{code(event.role)} ended: {event.outcome}"
-    if event.report_error:
-        said += f", {code(event.report_error)}"
+    said = f"{code(event.role)} ended, {stopped(event.outcome, event.report_error)}"
     report = event.report
     if not isinstance(report, Mapping):
         return said
-    said += f", report {code(str(report.get('status', '')))}"
+    said += f", report {code(spaced(str(report.get('status', ''))))}"
     verdict = report.get("verdict")
     if isinstance(verdict, Mapping):
         said += f", verdict {code(str(verdict.get('result', '')))}"

@@ -11,7 +11,7 @@ from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.nesting import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
-from upthread.surfaces.cli.shapes import run_status
+from upthread.surfaces.cli.shapes import run_status, standing
 
 Shape = dict[str, object]
 
@@ -41,6 +41,8 @@ def audit(record: Audit) -> Shape:
         "project_id": view.workstream.project_id,
         "base_name": view.workstream.base_name,
         "status": view.status,
+        "state": view.state,
+        "standing": standing(view.standing),
         "integrity": {"is_intact": not faults, "faults": faults},
         "conversations": [_conversation(each) for each in record.conversations],
         "runs": [_run(each) for each in record.runs],
@@ -59,6 +61,8 @@ def _conversation(audited: AuditedConversation) -> Shape:
         "opened_at_ms": conversation.opened_at_ms,
         "parent_conversation_id": conversation.parent_conversation_id,
         "parent_call_id": conversation.parent_call_id,
+        "state": audited.standing.state if audited.standing else None,
+        "standing": standing(audited.standing) if audited.standing else None,
         "first_unverified_seq": audited.first_unverified_seq,
         "chain": [_members(link, "conversation_id") for link in audited.chain],
         "turns": [_turn(each) for each in audited.turns],
@@ -122,6 +126,7 @@ def _run(audited: AuditedRun) -> Shape:
         "number": audited.number,
         "opened_at_ms": audited.run.opened_at_ms,
         "status": run_status(audited.view),
+        "state": audited.standing.state if audited.standing else None,
         "iteration": audited.view.iteration,
         "events": [_event(event) for event in audited.events],
         "acts": [_act(each) for each in audited.acts],

@@ -26,6 +26,7 @@ from upthread.core.events import (
 from upthread.core.pipeline import AskHuman, Finish, Park, RunStep, RunView
 from upthread.core.prompt import role_block
 from upthread.core.reports import read_report
+from upthread.core.stops import stop_in_words
 from upthread.core.types import Outcome
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli.demo.counting import Counts, count, read_log
@@ -80,7 +81,7 @@ class _Forgetful:
                     return status
                 case Park(reason=reason, role=role):
                     self._apply(RunParked(reason=reason, role=role))
-                    return f"{reason.replace('_', ' ')} ({role})"
+                    return f"{role}: {stop_in_words(reason).said}"
                 case other:
                     raise AssertionError(other)
 
