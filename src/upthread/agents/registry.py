@@ -191,6 +191,17 @@ REACHED_FROM_MAIN: Final[Mapping[str, str]] = {
 """What a person says in a main session to reach a sub-agent of it, where nothing else opens one."""
 
 
+SETUPS: Final[Mapping[str, str]] = {
+    "opencode": "opencode",
+    "claude-code": "claude",
+    "codex": "codex",
+}
+"""What `upthread setup` calls each agent that it has hooks for."""
+
+TAKING_SESSIONS: Final = frozenset({"opencode"})
+"""Agents whose own tool for sub-agents takes a session to go on in."""
+
+
 def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
     """Return whether a sub-agent's session can be gone on with, as far as this release has seen.
 

@@ -31,12 +31,15 @@ from upthread.core.types import (
     RecordMode,
 )
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
+from upthread.runtime.bindings.light_json import object_in
 from upthread.runtime.conversation import ClaimRequest, WhenBusy, session_host
 from upthread.runtime.delegation import Listener, OpenOptions, SeenVersion, TellRequest
 from upthread.runtime.gathering import FreshnessSettings, freshness_settings
 from upthread.runtime.live_run import StepRequest
+from upthread.runtime.occupying import read_binding
 from upthread.runtime.permissions import PermissionPolicy
 from upthread.runtime.private_store import RecordPolicy
+from upthread.runtime.publishing import installed_path
 from upthread.runtime.worktrees import Worktrees
 from upthread.store.base import Store
 
@@ -139,6 +142,11 @@ class Preparing:
         configured = self._settings.agents.get(agent)
         is_acp = bool(configured and configured.command)
         return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
+
+    def has_hooks(self, agent: str) -> bool:
+        """Return whether `upthread setup` was run for an agent. Blocking."""
+        installed = read_binding(installed_path(Path(self._settings.home)))
+        return registry.SETUPS.get(agent, "") in object_in(installed, "agents")
 
     def reached_from_main(self, link: Link) -> str:
         """Return how a sub-agent is reached in the main session that it was started in."""

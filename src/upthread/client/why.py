@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
+from upthread.agents.registry import TAKING_SESSIONS
 from upthread.client.parts import ProjectParts
 from upthread.client.preparing import Preparing
 from upthread.core.events import TurnIntended
@@ -16,19 +17,23 @@ from upthread.core.types import Decision, JsonValue
 from upthread.runtime.conversation import is_of_sub_agent
 from upthread.runtime.gathering import Subject, gathered
 from upthread.runtime.overview import RoleView, record_facts
+from upthread.runtime.publishing import continued_roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """The last decision and the one that would be taken now. `last` is None before the first.
 
-    `standing` is how the role stands meanwhile.
+    `standing` is how the role stands meanwhile. `inside` is what the hooks in `inside_agent` would
+    decide on a call of its own, None where no hook goes on with the role there.
     """
 
     address: str
     standing: Standing
     last: Decision | None
     now: Decision
+    inside_agent: str = ""
+    inside: Decision | None = None
 
 
 class Whys:
@@ -51,13 +56,37 @@ class Whys:
         """Return the last decision and what would be decided now. Raises NotFoundError."""
         view = await self._role(address)
         inputs = await self._system.in_thread(lambda: self._inputs(view, agent))
+        inside = await self._system.in_thread(lambda: self._inputs_inside(view))
         intended = _intended(view)
         return Why(
             address=view.conversation.key.address,
             standing=view.standing,
             last=_decision(intended) if intended else None,
             now=decide(inputs),
+            inside_agent=inside.agent if inside else "",
+            inside=decide(inside) if inside else None,
         )
+
+    def _inputs_inside(self, view: RoleView) -> HandshakeInputs | None:
+        """Return what a call by the agent's own tool would be decided on. Blocking.
+
+        None where nobody has set hooks up in the agent that the role worked with last, and while
+        somebody works with it: such a call gets a conversation beside it.
+        """
+        agent = view.chain[-1].agent if view.chain else ""
+        served = {each.name: each for each in continued_roles(self._settings)}
+        role = served.get(view.conversation.key.role)
+        if role is None or view.holder is not None or not self._preparing.has_hooks(agent):
+            return None
+        facts = record_facts(view, other_host=self._preparing.other_host(view.link))
+        known = facts.inputs(
+            role=role,
+            agent=agent,
+            depth_max=self._settings.depth_max,
+            condition_now=self._preparing.condition(view.conversation.key.workstream, role),
+        )
+        known = replace(known, takes_no_session=agent not in TAKING_SESSIONS)
+        return gathered(self._store, known, self._subject(view, role))
 
     def _inputs(self, view: RoleView, agent: str | None) -> HandshakeInputs:
         """Return what a prompt that came now would be decided on. Blocking."""

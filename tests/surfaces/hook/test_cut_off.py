@@ -85,6 +85,24 @@ def test_why_says_that_it_cannot_be_opened_from_outside_and_would_be_told(killed
     assert (now["decision"], now["reasons"][0]) == ("resume_with_replay", "sub_agent_session")
 
 
+def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(killed):
+    killed.begin()
+    killed.leave_transcript()
+    installed = killed.place.home / "hooks" / "installed.json"
+    known = json.loads(installed.read_text())
+    installed.write_text(json.dumps({**known, "agents": {"claude": {}}}))
+    why = killed.place.upthread("why", "spec-42/planner")
+    assert why["now"]["reasons"][0] == "sub_agent_session"
+    assert why["inside"]["agent"] == "claude-code"
+    assert why["inside"]["reasons"][0] == "cut_off_elsewhere"
+    text = killed.place.run("why", "spec-42/planner").stdout
+    killed.place.upthread("drain")
+    line = killed.before("Go on.", "c2")["systemMessage"]
+    assert why["inside"]["words"] in line
+    assert why["inside"]["words"] in text
+    assert "in    claude-code, called by its own tool, it would" in text
+
+
 def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_again(killed):
     killed.begin()
     killed.leave_transcript()

@@ -170,7 +170,16 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
+    if found.inside is not None:
+        _write_inside(output, found.inside_agent, found.inside, session)
     return 0
+
+
+def _write_inside(output: Output, agent: str, inside: Decision, session: str | None) -> None:
+    """Write what becomes of a call that the agent makes itself, which may be something else."""
+    would = intention_in_words(inside.decision, one_line(session or ""))
+    output.line(f"  in    {agent}, called by its own tool, it would {would}:")
+    output.line(f"        {reasons_in_words(inside.reasons)}", "dim")
 
 
 def _write_cut_off(output: Output, view: RoleView, *, indent: str) -> None:

@@ -207,12 +207,14 @@ def unseen(what: Unseen) -> Shape:
 
 def why(found: Why) -> Shape:
     """The last decision, and the one that would be taken now."""
+    inside = {"agent": found.inside_agent, **_decision(found.inside)} if found.inside else None
     return {
         "address": found.address,
         "state": found.standing.state,
         "standing": standing(found.standing),
         "last": _decision(found.last) if found.last else None,
         "now": _decision(found.now),
+        "inside": inside,
     }
 
 
