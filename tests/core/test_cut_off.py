@@ -112,6 +112,15 @@ def test_a_turn_that_others_followed_in_its_session_is_its_own_and_ends_where_th
     assert (turn.prompt, turn.events) == ("One.", (said("1"),))
 
 
+def test_the_first_prompt_is_that_of_the_call_the_session_was_begun_for():
+    events = [asked("One."), said("1"), asked("By hand."), said("2")]
+    first = last_turn(events, (), redact=str, is_first=True)
+    last = last_turn(events, (), redact=str)
+    assert first is not None
+    assert last is not None
+    assert (first.prompt, last.prompt) == ("One.", "By hand.")
+
+
 def test_a_prompt_that_never_arrived_is_not_taken_for_the_one_that_followed():
     assert last_turn([asked("Two."), said("2")], (), redact=str, later=1, answered=1) is None
 

@@ -141,7 +141,8 @@ class Sought:
     `recorded` are the conversation's messages in that session, oldest first. `asked` is the prompt
     as it is to be recorded, None where it was not kept. `context` was put before it. `later` is how
     many calls have gone on in the session since, `answered` how many of these were answered, whose
-    prompts it must then have got. `redact` takes the secrets out of a text, as recording does.
+    prompts it must then have got. `is_first` is whether the session was begun for it. `redact`
+    takes the secrets out of a text, as recording does.
     """
 
     recorded: tuple[Message, ...] = ()
@@ -149,6 +150,7 @@ class Sought:
     context: str = ""
     later: int = 0
     answered: int = 0
+    is_first: bool = False
     redact: Callable[[str], str] = str
 
 
@@ -165,7 +167,7 @@ def turn_of(events: Sequence[AgentEvent], sought: Sought) -> StoredTurn | None:
         return None
     if not new:
         return None
-    begin = new[0] if sought.later else new[-1]
+    begin = new[0] if sought.later or sought.is_first else new[-1]
     end = next((i for i in at if i > begin), len(events))
     tail = events[begin + 1 : end]
     children = children_of(tail)

@@ -114,6 +114,7 @@ class Delegated:
             asked=self.asked,
             context=text_in(self.decided, "context"),
             later=len(after),
+            is_first="decided" in self.events and not text_in(self.decided, "upstream_session_id"),
             answered=sum(each.is_answered for each in after),
         )
 

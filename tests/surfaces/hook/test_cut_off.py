@@ -243,3 +243,63 @@ def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_rec
     assert "one turn was delegated inside claude-code, of which no call is on record here" in told
     unseen = killed.place.upthread("show", "spec-42", "--effects")["unseen"]
     assert unseen == {"turns": 1, "agents": ["claude-code"], "calls": 0}
+
+
+def ended_well(killed: Killed, *, is_behind: bool) -> None:
+    """A call that pushed and was answered; where `is_behind`, its transcript lacks the answer."""
+    killed.before(PROMPT, "c1")
+    told = ClaudeTranscript(is_sidechain=True, version="2.1.330")
+    told.user(PROMPT)
+    told.assistant({**use("b1"), "input": {"command": "git push origin main"}})
+    told.user([result("b1", "done")])
+    if is_behind:
+        told.assistant({**use("b2"), "input": {"command": "git status"}})
+    else:
+        told.assistant(said("Pushed, MANGO-9."))
+    told.write(killed.transcript)
+    killed.main.write_text("")
+    killed.transcript.with_suffix(".meta.json").write_text(json.dumps({"toolUseId": "c1"}))
+    answer = {"agentId": CHILD, "content": [{"type": "text", "text": "Pushed, MANGO-9."}]}
+    given = {"subagent_type": "planner", "prompt": PROMPT}
+    event = {"hook_event_name": "PostToolUse", "session_id": "main-1", "tool_name": "Agent"}
+    event |= {"cwd": str(killed.place.project), "tool_use_id": "c1", "tool_input": given}
+    event |= {"tool_response": answer, "transcript_path": str(killed.main)}
+    killed.place.hook(event, agent="claude-code")
+    killed.place.wait_for_words()
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_what_a_call_that_ended_well_did_is_on_record_too(killed, is_behind):
+    ended_well(killed, is_behind=is_behind)
+    (effect,) = killed.place.upthread("show", "spec-42", "--effects")["effects"]
+    assert effect["state"] == "done"
+    assert "git push origin main" in json.dumps(effect)
+    (conversation,) = killed.place.upthread("audit", "spec-42")["conversations"]
+    (turn,) = conversation["turns"]
+    assert turn["outcome"] == "ok"
+    said_in = json.dumps(turn)
+    assert (said_in.count("KIWI-9"), said_in.count("MANGO-9")) == (1, 1)
+
+
+def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_with_it(killed):
+    killed.begin()
+    killed.leave_transcript()
+    asked = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": "SendMessage"}
+    asked |= {"cwd": str(killed.place.project), "tool_use_id": "c2"}
+    asked |= {"tool_input": {"to": CHILD, "message": "Go on, PLUM-9."}}
+    killed.place.hook(asked, agent="claude-code")
+    transcript = ClaudeTranscript(is_sidechain=True, version="2.1.330")
+    transcript.user(PROMPT)
+    write = {**use("w1", "Write"), "input": {"file_path": str(killed.made), "content": "made"}}
+    transcript.assistant(write)
+    transcript.user([result("w1", "File created")])
+    transcript.user("Go on, PLUM-9.")
+    transcript.assistant(said("Gone on."))
+    transcript.write(killed.transcript)
+    killed.place.upthread("drain")
+    (conversation,) = killed.place.upthread("audit", "spec-42")["conversations"]
+    first = json.dumps(conversation["turns"][0])
+    assert "KIWI-9" in first
+    assert "made.txt" in first
+    assert "Gone on." not in first
+    assert "PLUM-9" not in first

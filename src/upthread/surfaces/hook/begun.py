@@ -67,7 +67,7 @@ def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | 
     """
     found = of_call(place, call)
     seen_path = place.call_path(call.agent, call.session, call.call_id)
-    if found is not None or not call.call_id or files.read(seen_path) is not None:
+    if found is not None or not (call.call_id and call.role) or files.read(seen_path) is not None:
         return found
     workstream, because = workstream_of(place, call.agent, call.session)
     free = _free(place, call, child, workstream) if role_of(place, call.role) else None
