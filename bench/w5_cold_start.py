@@ -18,6 +18,7 @@ from pathlib import Path
 
 from measure import Row, Timing, compared, percentile, timing_of
 from scratch import scratch
+from w6_writers import writing
 
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.default_turn import open_place
@@ -26,6 +27,7 @@ ROUNDS = 15
 ROUNDS_QUICK = 6
 NOTHING = "python -I -S -c pass"
 HOOK = "hook, a role that is resumed"
+WRITERS = 8
 CALLS = 100
 CALLS_QUICK = 20
 HOOK_P95_US_MAX = 100_000.0
@@ -48,20 +50,46 @@ def measure(*, is_quick: bool) -> list[Row]:
         timings = _timings(commands, environment, ROUNDS_QUICK if is_quick else ROUNDS)
         calls = CALLS_QUICK if is_quick else CALLS
         walls = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
+        with writing(database, writers=WRITERS):
+            beside = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
+            undecided = _undecided(commands[HOOK], environment)
     nothing = timings.pop(NOTHING)
     rows = [compared("W5", what, nothing, timing, None) for what, timing in timings.items()]
-    return [*rows, _slow(walls)]
+    busy = f"while {WRITERS} writers commit to the record"
+    return [*rows, _slow(walls, ""), _slow(beside, busy), _row_of(undecided, busy)]
 
 
-def _slow(walls: list[float]) -> Row:
+def _slow(walls: list[float], meanwhile: str) -> Row:
     """Return the row of what a person may come to wait for, beside what is allowed."""
     return Row(
         workload="W5",
-        what=f"{HOOK}, p95 of {len(walls)}, against 100 ms",
+        what=f"{HOOK}, p95 of {len(walls)}, against 100 ms{meanwhile and f', {meanwhile}'}",
         raw=HOOK_P95_US_MAX,
         ours=percentile(walls, 0.95),
         limit=1,
         note="whatever else the machine does",
+    )
+
+
+def _undecided(command: tuple[str, ...], environment: Mapping[str, str]) -> int:
+    """Return how many of some calls were not decided."""
+    raw = Path(environment["UPTHREAD_HOME"], REQUEST).read_bytes()
+    told = [
+        subprocess.run(command, env=environment, input=raw, capture_output=True, check=True).stdout
+        for _ in range(CALLS_QUICK)
+    ]
+    return sum(b"RESUMED" not in each for each in told)
+
+
+def _row_of(undecided: int, meanwhile: str) -> Row:
+    return Row(
+        workload="W5",
+        what=f"{HOOK}, not resumed of {CALLS_QUICK}, {meanwhile}",
+        raw=None,
+        ours=undecided,
+        unit="calls",
+        limit=0,
+        note="",
     )
 
 

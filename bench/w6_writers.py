@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,9 @@ ROUND_S = 2.5
 ROUNDS = 2
 AT_LEAST = 0.7
 START_S = 60.0
+START_SHARE_S = 4.0
+"""Until all writers of `writing` write."""
+
 TURNS_MADE = 64
 
 
@@ -130,6 +134,33 @@ def round_of(path: Path, side: Callable[[Path, int], Turn], *, writers: int) -> 
         p99_ms=percentile(walls_s, 0.99) * 1e3 if walls_s else 0.0,
         errors=[error for _, errors in done for error in errors],
     )
+
+
+@contextmanager
+def writing(path: Path, *, writers: int) -> Iterator[None]:
+    """Have processes of ours write turns to a database, each its own, as fast as they can."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    processes = [
+        context.Process(target=_write_until, args=(path, number, stop)) for number in range(writers)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        time.sleep(START_SHARE_S)
+        yield
+        assert all(process.is_alive() for process in processes), "a writer has failed"
+    finally:
+        stop.set()
+        for process in processes:
+            process.join()
+
+
+def _write_until(path: Path, writer: int, stop: Any) -> None:
+    turn, number = _ours(path, writer), 0
+    while not stop.is_set():
+        turn(number)
+        number += 1
 
 
 def _write(

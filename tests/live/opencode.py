@@ -40,6 +40,8 @@ PACKAGES: dict[Protocol, str] = {
 """Both are inside OpenCode: nothing is downloaded."""
 ALLOW = {"edit": "allow", "bash": "allow", "external_directory": "allow"}
 
+WINDOW_TOKENS = 100_000
+
 
 @cache
 def find_opencode() -> Path | None:
@@ -108,7 +110,7 @@ def _config(model: RehearsalModel, protocol: Protocol) -> dict[str, object]:
             MODEL_ID: {
                 "name": "Rehearsal",
                 "reasoning": True,
-                "limit": {"context": 100_000, "output": 4_000},
+                "limit": {"context": WINDOW_TOKENS, "output": 4_000},
             }
         },
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.live.acp_process import AcpProcess
-from tests.live.opencode import opencode_environment
+from tests.live.opencode import WINDOW_TOKENS, opencode_environment
 from tests.live.set_up import AgentSetUp
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -101,6 +101,11 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
     assert first.body["messages"][0] == second.body["messages"][0], "the role's own instructions"
     assert first.body["tools"] == second.body["tools"], "the role's own permissions"
     assert "You are the planner." in told(second)
+    audit = plugged.upthread("audit", "spec-1")
+    turns = [turn for each in audit["conversations"] for turn in each["turns"]]
+    ended = [each for turn in turns for each in turn["events"] if each["kind"] == "turn_ended"]
+    assert [each["tokens_window"] for each in ended] == [WINDOW_TOKENS] * 2
+    assert 0 < ended[0]["tokens_used"] < ended[1]["tokens_used"]
 
 
 def tasks(plugged) -> list[Any]:
@@ -195,7 +200,7 @@ def test_a_child_is_told_which_files_have_changed(plugged, agent):
     assert child["last_turn"]["decision"] == "resume_with_update"
     assert len(child["chain"]) == 1
     last = plugged.requests_of(child["upstream_session_id"])[-1].body["messages"][-1]["content"]
-    assert "notes.txt (changed)" in last
+    assert "`notes.txt`: changed" in last
     assert last.endswith("Go on.")
 
 

@@ -170,7 +170,7 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
-    if found.inside is not None:
+    if found.inside and found.inside.reasons[0] != found.now.reasons[0]:
         _write_inside(output, found.inside_agent, found.inside, session)
     return 0
 
