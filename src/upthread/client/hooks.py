@@ -190,7 +190,16 @@ class Hooks:
         )
         if place is None:
             return
-        await self._draining.open(await self._system.in_thread(lambda: self._calls(place)))
+        try:
+            await self._draining.open(await self._system.in_thread(lambda: self._calls(place)))
+            await self._take_in_from(place)
+        except UnreadableError as error:
+            raise StoreError(
+                f"what hooks saw cannot be read: {error}",
+                hint="move it away, and nothing else: the agents' own sessions have what was said",
+            ) from error
+
+    async def _take_in_from(self, place: Place) -> None:
         for _ in range(DRAINS_MAX):
             if not await self._system.in_thread(lambda: is_due(place)):
                 return

@@ -9,6 +9,7 @@ from typing import cast
 from upthread.agents.registry import TAKING_SESSIONS
 from upthread.client.parts import ProjectParts
 from upthread.client.preparing import Preparing
+from upthread.core.cut_off import CutOffTurn
 from upthread.core.events import TurnIntended
 from upthread.core.handshake import HandshakeInputs, decide
 from upthread.core.roles import Role
@@ -25,7 +26,8 @@ class Why:
     """The last decision and the one that would be taken now. `last` is None before the first.
 
     `standing` is how the role stands meanwhile. `inside` is what the hooks in `inside_agent` would
-    decide on a call of its own, None where no hook goes on with the role there.
+    decide on a call of its own, None where no hook goes on with the role there. `cut_off` is what
+    is known of a last turn that stopped before its end.
     """
 
     address: str
@@ -34,6 +36,7 @@ class Why:
     now: Decision
     inside_agent: str = ""
     inside: Decision | None = None
+    cut_off: CutOffTurn | None = None
 
 
 class Whys:
@@ -65,6 +68,7 @@ class Whys:
             now=decide(inputs),
             inside_agent=inside.agent if inside else "",
             inside=decide(inside) if inside else None,
+            cut_off=view.cut_off,
         )
 
     def _inputs_inside(self, view: RoleView) -> HandshakeInputs | None:

@@ -196,13 +196,13 @@ RULES: Final[tuple[Rule, ...]] = (
         reason="cut_off_elsewhere",
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.takes_no_session and i.was_interrupted,
-        says="the last turn was cut off, and the agent's tool takes no session to go on in",
+        says="the last turn was cut off, and the tool that was called takes no session to go on in",
     ),
     Rule(
         reason="no_resume_argument",
         decision=START_FRESH,
         applies=lambda i: i.takes_no_session and not i.was_interrupted,
-        says="the agent's tool takes no session to go on in",
+        says="the tool that was called takes no session to go on in",
     ),
     Rule(
         reason="files_changed",

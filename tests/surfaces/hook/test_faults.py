@@ -102,6 +102,33 @@ def test_a_damaged_binding_is_told_and_the_agent_goes_on(seen, damage):
     assert "task_id" not in said.answer
 
 
+@pytest.mark.parametrize("damage", DAMAGES[:3], ids=lambda damage: damage.__name__)
+def test_a_damaged_binding_is_told_once_and_written_again(seen, damage):
+    seen.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
+    damage(seen.binding)
+    assert line_of(seen.hook(seen.request("before", "c1"))).startswith(UNDECIDED)
+    deadline_s = time.monotonic() + 30
+    while (
+        not seen.binding.read_bytes().endswith(b"}") or b"planner" not in seen.binding.read_bytes()
+    ):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    line = line_of(seen.hook(seen.request("before", "c2")))
+    assert line.startswith("upthread: spec-42/planner")
+    assert "RESUMED" in line
+
+
+def test_a_spool_that_is_no_directory_is_an_error_that_names_it(seen):
+    (spool,) = seen.files("spool")
+    spool.rmdir()
+    spool.write_text("")
+    for verb in (("ls",), ("doctor",)):
+        done = seen.run(*verb)
+        assert "bug" not in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+        assert str(spool) in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("damage", DAMAGES[:-1], ids=lambda damage: damage.__name__)
 def test_a_damaged_place_is_told(seen, damage):
     (path,) = seen.home.glob("hooks/places/*.json")

@@ -51,6 +51,8 @@ def names(place: Place) -> list[str]:
         found = os.listdir(directory(place))
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise files.UnreadableError(f"{directory(place)}: {error.strerror}") from error
     return [os.path.join(directory(place), name) for name in sorted(found) if _is_event(name)]
 
 

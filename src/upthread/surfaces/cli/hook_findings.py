@@ -28,8 +28,12 @@ def hook_findings(project: Project) -> Iterator[Finding]:
     yield from _installation(home)
     place = Place(str(home), project.settings.working_directory)
     place.known = {"project_id": project.project_id}
-    yield from _undecided(place)
-    yield from _set_aside(place)
+    try:
+        yield from [*_undecided(place), *_set_aside(place)]
+    except UnreadableError as error:
+        yield _finding(
+            "spool", spool.directory(place), str(error), "move it away, and nothing else"
+        )
 
 
 def state_findings(states: tuple[HookState, ...]) -> list[Finding]:

@@ -215,6 +215,7 @@ def why(found: Why) -> Shape:
         "last": _decision(found.last) if found.last else None,
         "now": _decision(found.now),
         "inside": inside,
+        "cut_off": _cut_off(found.cut_off),
     }
 
 

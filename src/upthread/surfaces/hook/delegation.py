@@ -74,7 +74,18 @@ class Decided:
 
 
 def before(place: Place, call: Call) -> Decided:
-    """Decide how a call attaches, claim its conversation, and keep what was decided."""
+    """Decide how a call attaches, claim its conversation, and keep what was decided.
+
+    Raises UnreadableError for a damaged file; it is being written again, from the record.
+    """
+    try:
+        return _begin(place, call)
+    except files.UnreadableError:
+        spool.start_drain(place)
+        raise
+
+
+def _begin(place: Place, call: Call) -> Decided:
     wait_until_read(place)
     workstream, because = workstream_of(place, call.agent, call.session)
     role = role_of(place, call.role)
