@@ -17,7 +17,7 @@ import pytest
 from tests.vendors.opencode_database import OpenCodeDatabase
 
 from upthread.agents.stored import read_stored
-from upthread.core.cut_off import CutOffCall, StoredSession, last_turn
+from upthread.core.cut_off import CutOffCall, Sought, StoredSession, turn_of
 from upthread.core.events import ToolCallAnnounced, ToolCallUpdated
 from upthread.errors import StoreError
 
@@ -90,7 +90,7 @@ FILES = pytest.mark.parametrize("make", [claude_code, codex])
 
 def calls(found: StoredSession) -> dict[str, tuple[str, str, str]]:
     """The calls of the last turn by title: kind, and how each ended, `open` for one without."""
-    turn = last_turn(found.events, (), redact=str)
+    turn = turn_of(found.events, Sought())
     assert turn is not None
     ends = {e.call_id: e.status for e in turn.events if isinstance(e, ToolCallUpdated)}
     made = [event for event in turn.events if isinstance(event, ToolCallAnnounced)]
@@ -104,7 +104,7 @@ def test_a_killed_agents_store_tells_the_prompt_and_the_action(
     store = make(tmp_path)
     found = store.read(tmp_path)
     assert found is not None
-    turn = last_turn(found.events, (), redact=str)
+    turn = turn_of(found.events, Sought())
     assert turn is not None
     assert turn.prompt.startswith("Make the file KIWI-9.")
     assert store.made in calls(found).values()

@@ -93,7 +93,10 @@ def _codex_go_on(session: str, prompt: str) -> str:
 
 
 RESUMED = "RESUMED {session} · 2nd turn"
-BRIEFED = "STARTED FRESH with a briefing · 2nd turn: the tool that was called takes no session to go on in"
+BRIEFED = (
+    "STARTED FRESH with a briefing · 2nd turn: "
+    "the tool that was called takes no session to go on in"
+)
 
 INTERFACES = {
     each.agent: each

@@ -138,7 +138,7 @@ def again(desk, first, second) -> Told:
 def test_after_another_start_the_role_goes_on_as_far_as_its_agent_can(desk, first, again):
     """OpenCode and Codex open the session again; Claude Code gives a new one the briefing."""
     says = desk.interface.told_again.format(session=first.session)
-    assert again.line == f"upthread: {FIRST}/planner (Wren-planner): {says}"
+    assert again.line.startswith(f"upthread: {FIRST}/planner (Wren-planner): {says}")
     assert "KIWI-1" in again.shown
     assert (again.session == first.session) is says.startswith("RESUMED")
 
@@ -231,7 +231,7 @@ def test_a_delegation_that_was_killed_is_on_record_at_once(desk, killed):
     assert address in killed.shown
     session = desk.agent.planner(KILLED, turns=1)["upstream_session_id"]
     assert f"last STARTED {session}" in killed.why
-    assert "process_died" in killed.audit
+    assert "the agent died" in killed.audit
 
 
 def test_after_a_kill_what_is_said_names_the_prompt_the_file_and_the_interruption(killed):

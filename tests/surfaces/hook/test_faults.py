@@ -107,10 +107,8 @@ def test_a_damaged_binding_is_told_once_and_written_again(seen, damage):
     seen.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     damage(seen.binding)
     assert line_of(seen.hook(seen.request("before", "c1"))).startswith(UNDECIDED)
-    deadline_s = time.monotonic() + 30
-    while (
-        not seen.binding.read_bytes().endswith(b"}") or b"planner" not in seen.binding.read_bytes()
-    ):
+    damaged, deadline_s = seen.binding.read_bytes(), time.monotonic() + 30
+    while seen.binding.read_bytes() == damaged:
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
     line = line_of(seen.hook(seen.request("before", "c2")))
@@ -161,7 +159,7 @@ def test_what_was_not_decided_is_told_with_the_next_decision_and_once(seen):
         seen.hook(seen.request("before", "c1", prompt="Go on."))
     told = line_of(seen.hook(seen.request("before", "c2", prompt="Go on.")))
     assert "RESUMED ses_1" in told
-    assert "UNDECIDED before this: 1, the last because BusyError" in told
+    assert "UNDECIDED before this: 1, the last because" in told
     again = line_of(seen.hook(seen.request("before", "c2", prompt="Go on.")))
     assert "UNDECIDED" not in again
 

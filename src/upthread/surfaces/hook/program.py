@@ -118,6 +118,7 @@ def _undecided(
             spool.put(place, "undecided", {"agent": agent, "event": known, "why": why})
     except Exception as second:  # noqa: BLE001  # told beside the first
         why += f"; and it could not be kept: {_why(second)}"
+    _alarm.setitimer(_alarm.ITIMER_REAL, 0)  # what is left is to say it
     from upthread.surfaces.hook.words import one_line
 
     line = one_line(f"upthread: UNDECIDED, the agent goes on without it: {why}")
