@@ -235,3 +235,20 @@ def test_tell_does_what_why_says_and_the_session_is_told_of_it(killed):
     assert "KIWI-9" in sent
     assert "made.txt" in sent
     assert "do not repeat them" in sent
+
+
+def test_what_tell_has_gone_on_with_is_gone_on_with_inside_the_agent(open_code):
+    """OpenCode then says of the session that it is another of its agents'."""
+    plugged = open_code.hooked
+    plugged.upthread("use", "spec-1")
+    with plugged.start() as agent:
+        agent.prompt(plugin.main_session(agent, plugged), plugin.delegate("Remember KIWI-9."))
+    plugged.planner("spec-1", turns=1)
+    open_code.ask("tell", "spec-1/planner", "And PLUM-9.")
+    with plugged.start() as agent:
+        agent.prompt(plugin.main_session(agent, plugged), plugin.delegate("What was it?"))
+    child = plugged.planner("spec-1", turns=3)
+    assert len(child["chain"]) == 1
+    sent = plugin.told(plugged.requests_of(child["upstream_session_id"])[-1])
+    assert "KIWI-9" in sent
+    assert "PLUM-9" in sent

@@ -74,12 +74,11 @@ export const Upthread = async ({ client, directory }) => {
     if (line) client.tui.showToast({ body: { message: line, variant, duration: 8000 } }).catch(() => {})
   }
 
-  // What OpenCode would do with an id it does not know, or that is another role's: a new session,
-  // silently, or the other role's history. So it is asked first.
-  const unusable = async (id, role) => {
+  // What OpenCode would do with an id it does not know: a new session, silently. So it is asked first.
+  // Whose agent it was last does not matter: a turn of `upthread tell` goes on in it as another one.
+  const unusable = async (id) => {
     const found = await client.session.get({ path: { id } }).catch(() => ({}))
     if (!found.data) return "missing"
-    if (found.data.agent && found.data.agent !== role) return "missing"
     const states = await client.session.status().catch(() => ({}))
     const state = states.data?.[id]?.type
     return state && state !== "idle" ? "busy" : null
@@ -89,7 +88,7 @@ export const Upthread = async ({ client, directory }) => {
     const known = {}
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       const told = await tell({ ...request, event: "before", unusable: known })
-      const fault = told.task_id ? await unusable(told.task_id, request.role) : null
+      const fault = told.task_id ? await unusable(told.task_id) : null
       if (!fault) return told
       known[told.task_id] = fault
     }
