@@ -19,7 +19,6 @@ HOOK_AGENT: Final = "claude-code"
 SKILL: Final = Path("skills/upthread/SKILL.md")
 SETTINGS: Final = "settings.json"
 STATUS_LINE: Final = "statusLine"
-TIMEOUT_S: Final = 10
 TOOLS: Final = "Agent|Task|SendMessage"
 
 EVENTS: Final[Mapping[str, str]] = {
@@ -42,7 +41,7 @@ def changes(
     before = read_file(path)
     what = f"{len(EVENTS)} hooks"
     caller = Caller(agent=AGENT, hook_agent=HOOK_AGENT, home=home)
-    after = with_hooks(path, before, events=EVENTS, caller=caller, timeout_s=TIMEOUT_S)
+    after = with_hooks(path, before, events=EVENTS, caller=caller)
     if has_status_line:
         what += " and the status line"
         after = _with_status_line(path, after, home)

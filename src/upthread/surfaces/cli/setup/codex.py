@@ -20,7 +20,6 @@ from upthread.surfaces.cli.setup.changes import Change, read_file
 from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
 
 AGENT: Final = "codex"
-HOOK_TIMEOUT_S: Final = 10
 """What Codex lets a hook at a session's end have; it warns of more each time it starts."""
 
 START_TIMEOUT_S: Final = 30
@@ -46,7 +45,7 @@ def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
     path = _folder(environment) / HOOKS
     before = read_file(path)
     caller = Caller(agent=AGENT, hook_agent=AGENT, home=home)
-    after = with_hooks(path, before, events=EVENTS, caller=caller, timeout_s=HOOK_TIMEOUT_S)
+    after = with_hooks(path, before, events=EVENTS, caller=caller)
     hooks = Change(path=path, before=before, after=after, what=f"{len(EVENTS)} hooks")
     has_mcp = importlib.util.find_spec("mcp") is not None
     return (hooks, _mcp_server(environment, home)) if has_mcp else (hooks,)

@@ -26,6 +26,14 @@ STARTING: Final = "SessionStart"
 _INDENT: Final = re.compile(rb"^\{\s*?\n([ \t]+)\"")
 
 
+TIMEOUT_S: Final = 5
+"""What an agent gives a hook of ours, far more than it takes."""
+
+TIMEOUT_S_OF: Final[Mapping[str, int]] = {"PreToolUse": 10, "SessionEnd": 3}
+"""A call that begins may have to wait for a drain: surfaces/hook/waiting.py. At a session's end
+Codex gives no more than 3 s, and tells the person where more was asked for (0.169.0)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """Who calls: an agent as a person sets it up, as its hooks name it, and upthread's home."""
@@ -41,12 +49,12 @@ def with_hooks(
     *,
     events: Mapping[str, str],
     caller: Caller,
-    timeout_s: int,
 ) -> bytes:
     """Return a file with our command for each event, and the tools it is asked for, at its end."""
     settings = as_json_object(path, before)
     hooks = cast("dict[str, Any]", _without_ours(settings).get("hooks", {}))
     for event, matcher in events.items():
+        timeout_s = TIMEOUT_S_OF.get(event, TIMEOUT_S)
         entry = _entry(matcher, hook_line(caller, event), timeout_s)
         hooks = {**hooks, event: [*hooks.get(event, []), entry]}
     return written({**settings, "hooks": hooks}, like=before)
