@@ -24,6 +24,8 @@ SET_ASIDE = ".unreadable"
 WORDS = "--words"
 """Tells a drain that a call's words come on its standard input."""
 
+REPAIR_EVERY_NS = 10_000_000_000
+
 PIPE_BYTES = 16 * 1024
 """What any system's pipe takes in without somebody reading."""
 
@@ -72,6 +74,18 @@ def start_drain(place: Place) -> int:
         return _started(place, nowhere)
     finally:
         os.close(nowhere)
+
+
+def start_repair(place: Place) -> None:
+    """Start a drain for a file that is damaged, once in a while: it is written from the record."""
+    begun = os.path.join(place.project, "repair.json")
+    try:
+        if abs(time.time_ns() - os.stat(begun).st_mtime_ns) < REPAIR_EVERY_NS:
+            return
+    except OSError:
+        pass  # there was none yet
+    files.replace(begun, {})
+    start_drain(place)
 
 
 def hand_over(place: Place, kind: str, fields: dict[str, Any], words: dict[str, Any]) -> None:

@@ -81,7 +81,7 @@ def before(place: Place, call: Call) -> Decided:
     try:
         return _begin(place, call)
     except files.UnreadableError:
-        spool.start_drain(place)
+        spool.start_repair(place)
         raise
 
 
