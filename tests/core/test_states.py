@@ -347,3 +347,10 @@ def test_a_rejection_that_waits_for_a_person_keeps_its_word():
     assert status_of(parked, often) == "rejected"
     assert status_of(parked, run(RunEnded(status="rejected"))) == "rejected"
     assert status_of(parked, run(RunParked(reason="permission"))) == "parked"
+
+
+def test_a_step_of_the_run_that_is_over_is_told_by_the_run_whichever_was_written_first():
+    run = Standing(state=State.IDLE, reason="its next step is still to begin", since_ms=1)
+    step = Standing(state=State.DONE, reason="its last turn ended well", since_ms=2, role="planner")
+    assert of_workstream(run, [step], steps=frozenset({"planner"})).state is State.IDLE
+    assert of_workstream(run, [step]).state is State.DONE

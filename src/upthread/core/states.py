@@ -343,11 +343,17 @@ def _command_of_run(workstream: str, run: RunView, said: Standing, role: str) ->
 # --- a workstream ------------------------------------------------------------------------------
 
 
-def of_workstream(run: Standing | None, roles: Iterable[Standing]) -> Standing:
-    """Return how a workstream stands: the most urgent of its run and of what came after it."""
+def of_workstream(
+    run: Standing | None, roles: Iterable[Standing], *, steps: frozenset[str] = frozenset()
+) -> Standing:
+    """Return how a workstream stands: the most urgent of its run and of what came after it.
+
+    `steps` are roles whose last turn was a step of the run and is over: the run says it for them.
+    """
     roles = tuple(roles)
     moved_at_ms = run.since_ms if run else None
-    later = (each for each in roles if each.state is State.RUNNING or _is_after(each, moved_at_ms))
+    after = (each for each in roles if each.role not in steps and _is_after(each, moved_at_ms))
+    later = (*(each for each in roles if each.state is State.RUNNING), *after)
     standings = [*later, *((_with_agent(run, roles),) if run else ())]
     # The newest of those that are as urgent; where nothing tells them apart, what the run says.
     return min(reversed(standings), key=_by_urgency, default=NOTHING_ASKED)

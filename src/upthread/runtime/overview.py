@@ -60,7 +60,8 @@ CUT_OFF_MESSAGES_MAX: Final = 256
 class RoleView:
     """One conversation of a workstream. `standing` is how it stands, in a word of core/states.py.
 
-    `cut_off` is what is known of its last turn where that stopped before its end.
+    `cut_off` is what is known of its last turn where that stopped before its end; `is_step` whether
+    that turn was a step of the newest run, and is over.
     """
 
     conversation: Conversation
@@ -73,6 +74,7 @@ class RoleView:
     report: Report | None
     verdict: VerdictView | None
     cut_off: CutOffTurn | None = None
+    is_step: bool = False
 
     @property
     def link(self) -> Link | None:
@@ -183,7 +185,11 @@ class Overview:
         stands = self._run_stands(known, newest, tree) if newest else None
         return WorkstreamView(
             workstream=known,
-            standing=of_workstream(stands, (role.standing for role in roles)),
+            standing=of_workstream(
+                stands,
+                (role.standing for role in roles),
+                steps=frozenset(role.standing.role for role in roles if role.is_step),
+            ),
             run_standing=stands,
             run=run,
             open_questions=run.open_questions if run else (),
@@ -240,6 +246,7 @@ class Overview:
             standing=of_role(facts),
             turns=self._store.turn_count(conversation_id),
             holder=holder,
+            is_step=is_step and last is not None and last.is_over,
             last_turn_id=turn.turn_id if turn else None,
             last_turn=last,
             report=run.report(key.role) if run else None,
