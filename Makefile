@@ -31,13 +31,14 @@ agents: .venv/app  ## the real agents, pinned, in .agents (needs Node)
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .agents/installed; \
 	else echo "WARNING: npm was not found, so the tests with real agents will not run"; fi
 
-check: .venv/dev  ## lint, format, types, layers, sizes, generated docs
+check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py src
+	$(BIN)/python -m tools.figures
 	$(BIN)/python tools/generate_docs.py --check
 
 docs: .venv/dev  ## write the generated parts of the docs again
@@ -48,6 +49,7 @@ live: .venv/dev agents  ## the real agents alone: loopback only, a HOME that is 
 
 soak: .venv/dev agents  ## the long versions of the crash, fault and property tests
 	UPTHREAD_SOAK=1 $(PYTEST) -m soak -n 2 --timeout 3600
+	$(BIN)/python tools/mutants.py --sample 40
 
 bench: .venv/dev  ## our figures beside the raw limit, in one interleaved run
 	$(BIN)/python bench/run.py

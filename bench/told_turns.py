@@ -10,16 +10,16 @@ from pathlib import Path
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
 from upthread.core.events import AgentEvent
 from upthread.core.names import Address
-from upthread.core.prompt import Task
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.roles import Role
+from upthread.core.roles.role import Role
+from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.runtime.conversation import ClaimRequest, Conversations
-from upthread.runtime.delegation import OpenOptions, TellRequest
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions import PermissionPolicy
+from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.system import System
-from upthread.runtime.turn import Turns
+from upthread.runtime.turns.conversation import ClaimRequest, Conversations
+from upthread.runtime.turns.delegation import OpenOptions, TellRequest
+from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
 from upthread.testing.default_turn import AGENT, Place, prepare_turn, texts
 

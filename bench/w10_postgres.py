@@ -29,9 +29,11 @@ from w1_resolve import LOOKUPS, PROJECT
 from upthread.core.codec import encode_text
 from upthread.core.types import ConversationKey
 from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.postgres.batch import NO_PART, Known
+from upthread.store.postgres.batch import Known
+from upthread.store.postgres.columns import to_columns
 from upthread.store.postgres.remembered import Memory
-from upthread.store.postgres.writing import prepared
+from upthread.store.sql.batch import NO_PART
+from upthread.store.sql.writes import prepared
 from upthread.testing.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
 from upthread.testing.postgres_server import (
     OWNER,
@@ -243,7 +245,7 @@ def _statements(place: Place) -> Iterator[list[tuple[bytes, Sequence[Any]]]]:
     for number in range(SENT_TURNS):
         noted: Any = _Noted()
         for writes in commits_of(place, prepare_turn(place, number)):
-            steps = [prepared(write) for write in writes]
+            steps = [prepared(write, to_columns) for write in writes]
             assert memory.commit(noted, steps, fences)
         place.next_seq += MESSAGES
         place.turns += 1

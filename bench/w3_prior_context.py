@@ -5,10 +5,11 @@ messages are keyed on the conversation, so the chain drops out. Raw scan: the sa
 stream by one range scan. Raw walk: a stream for each session, walked from the newest until there
 are 20. Decoding is measured on all sides.
 
-Then prior context, 20 messages that were said, of 100,000: a first session of nearly all of them,
-and fifteen of three messages after it. Ours: `SqliteStore.prior_messages`. Raw reads the same 20 of
-the same rows, and looks into each for who is speaking. A last row, without a limit, is against a
-table made for this one question: the speaker in a column, which the scan tests before it decodes.
+Then prior context, 20 prompts and what was replied, of 100,000 messages: a first session of nearly
+all of them, and fifteen of three messages after it. Ours: `SqliteStore.prior_messages`. Raw reads
+as many messages of the same rows, told how many that are, and looks into each for who is speaking.
+A last row, without a limit, is against a table made for this one question: the speaker in a column,
+which the scan tests before it decodes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from raw import RawStore
 from scratch import scratch
 
 from upthread.core.commands import EndLink, OpenLink, OpenTurn, RecordParts, Write
-from upthread.core.recorder import Recorder
+from upthread.core.turns.recorder import Recorder
 from upthread.core.types import Speaker, TextPart
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.default_turn import Place, link_of, open_place, prepare_turn, record_turn
@@ -72,16 +73,18 @@ def _long(*, is_quick: bool) -> list[Row]:
         readable = [link.upstream_session_id for link in ours.links(conversation_id)]
         assert len(readable) == SESSIONS
         found = ours.prior_messages(conversation_id, upstream_session_ids=readable, newest=NEWEST)
-        assert len(found) == len(made.newest(NEWEST)) == NEWEST
-        assert scanned.newest_said([1], NEWEST) == walked.newest_said(streams, NEWEST)
-        assert made.newest(NEWEST) == scanned.newest_said([1], NEWEST)
+        said = len(found)
+        assert sum(each.speaker is Speaker.USER for each in found) == NEWEST
+        assert len(made.newest(said)) == said
+        assert scanned.newest_said([1], said) == walked.newest_said(streams, said)
+        assert made.newest(said) == scanned.newest_said([1], said)
         sides = {
-            "scan": lambda: scanned.newest_said([1], NEWEST),
+            "scan": lambda: scanned.newest_said([1], said),
             "ours": lambda: ours.prior_messages(
                 conversation_id, upstream_session_ids=readable, newest=NEWEST
             ),
-            "walk": lambda: walked.newest_said(streams, NEWEST),
-            "made": lambda: made.newest(NEWEST),
+            "walk": lambda: walked.newest_said(streams, said),
+            "made": lambda: made.newest(said),
         }
         timings = interleaved(
             {name: lambda _, do=do: [do() for _ in range(LOOKS)] for name, do in sides.items()},

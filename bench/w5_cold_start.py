@@ -98,7 +98,11 @@ def _commands() -> dict[str, tuple[str, ...]]:
     commands: dict[str, tuple[str, ...]] = {
         NOTHING: (base, "-I", "-S", "-c", "pass"),
         "python -c pass": (python, "-c", "pass"),
-        "import upthread.core.handshake": (python, "-c", "import upthread.core.handshake"),
+        "import upthread.core.decision.handshake": (
+            python,
+            "-c",
+            "import upthread.core.decision.handshake",
+        ),
         "open the store, resolve, close": (python, "-c", _RESOLVE),
     }
     if _has_cli():

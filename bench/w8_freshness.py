@@ -13,8 +13,8 @@ from measure import Row, Timing, compared, interleaved
 from scratch import scratch
 
 from upthread.core.commands import RecordExamined
-from upthread.core.freshness import changed_files
-from upthread.runtime.examining import examine, look_again
+from upthread.core.decision.freshness import changed_files
+from upthread.runtime.turns.examination import examine, look_again
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 

@@ -1,9 +1,9 @@
 """W9: what redaction costs a recorded turn: all that the runtime does for one, with and without it.
 
 Raw: turns told by the runtime to an agent in this process that says the turn of W2 at once. Ours:
-the same through `PrivateStore`, which looks for every family of secrets in each text before it
-commits. Two more rows have no verdict: the commits of W2's turn alone, each a thread hop, of which
-the look is the larger part; and a megabyte of text looked through.
+the same through a `ProjectStore` with a policy, which looks for every family of secrets in each
+text before it commits. Two more rows have no verdict: the commits of W2's turn alone, each a thread
+hop, of which the look is the larger part; and a megabyte of text looked through.
 
 Both sides write to one conversation, in an order by chance: two files differ by as much as what is
 measured, so do two conversations by which of them stands last in an index, and a disk from one
@@ -23,8 +23,8 @@ from scratch import scratch
 from told_turns import Telling
 
 from upthread.core.redaction.redactor import Redactor
-from upthread.runtime.private_store import PrivateStore, RecordPolicy
-from upthread.runtime.project_store import ProjectStore
+from upthread.runtime.record.project_store import ProjectStore
+from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.system import System
 from upthread.store.base import Store
 from upthread.store.sqlite import SqliteStore
@@ -68,12 +68,27 @@ def _discard(_value: object) -> None:
     pass
 
 
+def _stores(store: Store, place: Place, redactor: Redactor) -> tuple[Store, Store]:
+    """Return a project's store that records all as it is, and one that redacts."""
+    project_id = place.conversation.key.project_id
+    return (
+        ProjectStore(store, project_id, by_user=USER, now_ms=_now_ms),
+        ProjectStore(
+            store,
+            project_id,
+            by_user=USER,
+            now_ms=_now_ms,
+            policy=RecordPolicy(),
+            redactor=redactor,
+        ),
+    )
+
+
 async def _told(directory: Path, redactor: Redactor, budget_s: float) -> dict[str, Timing]:
     """Tell turns of one conversation, as many of each side."""
     store = SqliteStore(directory / "told.db")
     place = open_place(store, "spec-42")
-    own = ProjectStore(store, place.conversation.key.project_id, by_user=USER, now_ms=_now_ms)
-    private = PrivateStore(own, policy=RecordPolicy(), redactor=redactor)
+    own, private = _stores(store, place, redactor)
     sides = {
         "raw": Telling(own, place, directory),
         "ours": Telling(private, place, directory, redactor),
@@ -89,9 +104,9 @@ async def _told(directory: Path, redactor: Redactor, budget_s: float) -> dict[st
 async def _committed(directory: Path, redactor: Redactor, budget_s: float) -> dict[str, Timing]:
     """Commit turns of one conversation, as many of each side."""
     store = SqliteStore(directory / "committed.db")
-    private = PrivateStore(store, policy=RecordPolicy(), redactor=redactor)
-    sides: dict[str, Store] = {"raw": store, "ours": private}
     place, system = open_place(store, "spec-42"), System()
+    own, private = _stores(store, place, redactor)
+    sides: dict[str, Store] = {"raw": own, "ours": private}
 
     def prepare(name: str, number: int) -> Callable[[], Awaitable[None]]:
         turn = prepare_turn(place, number)

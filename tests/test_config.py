@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upthread.config import Settings, load_settings, read_config
-from upthread.core.decisions import Limits
+from upthread.core.decision.model import Limits
 from upthread.errors import ConfigError
 
 

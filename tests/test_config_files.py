@@ -13,6 +13,7 @@ import pytest
 from tests.support.trusting import agree
 
 from upthread.config import FOLDER_NAMES_MAX, Settings, load_settings
+from upthread.core.roles.limits import in_words
 from upthread.errors import ConfigError
 
 MEMORY_KIB_MAX = 1024 * 1024
@@ -116,6 +117,36 @@ def test_a_role_that_is_a_link_to_another_file_of_the_repository_is_read(clone):
     (clone / "ROLE.md").write_text(ROLE)
     role_file(clone).symlink_to("../../ROLE.md")
     assert settings(clone).role("planner").instructions.strip() == "You are ours."
+
+
+LIMITED = "---\nname: planner\ntools: Read, Grep\nmodel: opus\n---\nYou are ours.\n"
+ALL_BUT_READING = ("edit", "delete", "move", "execute", "fetch", "switch_mode", "other")
+
+
+def test_a_roles_limits_count_at_once_and_its_model_with_consent(clone):
+    role_file(clone).write_text(LIMITED)
+    home = clone.parent / "home"
+    before = load_settings(clone, environment={"UPTHREAD_HOME": str(home)}).role("planner")
+    assert before.instructions != "You are ours."
+    assert in_words(before.limits) == (
+        "tools: Read, Grep, and no others",
+        "not given: model: opus",
+    )
+    after = settings(clone).role("planner")
+    assert (after.instructions, after.limits.model) == ("You are ours.", "opus")
+
+
+def test_a_model_is_agreed_to_also_where_a_role_may_only_read(clone):
+    role_file(clone).write_text(LIMITED)
+    home = clone.parent / "home"
+    home.mkdir()
+    denied = "".join(f'{kind} = "deny"\n' for kind in ALL_BUT_READING)
+    (home / "config.toml").write_text(f"[permissions]\n{denied}")
+    before = load_settings(clone, environment={"UPTHREAD_HOME": str(home)})
+    assert before.role("planner").instructions == "You are ours."
+    assert before.role("planner").limits.model == ""
+    assert [each.instead for each in before.pending] == ["it is used without its model"]
+    assert settings(clone).role("planner").limits.model == "opus"
 
 
 @pytest.mark.parametrize("target", ["../secret.toml", "/dev/zero", "/proc/self/environ", "none"])

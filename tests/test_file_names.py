@@ -14,7 +14,8 @@ _SERVER = "a part of one adapter: test_server.py drives it, and tests/live the r
 
 NOT_NAMED = {
     "agents/_files.py": _ADAPTER,
-    "agents/_asking.py": _ADAPTER,
+    "agents/_permission_request.py": _ADAPTER,
+    "agents/_connection.py": _ADAPTER,
     "agents/acp/calls.py": _ADAPTER,
     "agents/acp/connection.py": _ADAPTER,
     "agents/acp/permissions.py": _ADAPTER,
@@ -26,14 +27,13 @@ NOT_NAMED = {
     "agents/codex/threads.py": _ADAPTER,
     "agents/opencode/connection.py": _SERVER,
     "agents/opencode/permissions.py": _SERVER,
+    "vendors/copies.py": "driven by the test_repair.py of the agents, one store each",
     "store/base.py": "the port; upthread.testing.store_conformance is its test",
-    "store/memory/store.py": _CONFORMANCE,
-    "store/memory/tables.py": _CONFORMANCE,
-    "store/_sql.py": "read by the queries.py of each backend, whose tests look at what it read",
-    "store/postgres/columns.py": _CONFORMANCE,
-    "store/postgres/parts.py": _CONFORMANCE,
     "store/postgres/store.py": _CONFORMANCE,
+    "store/sql/parts.py": _CONFORMANCE,
+    "store/sql/reads.py": _CONFORMANCE,
     "store/sqlite/leases.py": _CONFORMANCE,
+    "store/sqlite/names.py": _CONFORMANCE,
     "store/sqlite/store.py": _CONFORMANCE,
 }
 """Modules that no test file names, and why."""

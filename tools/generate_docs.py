@@ -6,6 +6,7 @@ written by hand and left alone.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +18,10 @@ import msgspec
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
 from upthread.agents.tested import TESTED
-from upthread.core import pipeline as pipelines
-from upthread.core import turn as turns
+from upthread.core.agents import AGENTS, Cache
+from upthread.core.decision.handshake import DECISIONS, RULES
+from upthread.core.decision.price import ANY_CACHE
+from upthread.core.decision.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
 from upthread.core.events import (
     Question,
     QuestionAnswered,
@@ -31,13 +34,14 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
 )
-from upthread.core.handshake import DECISIONS, RULES
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
 from upthread.core.history.repair import RULES as REPAIRS
 from upthread.core.history.rules import Rule as Demand
-from upthread.core.pipeline import (
+from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.pipeline import (
     AskHuman,
     ContinueStep,
     Finish,
@@ -48,11 +52,9 @@ from upthread.core.pipeline import (
     Step,
     Wait,
 )
-from upthread.core.price import ANY_CACHE, CACHES, CacheRow
-from upthread.core.reports import Report, ReportedQuestion, Verdict
-from upthread.core.rollover import POISON_DETECTORS, ROLLOVER, PoisonRow, Recovery
 from upthread.core.states import MEANINGS
 from upthread.core.trust import TABLE as TRUST
+from upthread.core.turns import turn as turns
 from upthread.core.types import Outcome
 from upthread.testing.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
 from upthread.testing.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
@@ -88,13 +90,13 @@ def _reasons_for(decision: str) -> str:
 def caches_table() -> str:
     """Return how long providers keep a session's prefix, with the sources."""
     rows = [
-        (f"`{row.agent}`" if row in CACHES else row.agent, *_cache_cells(row))
-        for row in (*CACHES, ANY_CACHE)
+        *((f"`{row.name}`", *_cache_cells(row.cache)) for row in AGENTS.values() if row.cache),
+        ("any other", *_cache_cells(ANY_CACHE)),
     ]
     return table(("agent", "warm until", "cold after", "source"), rows)
 
 
-def _cache_cells(row: CacheRow) -> tuple[str, str, str]:
+def _cache_cells(row: Cache) -> tuple[str, str, str]:
     return (f"{row.warm_s} s" if row.warm_s else "nobody can tell", f"{row.cold_s} s", row.source)
 
 
@@ -404,6 +406,25 @@ _SHOWN: Final[Mapping[str | None, str]] = {
 }
 
 
+KILLS: Final = DOCS / "agents" / "kills"
+
+
+def kills_table() -> str:
+    """Return how each kill in the middle of an outward action ended, by who had it and when."""
+    counted = [msgspec.json.decode(each.read_bytes()) for each in sorted(KILLS.glob("*.json"))]
+    moments = list(counted[0]["moments"])
+    rows = [
+        (each["way"], *(_kills_at(each["moments"][moment]) for moment in moments))
+        for each in counted
+    ]
+    return table(("", *moments), rows)
+
+
+def _kills_at(ended: Mapping[str, int]) -> str:
+    told = ", ".join(f"{count} {how}" for how, count in ended.items())
+    return told or "none tried"
+
+
 def sub_agents_table() -> str:
     """Return what each agent shows of its sub-agents, by the way it is driven."""
     rows = [
@@ -465,6 +486,28 @@ def _errors_of(quirk: Quirk) -> str:
     )
 
 
+# --- decisions of consequence --------------------------------------------------------------------
+
+_ADR: Final = re.compile(
+    r"# (?P<number>\d+)\. (?P<title>.+)\n\n\*Accepted, \w+ \d{4}\.(?P<beside>.*)\*\n"
+)
+"""How each begins: its number and title, when it was accepted, and how it stands to others."""
+
+
+def adr_index() -> str:
+    """Return every decision with its title, in order; ValueError for one that begins otherwise."""
+    rows = []
+    for path in sorted((DOCS / "adr").glob("[0-9]*.md")):
+        found = _ADR.match(path.read_text(encoding="utf-8"))
+        if found is None or int(found["number"]) != int(path.name[:4]):
+            raise ValueError(
+                f"{path.name} does not begin as `# NUMBER. TITLE`, `*Accepted, DATE.*`"
+            )
+        beside = found["beside"].strip()
+        rows.append((found["number"], f"[{found['title']}]({path.name})", beside))
+    return table(("", "decision", "beside others"), rows)
+
+
 # --- redaction ---------------------------------------------------------------------------------
 
 
@@ -479,7 +522,28 @@ def recall_table() -> str:
     return f"{table(head, rows)}\n\nOf all but the last family: **{plain}**."
 
 
+PRICES: Final = DOCS / "agents" / "prices.json"
+
+
+def prices_table() -> str:
+    """Return how near prices and spending were to what model servers were sent, for each agent."""
+    measured = json.loads(PRICES.read_text())
+    rows = [
+        (
+            f"`{agent}` {found['version']}",
+            f"{found['delegations']}",
+            f"{found['requests']}",
+            f"{found['tokens']:,}",
+            *(f"{found[figure]:.1%}" for figure in ("resume", "briefing", "spent")),
+        )
+        for agent, found in measured.items()
+    ]
+    head = ("agent", "delegations", "requests", "tokens")
+    return table((*head, "to resume, off", "to brief, off", "spent, off"), rows)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "adrs": adr_index,
     "decisions": decisions_table,
     "states": states_table,
     "rules": rules_table,
@@ -498,7 +562,9 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "tested-ways": tested_ways,
     "acp-quirks": quirk_table,
     "sub-agents": sub_agents_table,
+    "kills": kills_table,
     "recall": recall_table,
+    "prices": prices_table,
     **{f"continuity-{each.name}": partial(continuity_of, each) for each in read_measured(MEASURED)},
 }
 

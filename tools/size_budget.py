@@ -1,7 +1,8 @@
-"""Hold the source to its size: `python tools/size_budget.py DIRECTORY`.
+"""Hold the source to its size and shape: `python tools/size_budget.py DIRECTORY`.
 
-Fails when a function's body (its docstring left out) or a file is longer than the budget. Prints
-median, ninetieth percentile and the longest of both, so that growth is seen before it hurts.
+Fails when a function, a file, a list of parameters, a folder or the share of modules that are
+named by a gerund is over its budget. Prints median, ninetieth percentile and the largest of each,
+so that growth is seen before it hurts.
 """
 
 from __future__ import annotations
@@ -9,74 +10,146 @@ from __future__ import annotations
 import ast
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 FUNCTION_LINES_MAX: Final = 60
 FILE_LINES_MAX: Final = 500
-FILE_LINES_MAX_OF: Final = {"core/handshake.py": 199}
-"""The field notes' whole protocol took fewer than 200 lines, and so does ours."""
+FILE_LINES_MAX_OF: Final = {"handshake.py": 199}
+"""What decides fits on a few screens. Its rules, inputs and words are files beside it."""
+PARAMETERS_MAX: Final = 8
+FOLDER_MODULES_MAX: Final[int | None] = 25
+"""How many modules may lie in one folder, those in folders within it not counted. None: shown."""
+GERUNDS_PERCENT_MAX: Final[float | None] = 3.0
+"""How many of the modules may be named by what is being done, not by what is there. None: shown."""
+
+NOUNS: Final = {"briefing", "string"}
+"""Words in -ing that are things: a briefing is a document."""
+PARTICLES: Final = {"back", "into", "out", "over", "up"}
+"""`looking_back` is a gerund, where `working_tree` is a kind of tree."""
 
 
 class Measured(NamedTuple):
-    """Something with a size and the most it may have. `name` says where it is."""
+    """Something with a size and the most it may have, None for no limit. `name` is where it is."""
 
-    lines: int
+    size: float
+    unit: str
     name: str
-    lines_max: int
+    size_max: float | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is a limit, and this is over it."""
+        return self.size_max is not None and self.size > self.size_max
+
+    def __str__(self) -> str:
+        return f"{self.name} has {self.size:g} {self.unit}"
 
 
 def measure_file(path: Path) -> Measured:
     """Return a file's size in lines, comments and blank ones counted."""
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    stricter = (most for end, most in FILE_LINES_MAX_OF.items() if path.as_posix().endswith(end))
-    return Measured(lines, str(path), next(stricter, FILE_LINES_MAX))
+    return Measured(lines, "lines", str(path), FILE_LINES_MAX_OF.get(path.name, FILE_LINES_MAX))
 
 
-def measure_functions(path: Path) -> Iterator[Measured]:
-    """Return the size of each function and method of a file, nested ones too."""
+def functions_of(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return each function and method of a file, nested ones too."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            name = f"{path}:{node.name}"
-            yield Measured(_body_lines(node), name, FUNCTION_LINES_MAX)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
-def _body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    if not body:
-        return 0
-    # A function that begins the body begins with its decorators.
-    decorators: list[ast.expr] = getattr(body[0], "decorator_list", [])
-    first = min([body[0].lineno, *(decorator.lineno for decorator in decorators)])
-    return (node.end_lineno or node.lineno) - first + 1
+def measure_function(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Measured:
+    """Return a function's size in lines, decorators and signature counted, its docstring not."""
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    lines = (node.end_lineno or node.lineno) - first + 1
+    if ast.get_docstring(node) is not None:
+        said = node.body[0]
+        lines -= (said.end_lineno or said.lineno) - said.lineno + 1
+    return Measured(lines, "lines", f"{path}:{node.name}", FUNCTION_LINES_MAX)
+
+
+def measure_parameters(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Measured | None:
+    """Return how many parameters a public function has, self not counted; None for another.
+
+    A verb of the command line is not counted: typer makes its options of its parameters, so that
+    they are a table, and its Call comes first.
+    """
+    is_public = not node.name.startswith("_") or node.name == "__init__"
+    every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    given = [each for each in every if each.arg not in {"self", "cls"}]
+    is_verb = bool(given) and "cli" in path.parts and _type_of(given[0]) == "Call"
+    if not is_public or is_verb:
+        return None
+    return Measured(len(given), "parameters", f"{path}:{node.name}", PARAMETERS_MAX)
+
+
+def _type_of(parameter: ast.arg) -> str:
+    return parameter.annotation.id if isinstance(parameter.annotation, ast.Name) else ""
+
+
+def modules_in(paths: list[Path]) -> list[Path]:
+    """Return the modules that have a name of their own: neither `__init__` nor `__main__`."""
+    return [path for path in paths if not path.stem.startswith("__")]
+
+
+def measure_folders(paths: list[Path]) -> Iterator[Measured]:
+    """Return how many modules each folder has at its own level."""
+    for folder, count in Counter(path.parent for path in modules_in(paths)).items():
+        yield Measured(count, "modules", str(folder), FOLDER_MODULES_MAX)
+
+
+def is_gerund(name: str) -> bool:
+    """Return whether a module is named by what is being done: `draining`, `looking_back`."""
+    first, *_, last = ("", *name.strip("_").split("_"))[-2:]
+    acts = [word.endswith("ing") and word not in NOUNS for word in (first, last)]
+    return acts[1] or (acts[0] and last in PARTICLES)
+
+
+def measure_gerunds(paths: list[Path]) -> Measured:
+    """Return which percentage of the modules is named by a gerund, and how many are."""
+    modules = modules_in(paths)
+    gerunds = sum(is_gerund(path.stem) for path in modules)
+    share = round(100 * gerunds / max(1, len(modules)), 1)
+    unit = f"% of modules named by a gerund ({gerunds} of {len(modules)})"
+    return Measured(share, unit, "the source", GERUNDS_PERCENT_MAX)
 
 
 def summary(what: str, measured: list[Measured]) -> str:
-    """Return one line: count, median, ninetieth percentile, and the longest by name."""
-    sizes = sorted(one.lines for one in measured)
+    """Return one line: count, median, ninetieth percentile, and the largest by name."""
+    sizes = sorted(one.size for one in measured)
     ninetieth = sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))]
-    longest = max(measured)
+    largest = max(measured, key=lambda one: (one.size, one.name))
     return (
-        f"{len(sizes)} {what}: median {statistics.median(sizes):g}, p90 {ninetieth}, "
-        f"max {longest.lines} ({longest.name})"
+        f"{len(sizes)} {what}: median {statistics.median(sizes):g}, p90 {ninetieth:g}, "
+        f"max {largest.size:g} ({largest.name})"
     )
 
 
 def main(arguments: list[str]) -> int:
     """Return 1 when something is over its budget, 2 when there is nothing to measure."""
     paths = sorted(path for argument in arguments for path in Path(argument).rglob("*.py"))
-    files = [measure_file(path) for path in paths]
-    functions = [one for path in paths for one in measure_functions(path)]
-    if not functions:
+    every = [(path, node) for path in paths for node in functions_of(path)]
+    if not every:
         print("usage: size_budget.py DIRECTORY, one that holds Python source", file=sys.stderr)
         return 2
-    print(summary("files", files))
-    print(summary("functions", functions))
-    over = [one for one in (*files, *functions) if one.lines > one.lines_max]
+    counted = (measure_parameters(path, node) for path, node in every)
+    measured = {
+        "files": [measure_file(path) for path in paths],
+        "functions": [measure_function(path, node) for path, node in every],
+        "lists of parameters": [each for each in counted if each],
+        "folders": list(measure_folders(paths)),
+    }
+    for what, each in measured.items():
+        if each:
+            print(summary(what, each))
+    gerunds = measure_gerunds(paths)
+    print(gerunds)
+    over = [one for each in (*measured.values(), [gerunds]) for one in each if one.is_over]
     for one in sorted(over, reverse=True):
-        print(f"{one.name} has {one.lines} lines, {one.lines_max} allowed: split it")
+        print(f"{one}, {one.size_max:g} allowed")
     return 1 if over else 0
 
 

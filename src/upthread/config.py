@@ -30,13 +30,19 @@ from upthread.core.config_file import (
     PermissionWord,
     Redaction,
 )
-from upthread.core.decisions import USUAL_LIMITS, Limits
-from upthread.core.effects import OUTWARD_PATTERNS
+from upthread.core.context.prior_context import Injection
+from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.names import shown
-from upthread.core.pipeline import Pipeline, check_pipeline
-from upthread.core.prior_context import Injection
-from upthread.core.roles import Role, overlaid, read_markdown_role, read_toml_role
-from upthread.core.toml_text import read_toml
+from upthread.core.roles.limits import RoleLimits, joined
+from upthread.core.roles.role import (
+    Role,
+    overlaid,
+    read_markdown_role,
+    read_toml_role,
+    without_model,
+)
+from upthread.core.runs.pipeline import Pipeline, check_pipeline
+from upthread.core.text.toml_text import read_toml
 from upthread.core.trust import (
     USUAL_RECORD,
     Item,
@@ -100,12 +106,17 @@ class Settings:
     record: RecordMode = "redacted"
     redaction: Redaction = field(default_factory=Redaction)
     keep: Keep = field(default_factory=Keep)
-    outward_patterns: tuple[str, ...] = OUTWARD_PATTERNS
+    outward_patterns: tuple[str, ...] = ()
 
     def injection(self, agent: str) -> Injection:
         """Return when sessions of an agent are told what was said before."""
         known = self.agents.get(agent)
         return known.inject if known else "auto"
+
+    def rolls_over_when_empty(self, agent: str) -> bool:
+        """Return whether a resumed session of an agent that answers nothing is given up."""
+        known = self.agents.get(agent)
+        return known is not None and known.roll_over_when_empty
 
     @property
     def alike(self) -> Mapping[str, frozenset[str]]:
@@ -189,9 +200,8 @@ def load_settings(
             content_days=_least(config.keep.content_days for _, config in files),
             stderr_days=_least(config.keep.stderr_days for _, config in files),
         ),
-        outward_patterns=(
-            *OUTWARD_PATTERNS,
-            *(pattern for _, config in files for pattern in config.effects.outward),
+        outward_patterns=tuple(
+            pattern for _, config in files for pattern in config.effects.outward
         ),
     )
 
@@ -233,7 +243,7 @@ def read_text_file(path: Path, *, tree: Path | None = None) -> str:
 
 
 def _unreadable(path: Path, error: OSError) -> ConfigError:
-    cure = error.cure if isinstance(error, opener.RefusedError) else ""
+    cure = error.cure if isinstance(error, opener.FileRefusedError) else ""
     return ConfigError(f"{path} cannot be read: {error.strerror}", hint=cure)
 
 
@@ -345,10 +355,24 @@ def _add_role_files(
                 continue
             found.native[role.name] = role
             name = as_known(path.relative_to(working_directory))
-            if is_reading or consents.cover(role_file_item(name, text, role=role.name)):
-                found.sent[role.name] = role
-                hidden.pop(role.name, None)
+            item = role_file_item(name, text, role=role.name)
+            # A model costs something, whatever may be done with it.
+            is_asked = not is_reading or bool(role.limits.model)
+            if is_asked and not consents.cover(item):
+                role = without_model(role)
+                if not is_reading:
+                    _limit(found, role.name, role.limits)
+                    continue
+            found.sent[role.name] = role
+            hidden.pop(role.name, None)
     found.faults.update({name: e for name, e in hidden.items() if name not in found.faults})
+
+
+def _limit(found: _Roles, name: str, limits: RoleLimits) -> None:
+    """Hold what stands in for a role nobody agreed to: its limits tighten, and so count at once."""
+    if name in found.sent:
+        stands = found.sent[name]
+        found.sent[name] = replace(stands, limits=joined((stands.limits, limits)))
 
 
 def _stand_in(found: _Roles, item: Item) -> str:
@@ -356,6 +380,8 @@ def _stand_in(found: _Roles, item: Item) -> str:
     if not item.role or not (item.kind == "role" or item.name.endswith(".instructions")):
         return ""
     standing = found.sent.setdefault(item.role, Role(name=item.role))
+    if standing.source.endswith(f"{os.sep}{item.name}"):
+        return "it is used without its model"
     if standing.instructions:
         return f"{standing.source or 'your own'} is used"
     found.faults[item.role] = ConfigError(
@@ -398,6 +424,7 @@ def _added(stands: AgentSettings, said: AgentSettings) -> AgentSettings:
         command=stands.command,
         environment=said.environment or stands.environment,
         inject=stands.inject if said.inject == "auto" else said.inject,
+        roll_over_when_empty=stands.roll_over_when_empty or said.roll_over_when_empty,
     )
 
 
@@ -440,8 +467,3 @@ def _limits(tables: Sequence[FreshnessTable]) -> Limits:
 def _last(values: Iterable[Value | None]) -> Value | None:
     said = [value for value in values if value is not None]
     return said[-1] if said else None
-
-
-def environment_now() -> Mapping[str, str]:
-    """Return the process's environment, copied."""
-    return dict(os.environ)

@@ -13,6 +13,10 @@
     └── RefusedError      a decision: attaching would be wrong
 
 Every message says what happened, to which id; `hint` says what to do next. Nothing here logs.
+
+All that reaches a caller stands below the root. What only steers within a layer does not, so that
+no `except UpthreadError` takes it for a fault, and is turned into one of these, or ends, where that
+layer ends: tests/test_errors.py names each with where that is.
 """
 
 from __future__ import annotations
@@ -63,8 +67,11 @@ class UpstreamError(UpthreadError):
     """The agent failed us.
 
     `outcome` is a word of `core.types.Outcome`; `reset_at_ms` is the time the agent gave for a
-    rate limit to end, epoch milliseconds, None when it gave none.
+    rate limit to end, epoch milliseconds, None when it gave none. `was_killed`: its process was
+    ended by a signal that we did not send.
     """
+
+    was_killed: bool = False
 
     def __init__(
         self,
@@ -122,7 +129,7 @@ class FencedError(ConflictError):
 
 
 class RefusedError(UpthreadError):
-    """The handshake decided not to attach. `reasons` are codes of `core.handshake`."""
+    """The handshake decided not to attach. `reasons` are codes of `core.decision.handshake`."""
 
     exit_code = 5
 

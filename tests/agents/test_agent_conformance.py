@@ -35,7 +35,7 @@ REHEARSAL = AgentUnderTest(
         "prints garbage": AcpAdapter(agent="rehearsal", command=BABBLING),
         "speaks another version": AcpAdapter(
             agent="rehearsal",
-            command=AGENTS["rehearsal"].command,
+            command=AGENTS["rehearsal"].ways[0].command,
             environment={CAPABILITIES: "protocol_version=99"},
         ),
     },
@@ -54,11 +54,17 @@ REHEARSAL = AgentUnderTest(
     odd_text=(rehearse("surrogate"), "half a pair \ud83d, a NUL \x00, and the end"),
     hang=rehearse("hang"),
     late=rehearse("late", "too late"),
+    late_words="too late",
     unstamped=rehearse("unstamped", "whose?"),
     unknown_update=rehearse("unknown"),
     garbage=rehearse("garbage"),
     permission=rehearse("write", "note.txt", "hello"),
+    leaves="note.txt",
     child=rehearse("child", "reviewer", "look at this"),
+    child_words="I was asked: look at this",
+    resets=rehearse("rate_limit", "30"),
+    usage=(rehearse("tokens", "1200", "34"), 1_200, 34),
+    large=(rehearse("big", "300000"), "x" * 300_000),
 )
 
 

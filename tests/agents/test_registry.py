@@ -6,9 +6,9 @@ import pytest
 
 from upthread.agents import registry
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.claude_code import ClaudeCodeAdapter
-from upthread.agents.codex import CodexAdapter
-from upthread.agents.registry import AGENTS, Way, adapter_for, installed_agents, way_here
+from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
+from upthread.agents.codex.adapter import CodexAdapter
+from upthread.agents.registry import AGENTS, adapter_for, installed_agents, way_here
 from upthread.boundary.programs import own_module
 from upthread.errors import UsageError
 
@@ -17,7 +17,7 @@ from upthread.errors import UsageError
 def test_every_known_agent_has_an_adapter_of_its_name(agent):
     adapter = adapter_for(agent)
     assert adapter.agent == agent
-    assert adapter.command == AGENTS[agent].command
+    assert adapter.command == AGENTS[agent].ways[0].command
 
 
 def test_a_person_resumes_with_the_agents_own_command():
@@ -71,13 +71,18 @@ async def test_installed_agents_are_found_with_their_versions_within_the_deadlin
     assert time.monotonic() - began < 6
 
 
+def way_found(agent):
+    way = way_here(AGENTS[agent])
+    return way and (way.kind, way.command)
+
+
 def test_claude_code_is_driven_natively_where_its_own_command_is(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     script(tmp_path, "claude-agent-acp", "exit 0")
-    assert way_here(AGENTS["claude-code"]) == Way(kind="acp", command=("claude-agent-acp",))
+    assert way_found("claude-code") == ("acp", ("claude-agent-acp",))
     assert isinstance(adapter_for("claude-code"), AcpAdapter)
     script(tmp_path, "claude", "exit 0")
-    assert way_here(AGENTS["claude-code"]) == Way(kind="native", command=("claude",))
+    assert way_found("claude-code") == ("native", ("claude",))
     assert isinstance(adapter_for("claude-code"), ClaudeCodeAdapter)
     assert isinstance(adapter_for("acp:claude-agent-acp"), AcpAdapter)
 
@@ -85,10 +90,10 @@ def test_claude_code_is_driven_natively_where_its_own_command_is(tmp_path, monke
 def test_codex_is_driven_natively_where_its_own_command_is(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     script(tmp_path, "codex-acp", "exit 0")
-    assert way_here(AGENTS["codex"]) == Way(kind="acp", command=("codex-acp",))
+    assert way_found("codex") == ("acp", ("codex-acp",))
     assert isinstance(adapter_for("codex"), AcpAdapter)
     script(tmp_path, "codex", "exit 0")
-    assert way_here(AGENTS["codex"]) == Way(kind="native", command=("codex", "app-server"))
+    assert way_found("codex") == ("native", ("codex", "app-server"))
     assert isinstance(adapter_for("codex"), CodexAdapter)
 
 

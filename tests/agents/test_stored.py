@@ -10,15 +10,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from tests.vendors.opencode_database import OpenCodeDatabase
 
-from upthread.agents.stored import read_stored
-from upthread.core.cut_off import CutOffCall, Sought, StoredSession, turn_of
+from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of
 from upthread.core.events import ToolCallAnnounced, ToolCallUpdated
+from upthread.core.turns.hooked_call import CutOffCall, Sought, StoredSession, turn_of
+from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 
 RECORDED = Path(__file__).with_name("recorded_cut_off")
@@ -178,3 +179,60 @@ def test_a_database_that_is_none_is_said_to_be(tmp_path: Path):
         beside.unlink()
     with pytest.raises(StoreError, match="OpenCode"):
         store.read(tmp_path)
+
+
+def in_main_of_claude_code(home: Path) -> CutOffCall:
+    call = claude_code(home).call
+    given = {"subagent_type": "planner", "prompt": "Make the file KIWI-9."}
+    used = {"type": "tool_use", "id": call.call_id, "name": "Agent", "input": given}
+    entry = {"type": "assistant", "uuid": "u", "message": {"role": "assistant", "content": [used]}}
+    main = home / ".claude/projects/-work-project/main-1.jsonl"
+    main.write_text(json.dumps(entry) + "\n")
+    return call
+
+
+def in_main_of_opencode(home: Path) -> CutOffCall:
+    return opencode(home).call
+
+
+def in_main_of_codex(home: Path) -> CutOffCall:
+    codex(home)
+    given = json.dumps({"agent_type": "planner", "message": "Make the file KIWI-9."})
+    item = {"type": "function_call", "name": "spawn_agent", "call_id": "c", "arguments": given}
+    line = {"timestamp": "t", "type": "response_item", "payload": item}
+    day = home / ".codex/sessions/2026/11/23"
+    (day / "rollout-2026-11-23T01-24-50-main-1.jsonl").write_text(json.dumps(line) + "\n")
+    return CutOffCall(agent="codex", main_session="main-1", call_id="c")
+
+
+@pytest.mark.parametrize("make", [in_main_of_claude_code, in_main_of_opencode, in_main_of_codex])
+def test_what_was_asked_is_in_the_main_session_as_well(make, tmp_path: Path):
+    call = make(tmp_path)
+    environment = {"HOME": str(tmp_path)}
+    assert read_asked(environment, call).startswith("Make the file KIWI-9.")
+    assert read_asked(environment, replace(call, call_id="another")) == ""
+    assert read_asked(environment, replace(call, main_session="no")) == ""
+    assert read_asked({"HOME": str(tmp_path / "empty")}, call) == ""
+    assert read_asked(environment, replace(call, agent="gemini")) == ""
+
+
+@EVERY_STORE
+def test_a_main_session_is_known_by_a_stamp_and_read_where_its_agent_keeps_it(make, tmp_path):
+    store = make(tmp_path)
+    session = UpstreamSessionId(store.call.session or store.call.main_session)
+    environment = {"HOME": str(tmp_path)}
+    found = read_session(environment, store.call.agent, session)
+    assert found is not None
+    assert found.upstream_session_id == session
+    stamp = stamp_of(environment, store.call.agent, session)
+    assert stamp == stamp_of(environment, store.call.agent, session) != ""
+    for name in ("", "nobody", "../nobody"):
+        nobody = UpstreamSessionId(name)
+        assert read_session(environment, store.call.agent, nobody) is None
+        assert stamp_of(environment, store.call.agent, nobody) == ""
+
+
+def test_of_an_agent_that_nobody_reads_nothing_is_known(tmp_path):
+    session = UpstreamSessionId("ses_1")
+    assert read_session({"HOME": str(tmp_path)}, "gemini", session) is None
+    assert stamp_of({"HOME": str(tmp_path)}, "gemini", session) == ""

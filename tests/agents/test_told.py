@@ -6,7 +6,7 @@ import pytest
 
 from upthread.agents import _told
 from upthread.agents._told import TELLINGS_OF_CALL_MAX, UNSETTLED, ToldOfCalls
-from upthread.core.foreseen import Told
+from upthread.core.shell.expected_call import Told
 
 READS = Told(title="Read", tool_kind="read")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from upthread.boundary import files
-from upthread.boundary.files import RefusedError
+from upthread.boundary.files import FileRefusedError
 
 LIMIT = 1000
 AT_ONCE_S = 2.0
@@ -201,7 +201,7 @@ def test_the_end_of_a_file_is_what_its_size_tells_of_and_nothing_of_proc(tree):
 
 def test_an_error_says_which_file_why_and_what_helps(tree):
     (tree / "agents" / "out.md").symlink_to("/etc/passwd")
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(FileRefusedError) as caught:
         read(tree, "agents/out.md")
     assert caught.value.filename == str(tree / "agents" / "out.md")
     assert caught.value.strerror == f"a link leads out of {tree}"
@@ -249,8 +249,8 @@ def test_a_name_that_changes_while_it_is_opened_never_leads_out(tree):
     finally:
         stopped.set()
         thread.join()
-    assert seen <= {CONTENT, b"RefusedError", b"FileNotFoundError"}
-    assert {CONTENT, b"RefusedError"} <= seen
+    assert seen <= {CONTENT, b"FileRefusedError", b"FileNotFoundError"}
+    assert {CONTENT, b"FileRefusedError"} <= seen
 
 
 @pytest.mark.parametrize(

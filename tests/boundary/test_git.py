@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.support.traps import PROGRAM_KEYS, Trap, change, look, make_trap, plant_hooks, work
 from tests.support.world import git, make_repository
 
-from upthread.runtime.repository import find_repository, git_facts
-from upthread.runtime.tree import tree_digest
+from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.repository import find_repository, git_facts
 
 Lay = Callable[[Trap], None]
 

@@ -1,6 +1,7 @@
 """Git's configuration format, held to the real git.
 
-upthread.boundary.git.configuration and upthread.boundary.git.settings.
+upthread.boundary.git.configuration and upthread.boundary.git.settings,
+with the person's own from upthread.boundary.git.person.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 from tests.support.world import git, make_repository
 
 from upthread.boundary.git.configuration import parse, read_configuration
+from upthread.boundary.git.directory_files import GitFileError
 from upthread.boundary.git.places import find_place
-from upthread.boundary.git.reading import GitFileError
 from upthread.boundary.git.settings import read_settings
 
 PIECES = (

@@ -16,14 +16,19 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
+from upthread.boundary.git.directory_files import (
+    LINE_BYTES_MAX,
+    GitFileError,
+    read_line,
+    read_plain,
+)
+from upthread.boundary.git.linkage import common_of, named_in, points_back
 from upthread.boundary.git.places import find_place
-from upthread.boundary.git.pointing import common_of, named_in, points_back
-from upthread.boundary.git.reading import LINE_BYTES_MAX, GitFileError, read_line, read_plain
 from upthread.boundary.git.references import is_reference, read_head
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings.places import Place as HookPlace
-from upthread.runtime.repository import default_branch, find_repository, git_facts
-from upthread.runtime.tree import tree_digest
+from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.repository import default_branch, find_repository, git_facts
 
 SHORT_S = 1.0
 
@@ -260,8 +265,8 @@ READ = (
 def test_whatever_lies_where_git_reads_is_not_waited_for(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str, lay: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr("upthread.boundary.git.running.TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr("upthread.runtime.tree.DIGEST_TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr("upthread.boundary.git.process.TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr("upthread.runtime.working_tree.digest.DIGEST_TIMEOUT_S", SHORT_S)
     path = root / ".git" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -369,8 +374,8 @@ def test_a_folder_that_no_repository_was_in_is_passed_by(root: Path) -> None:
 def test_a_fifo_in_the_tree_ends_in_time(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("upthread.boundary.git.running.TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr("upthread.runtime.tree.DIGEST_TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr("upthread.boundary.git.process.TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr("upthread.runtime.working_tree.digest.DIGEST_TIMEOUT_S", SHORT_S)
     (root / name).unlink(missing_ok=True)
     fifo(root / name)
     (root / "below" / "x").write_text("x")

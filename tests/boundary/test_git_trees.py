@@ -2,8 +2,8 @@
 
 `private` gives git a tree, `filters` tells what would have been run, `running` bounds it,
 `worktrees` makes and removes linked ones, `starting` makes a repository:
-upthread.boundary.git.private, upthread.boundary.git.filters, upthread.boundary.git.running,
-upthread.boundary.git.worktrees, upthread.boundary.git.starting.
+upthread.boundary.git.private, upthread.boundary.git.filters, upthread.boundary.git.process,
+upthread.boundary.git.worktrees, upthread.boundary.git.new_repository.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
-from upthread.boundary.git import running
-from upthread.boundary.git.places import Place, find_place
+from upthread.boundary.git import process
+from upthread.boundary.git.new_repository import start_repository
+from upthread.boundary.git.places import GitDirectories, find_place
 from upthread.boundary.git.private import objects_of, tree_of
-from upthread.boundary.git.running import UNCONFIGURED, find_git, run_git
-from upthread.boundary.git.starting import start_repository
+from upthread.boundary.git.process import UNCONFIGURED, find_git, run_git
 from upthread.boundary.git.worktrees import add_tree, list_trees, remove_tree
 from upthread.errors import RefusedError, UsageError
-from upthread.runtime.repository import find_repository, git_facts
-from upthread.runtime.tree import tree_digest
-from upthread.runtime.worktrees import Worktrees
+from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.git_worktrees import Worktrees
+from upthread.runtime.working_tree.repository import find_repository, git_facts
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def commit(root: Path) -> None:
     git(root, "commit", "-qm", "all of it")
 
 
-def place_of(root: Path) -> Place:
+def place_of(root: Path) -> GitDirectories:
     place = find_place(str(root))
     assert place is not None
     return place
@@ -319,7 +319,7 @@ def test_git_is_given_a_directory_of_ours_that_is_gone_afterwards(root: Path) ->
         told.do("cat-file", "-e", "1" * 40)
 
 
-def asked(root: Path, *arguments: str, within_s: float = 10.0) -> running.Done | None:
+def asked(root: Path, *arguments: str, within_s: float = 10.0) -> process.Done | None:
     return run_git(
         arguments,
         directory=str(root),
@@ -344,7 +344,7 @@ def test_an_answer_is_bounded_in_time_and_in_length(
     with pytest.raises(UsageError, match=r"git status did not answer within 0\.2 s"):
         asked(root, "status", within_s=0.2)
     program.write_text("#!/bin/sh\nexec cat /dev/zero\n")
-    monkeypatch.setattr(running, "OUTPUT_BYTES_MAX", 10_000_000)
+    monkeypatch.setattr(process, "OUTPUT_BYTES_MAX", 10_000_000)
     with pytest.raises(UsageError, match="said more than 10000000 bytes"):
         asked(root, "status")
     program.write_text("#!/bin/sh\ncat /dev/zero >&2\n")

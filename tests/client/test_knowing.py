@@ -70,7 +70,7 @@ def opened(workspace, address, tmp_path, monkeypatch):
 def forget_owners(address):
     """Leave the paths as they were recorded before they had owners."""
     with psycopg.connect(address) as connection:
-        connection.execute("UPDATE upthread.project_identity SET owner = NULL")
+        connection.execute("UPDATE upthread.project_identity SET owner = NULL, seal = NULL")
 
 
 async def test_another_host_is_not_told_what_was_said_under_the_same_path(opened, address):

@@ -11,11 +11,12 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import psycopg
 import pytest
+from msgspec import Struct, structs
 from tests.runtime.test_fencing import NEXT
 from tests.support.world import World
 
@@ -23,11 +24,11 @@ from upthread.client.stores import open_store
 from upthread.core import commands
 from upthread.core.types import ConversationKey, ProjectIdentity
 from upthread.errors import UpthreadError
-from upthread.runtime.forgetting import Selection
+from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import HOST_VARIABLE
 from upthread.store.base import Store
 from upthread.testing.postgres_server import as_owner, drop_database_at, migrated_database_at
-from upthread.testing.store_conformance.moving import recorded_in
+from upthread.testing.store_conformance.copies import recorded_in
 
 CALLS = 10_000
 CALLS_IN_A_ROW = 500
@@ -227,7 +228,8 @@ def with_ids(write, ids):
 
 
 def replaced(value, **fields):
-    return type(value)(**{name: getattr(value, name) for name in type(value).__slots__} | fields)
+    change = structs.replace if isinstance(value, Struct) else replace
+    return change(value, **fields)
 
 
 async def told_by(call):

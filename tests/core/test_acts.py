@@ -6,8 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from upthread.core.acts import ADOPTED, FORKED, LIMIT_PASSED, acts_in
+from upthread.core.acts import (
+    ADOPTED,
+    FORKED,
+    LIMIT_PASSED,
+    acts_in,
+    settlement,
+    settlements_in,
+)
 from upthread.core.commands import (
     EraseConversation,
     EraseRun,
@@ -28,6 +36,7 @@ from upthread.core.events import (
     TurnEnded,
     TurnIntended,
 )
+from upthread.core.turns.effects import Settlement
 from upthread.core.types import Outcome
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, RUN, TURN
@@ -60,7 +69,7 @@ def acts(*writes: Write, owners: Any = None) -> Any:
     [
         ((TOLD, event_of_turn(INTENDED)), (CONVERSATION, "told", TURN, 4)),
         (
-            (TOLD, event_of_turn(replace(INTENDED, decision=FORKED))),
+            (TOLD, event_of_turn(structs.replace(INTENDED, decision=FORKED))),
             (CONVERSATION, "forked", TURN, 4),
         ),
         ((event_of_turn(RecoveryStarted(holder="x")),), (CONVERSATION, "went_on", TURN, 5)),
@@ -99,7 +108,7 @@ def test_what_a_person_does_is_kept_with_who_it_was(writes, found):
 @pytest.mark.parametrize(
     "write",
     [
-        replace(TOLD, run_id=RUN),
+        structs.replace(TOLD, run_id=RUN),
         OpenConversation(conversation=samples.conversation()),
         OpenLink(link=samples.link()),
         event_of_turn(TurnEnded(outcome=Outcome.OK)),
@@ -116,3 +125,15 @@ def test_a_turn_that_nobody_knows_has_no_act():
     assert (
         acts(event_of_turn(RecoveryStarted(holder="x")), owners={"trn_other": CONVERSATION}) == []
     )
+
+
+def test_what_a_person_says_of_an_action_is_an_act_whose_last_word_counts():
+    said = [
+        settlement(CONVERSATION, call_id, word, by_user="ada", at_ms=at_ms)
+        for at_ms, (call_id, word) in enumerate(
+            [("c 1", Settlement.DONE), ("c2", Settlement.AGAIN), ("c 1", Settlement.NOT_DONE)]
+        )
+    ]
+    assert {act.by_user for act in said} == {"ada"}
+    assert settlements_in(said) == {"c 1": Settlement.NOT_DONE, "c2": Settlement.AGAIN}
+    assert settlements_in([structs.replace(said[0], what="told")]) == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import json
 import math
 from dataclasses import dataclass
@@ -75,6 +75,14 @@ PARTS = st.one_of(
 ACTORS = st.builds(Actor, kind=st.sampled_from(get_args(ActorKind)), name=TEXT)
 
 
+def hints_of(cls) -> dict[str, str]:
+    """The fields of an event and what each may be, as its source writes it; the base's too."""
+    written = {}
+    for each in reversed(cls.__mro__):
+        written |= inspect.get_annotations(each)
+    return {name: written[name] for name in cls.__struct_fields__}
+
+
 def _events_of(alphabet):
     """A strategy for every event of an alphabet, from its fields' types."""
     shapes = {
@@ -100,9 +108,7 @@ def _events_of(alphabet):
     }
     return st.one_of(
         [
-            st.builds(
-                cls, **{each.name: shapes[str(each.type)] for each in dataclasses.fields(cls)}
-            )
+            st.builds(cls, **{name: shapes[hint] for name, hint in hints_of(cls).items()})
             for cls in get_args(alphabet)
         ]
     )

@@ -12,6 +12,7 @@ from upthread.core.names import (
     Address,
     choose_base_name,
     directory_name,
+    key_of,
     parse_address,
     parse_role,
     parse_workstream,
@@ -22,6 +23,13 @@ from upthread.errors import UsageError
 
 WORKSTREAMS = st.text(min_size=1, max_size=40).filter(lambda t: t.isprintable() and t.strip())
 ROLES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,20}", fullmatch=True)
+
+
+def test_an_address_of_a_project_is_the_key_of_one_conversation():
+    project = ProjectId("prj_1")
+    assert key_of(project, parse_address("w/planner~2")) == ConversationKey(
+        project_id=project, workstream="w", role="planner", slot=2
+    )
 
 
 def test_an_address_is_split_at_the_last_slash():

@@ -1,4 +1,4 @@
-"""How a role and a workstream stand: one word of ten for each, with its reason and what goes on."""
+"""How a role and a workstream stand: one word of twelve each, its reason and what goes on."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from upthread.core.events import (
     TurnIntended,
     TurnParked,
 )
-from upthread.core.pipeline import Pipeline, RunView, Step, as_data
-from upthread.core.pipeline import fold as fold_run
-from upthread.core.reports import Report, ReportedQuestion, Verdict
+from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
+from upthread.core.runs.pipeline import Pipeline, RunView, Step, as_data
+from upthread.core.runs.pipeline import fold as fold_run
+from upthread.core.runs.stops import NOTHING_SAID
+from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import (
+    LOOK,
     MEANINGS,
     NOTHING_ASKED,
     RoleFacts,
@@ -34,6 +37,7 @@ from upthread.core.states import (
     Standing,
     State,
     answer_command,
+    doubts_in_words,
     go_on_command,
     of_role,
     of_run,
@@ -41,11 +45,10 @@ from upthread.core.states import (
     run_command,
     status_of,
     tell_command,
+    with_doubts,
 )
-from upthread.core.stops import NOTHING_SAID
-from upthread.core.turn import fold
+from upthread.core.turns.turn import fold
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.core.verdicts import VerdictView
 
 SENT: tuple[TurnEvent, ...] = (
     TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1),
@@ -110,7 +113,7 @@ def of(view: RunView, *, is_held: bool = False, verdict: VerdictView | None = No
 
 def test_each_state_has_one_meaning():
     assert set(MEANINGS) == set(State)
-    assert len(set(MEANINGS.values())) == len(State) == 10
+    assert len(set(MEANINGS.values())) == len(State) == 12
 
 
 def test_a_name_that_begins_with_a_dash_is_taken_for_no_option():
@@ -268,13 +271,13 @@ def test_a_run_whose_step_failed_has_failed():
     assert (found.state, found.detail) == (State.FAILED, "why")
 
 
-def test_a_run_between_two_steps_is_idle_and_names_the_next():
+def test_a_run_between_two_steps_is_halfway_and_names_the_next():
     between = of(run(*stepped("constructor", report=Report(status="done"))))
-    assert (between.state, between.role) == (State.IDLE, "validator")
+    assert (between.state, between.role) == (State.HALFWAY, "validator")
     assert between.reason == "the run goes on with validator"
     asking = Report(status="needs_input", questions=(ReportedQuestion(id="a", text="A?"),))
     nobody = of(run(*stepped("constructor", report=asking)))
-    assert (nobody.state, nobody.reason) == (State.IDLE, "the run goes on from here")
+    assert (nobody.state, nobody.reason) == (State.HALFWAY, "the run goes on from here")
 
 
 def test_a_run_that_ended_is_what_its_judge_said():
@@ -330,13 +333,15 @@ def test_a_run_covers_what_its_roles_did_before_it_moved():
         (State.BLOCKED, "parked"),
         (State.INTERRUPTED, "idle"),
         (State.FAILED, "idle"),
+        (State.UNSETTLED, "idle"),
+        (State.HALFWAY, "idle"),
         (State.OUTDATED, "approved"),
         (State.APPROVED, "approved"),
         (State.DONE, "idle"),
         (State.IDLE, "idle"),
     ],
 )
-def test_the_words_from_before_there_were_ten_are_kept(state: State, status: str):
+def test_the_words_from_before_there_were_more_are_kept(state: State, status: str):
     assert status_of(standing(state, 1), None) == status
     assert status_of(standing(state, 1), run()) == status
 
@@ -349,8 +354,44 @@ def test_a_rejection_that_waits_for_a_person_keeps_its_word():
     assert status_of(parked, run(RunParked(reason="permission"))) == "parked"
 
 
+@pytest.mark.parametrize("state", State)
+def test_what_would_else_be_at_rest_is_unsettled_while_an_action_is_in_doubt(state: State):
+    before = replace(standing(state, 1), command="upthread run w")
+    found = with_doubts(before, ("git push", "sh deploy.sh"), workstream="-w")
+    if state in {State.OUTDATED, State.HALFWAY, State.APPROVED, State.DONE, State.IDLE}:
+        said = f"{before.reason}; 2 actions beyond this machine may have been done, or not"
+        assert (found.state, found.reason) == (State.UNSETTLED, said)
+        assert found.detail == "git push; sh deploy.sh"
+        assert (found.cure, found.command) == (LOOK, "upthread effects -- -w")
+    elif state in {State.INTERRUPTED, State.FAILED, State.PARKED, State.BLOCKED}:
+        said = f"{before.reason}; 2 actions beyond this machine may have been done, or not"
+        assert (found.state, found.reason) == (state, said)
+        assert found.detail == "git push; sh deploy.sh"
+        assert found.cure == f"{LOOK}; then go on: upthread run w"
+        mended = with_doubts(replace(before, cure="mend it"), ("git push",), workstream="w")
+        assert mended.cure == f"{LOOK}; then mend it: upthread run w"
+        assert found.command == "upthread effects -- -w"
+        told = replace(before, detail="it said so", command="")
+        stopped = with_doubts(told, ("git push",), workstream="w")
+        assert stopped.detail == "it said so; git push"
+        assert stopped.cure == f"{LOOK}; then go on"
+    else:
+        assert found == before
+    assert with_doubts(before, (), workstream="w") == before
+    assert doubts_in_words(1) == "an action beyond this machine may have been done, or not"
+
+
+def test_an_approved_run_that_is_in_doubt_keeps_its_coarse_word():
+    unsettled = standing(State.UNSETTLED, 1)
+    assert status_of(unsettled, run(RunEnded(status="approved"))) == "approved"
+    assert status_of(unsettled, run(RunEnded(status="done"))) == "idle"
+
+
 def test_a_step_of_the_run_that_is_over_is_told_by_the_run_whichever_was_written_first():
-    run = Standing(state=State.IDLE, reason="its next step is still to begin", since_ms=1)
+    run = Standing(state=State.HALFWAY, reason="its next step is still to begin", since_ms=1)
     step = Standing(state=State.DONE, reason="its last turn ended well", since_ms=2, role="planner")
-    assert of_workstream(run, [step], steps=frozenset({"planner"})).state is State.IDLE
-    assert of_workstream(run, [step]).state is State.DONE
+    assert of_workstream(run, [step], steps=frozenset({"planner"})).state is State.HALFWAY
+    assert of_workstream(run, [step]).state is State.HALFWAY, "what is left to do is more urgent"
+    failed = replace(step, state=State.FAILED)
+    assert of_workstream(run, [failed], steps=frozenset({"planner"})).state is State.HALFWAY
+    assert of_workstream(run, [failed]).state is State.FAILED

@@ -21,9 +21,9 @@ from upthread.core.config_file import (
     Keep,
     Redaction,
 )
-from upthread.core.pipeline import Pipeline, Step
 from upthread.core.redaction.rules import RULES
-from upthread.core.roles import RoleOverlay
+from upthread.core.roles.role import RoleOverlay
+from upthread.core.runs.pipeline import Pipeline, Step
 from upthread.core.trust import (
     BEYOND_READING,
     NAMES_SHOWN_MAX,
@@ -101,6 +101,7 @@ AGENTS = st.builds(
     command=st.lists(WORDS, max_size=2).map(tuple),
     environment=st.dictionaries(WORDS, WORDS, max_size=1),
     inject=st.sampled_from(["auto", "always", "never"]),
+    roll_over_when_empty=st.booleans(),
 )
 RULE_NAMES = st.sampled_from(["acme", "badge", RULES[0].family])
 

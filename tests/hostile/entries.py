@@ -13,7 +13,7 @@ from typing import Any
 import click
 import typer
 
-from upthread.surfaces.cli.app import Invocation, build
+from upthread.surfaces.cli.typed.app import Invocation, build
 
 WORKSTREAM = "spec-42"
 ADDRESS = "spec-42/planner"
@@ -55,6 +55,7 @@ CALLS: Mapping[str, tuple[Words, ...]] = {
     "adopt": (("spec-13/planner", "ses_000000000000000000000000", "--agent", "rehearsal"),),
     "fork": ((ADDRESS, "--as", "spec-14/planner", "--yes"),),
     "audit": ((WORKSTREAM,), (WORKSTREAM, "--format", "json")),
+    "effects": ((WORKSTREAM,), (WORKSTREAM, "done")),
     "doctor": ((), ("codex",), ("--probe", "rehearsal", "--yes")),
     "repair": (("codex", "--into", "repaired"), (ADDRESS, "--dry-run")),
     "worktree": ((), (WORKSTREAM,), ("spec-12", "--remove", "--yes")),

@@ -18,6 +18,8 @@ from tests.support import trusting
 class Shell:
     """Runs `upthread` in the project as a person would, each call a process of its own."""
 
+    patience_s = 240.0
+
     def __init__(self, project: Path, environment: Mapping[str, str]) -> None:
         self.project = project
         self.environment = environment
@@ -36,7 +38,7 @@ class Shell:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=self.patience_s,
             check=False,
         )
         ended = (done.returncode, done.stdout, done.stderr)

@@ -12,7 +12,7 @@ import sys
 import pytest
 from tests.live.claude_code import call, claude_environment, command, delegation
 
-from upthread.agents.claude_code import ClaudeCodeAdapter
+from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
 from upthread.core.types import Outcome
 from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
 
@@ -37,6 +37,7 @@ PARAMETERS = [
     for promise in PROMISES
 ]
 WORDS = "lorem ipsum dolor " * 20
+LARGE = "many words, " * 5_000 + "the end"
 
 
 def bad_start(program):
@@ -68,6 +69,10 @@ def agent_under_test(binary, model):
         odd_text=("[[SAY é 🎈 end]]", "é 🎈 end"),
         hang=command("echo started; sleep 300"),
         permission=f"{call('Write', file_path='new.txt', content='x')} [[SAY done]]",
+        leaves="new.txt",
+        child_words="child",
+        usage=("[[USAGE 4321]] [[SAY ok]]", 4_321, None),
+        large=(f"[[SAY {LARGE}]]", LARGE),
         child=delegation("[[SAY child]]") + " [[SAY done]]",
     )
 

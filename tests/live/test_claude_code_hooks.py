@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.live.claude_code import call, claude_environment
+from tests.live.claude_code import call, claude_environment, command
+from tests.live.reading import NOT_READ, NOT_TOLD, NOT_WHOLLY_TOLD, WAYS
 from tests.live.set_up import AgentSetUp
 from tests.support import trusting
 
@@ -126,6 +127,29 @@ def test_another_main_session_gets_the_briefing_and_the_person_the_line(hooked):
     view = hooked.planner("spec-1", turns=2)
     assert view["last_turn"]["decision"] == "start_fresh_with_briefing"
     assert view["resume_command"] is None, "a sub-agent has no interface of its own"
+
+
+def test_what_a_sub_agent_read_with_commands_is_stale_once_it_has_changed(hooked):
+    hooked.upthread("use", "spec-9")
+    lines = [*WAYS, *NOT_READ, *NOT_TOLD]
+    files = [f"read-{number}.txt" for number in range(len(lines) + 1)]
+    for file in files:
+        (hooked.project / file).write_text(f"{file}\nmore\n")
+    *by_shell, by_tool = files
+    steps = [command(line.format(file, file)) for line, file in zip(lines, by_shell, strict=True)]
+    steps.append(call("Read", file_path=str(hooked.project / by_tool)))
+    hooked.run("Go.\n\n" + delegate("Look.\n\n" + "\n".join(steps)), "Bash")
+    hooked.planner("spec-9", turns=1)
+    for file in files:
+        (hooked.project / file).write_text("somebody else's\n")
+    why = hooked.upthread("why", "spec-9/planner")
+    read = {**dict(zip(WAYS, files, strict=False)), "Read": by_tool}
+    stale = set(why["now"]["stale_files"])
+    print(f"{len(stale)} stale of {len(read)} ways")  # noqa: T201  # the figure that is promised
+    assert [way for way, file in read.items() if file not in stale] == []
+    assert stale.difference(read.values()) == set()
+    known = {"files": len(read), "commands_not_known": len(NOT_WHOLLY_TOLD)}
+    assert why["reading"] == {**known, "searches_not_known": 0, "calls_not_kept": 0}
 
 
 @pytest.fixture(params=["waited for", "in the background"])

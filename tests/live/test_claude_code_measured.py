@@ -10,7 +10,7 @@ from tests.live.claude_code import claude_environment, command, delegation
 from tests.live.measuring import CASES_OVER_ACP, MEASURED
 
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.claude_code import ClaudeCodeAdapter
+from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
 from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
 pytestmark = [

@@ -13,8 +13,8 @@ from tests.live.kept import assert_valid, messages_of, ours, words
 from tests.live.shell import Shell, agents_left, kill_tree, only
 
 from upthread.agents.claude_code.connection import OPENING_WORDS
+from upthread.agents.claude_code.histories import find_histories, read_transcript
 from upthread.vendors.base import VendorHistory
-from upthread.vendors.claude_code import find_transcripts, read_transcript
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
@@ -41,7 +41,7 @@ def shell(claude_binary, model, project, tmp_path) -> Iterator[Shell]:
 
 def theirs(tmp_path: Path) -> dict[str, VendorHistory]:
     """Its transcripts, by the ids under which we know the sessions."""
-    read = [read_transcript(path) for path in find_transcripts(tmp_path / "home" / ".claude")]
+    read = [read_transcript(path) for path in find_histories(tmp_path / "home" / ".claude")]
     return {_known_as(each): each for each in read}
 
 

@@ -12,13 +12,14 @@ import sys
 import pytest
 from tests.live.codex import ASKS, codex_environment, command, delegation, permission
 
-from upthread.agents.codex import CodexAdapter
+from upthread.agents.codex.adapter import CodexAdapter
 from upthread.core.types import Outcome
 from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
 
 pytestmark = [pytest.mark.live, pytest.mark.anyio]
 
 WORDS = "lorem ipsum dolor " * 20
+LARGE = "many words, " * 5_000 + "the end"
 
 
 def bad_start(program):
@@ -26,7 +27,8 @@ def bad_start(program):
 
 
 def agent_under_test(binary, model, promise):
-    settings = ASKS if promise.number == "A13" else None
+    has_to_ask = promise.needs in {"permission", "leaves"} and promise.number != "A14"
+    settings = ASKS if has_to_ask else None
 
     def environment(place):
         return codex_environment(place / "home", model, settings=settings)
@@ -45,7 +47,7 @@ def agent_under_test(binary, model, promise):
         outcomes={
             Outcome.OK: "[[SAY ok]]",
             Outcome.AUTH: "[[FAIL 401 invalid api key]]",
-            Outcome.CREDIT_EXHAUSTED: "[[FAIL 402 insufficient credit]]",
+            Outcome.CREDIT_EXHAUSTED: "[[FAIL 400 Your credit balance is too low]]",
             Outcome.CONTEXT_FULL: "[[FAIL 400 context length]]",
             Outcome.UNKNOWN: "[[FAIL 404 no such model]]",
             Outcome.RATE_LIMITED: "[[FAIL 429 retry-after=600 rate limit reached]]",
@@ -53,7 +55,13 @@ def agent_under_test(binary, model, promise):
         pieces=(f"[[SAY {WORDS}]]", WORDS[:-1]),
         hang=command("echo started; sleep 300"),
         permission=f"{permission('touch new.txt')} [[SAY done]]",
-        child=f"{delegation('Look around. [[SAY child]]')} [[SAY done]]",
+        leaves="new.txt",
+        # Told of the child's end the parent goes on once more, and then tells what it was asked, in
+        # JSON: escaped there, these words are never its own.
+        child=f"{delegation('Look around. [[SAY écouté]]')} [[SAY done]]",
+        child_words="écouté",
+        usage=("[[USAGE 4321]] [[SAY ok]]", 4_321, None),
+        large=(f"[[SAY {LARGE}]]", LARGE),
     )
 
 

@@ -10,7 +10,7 @@ from tests.live.codex import FULL_ACCESS, codex_environment, command, delegation
 from tests.live.measuring import CASES_OVER_ACP, MEASURED
 
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.codex import CodexAdapter
+from upthread.agents.codex.adapter import CodexAdapter
 from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
 pytestmark = [

@@ -12,7 +12,7 @@ import pytest
 from tests.live.opencode import opencode_environment
 
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.opencode import OpenCodeAdapter
+from upthread.agents.opencode.adapter import OpenCodeAdapter
 from upthread.core.types import Outcome
 from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
 
@@ -26,6 +26,7 @@ ALWAYS = frozenset(
     }
 )
 ADAPTERS = {"opencode": OpenCodeAdapter, "opencode-acp": AcpAdapter}
+LARGE = "many words, " * 5_000 + "the end"
 WORDS = {"opencode": "serve", "opencode-acp": "acp"}
 PARAMETERS = [
     pytest.param(promise, id=promise.name, marks=() if promise.name in ALWAYS else pytest.mark.soak)
@@ -54,11 +55,16 @@ def agent_under_test(name, binary, model):
             Outcome.OK: "[[SAY ok]]",
             Outcome.AUTH: "[[FAIL 401 invalid api key]]",
             Outcome.RATE_LIMITED: "[[FAIL 429 retry-after=1 rate limit reached]]",
+            Outcome.CREDIT_EXHAUSTED: "[[FAIL 400 Your credit balance is too low]]",
         },
         pieces=(f"[[SAY {'lorem ipsum dolor ' * 20}]]", "lorem ipsum dolor " * 19),
         odd_text=("[[SAY é 🎈 end]]", "é 🎈 end"),
         hang=call("bash", command="echo started; sleep 300", description="wait"),
         permission=f"{call('write', filePath='new.txt', content='x')} [[SAY done]]",
+        leaves="new.txt",
+        child_words="child",
+        resets="[[FAIL 429 retry-after=1 rate limit reached]]" if name == "opencode" else None,
+        large=(f"[[SAY {LARGE}]]", LARGE),
         child=call("task", description="sub", prompt="[[SAY child]]", subagent_type="general")
         + " [[SAY done]]",
     )

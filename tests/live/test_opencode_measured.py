@@ -13,7 +13,7 @@ import pytest
 from tests.live.opencode import isolated_environment, opencode_environment
 
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.opencode import OpenCodeAdapter
+from upthread.agents.opencode.adapter import OpenCodeAdapter
 from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
 pytestmark = [

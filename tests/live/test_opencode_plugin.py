@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from tests.live.acp_process import AcpProcess
 from tests.live.opencode import WINDOW_TOKENS, opencode_environment
-from tests.live.set_up import AgentSetUp
+from tests.live.set_up import PATIENCE_S, AgentSetUp
 
 from upthread.testing.rehearsal_model import RehearsalModel
 
@@ -46,6 +49,25 @@ class Plugged(AgentSetUp):
     def start(self) -> AcpProcess:
         return AcpProcess([str(self.binary), "acp"], environment=self.environment, cwd=self.project)
 
+    @contextmanager
+    def serving(self, environment: dict[str, str]) -> Iterator[Callable[[str, Any], Any]]:
+        """Yields how to post to a server of OpenCode's: a path, and what is sent as JSON."""
+        server = subprocess.Popen(
+            [str(self.binary), "serve", "--hostname", "127.0.0.1", "--port", "0"],
+            env=self.environment | environment,
+            cwd=self.project,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert server.stdout
+        try:
+            lines = iter(server.stdout.readline, "")
+            url = next(line.split()[-1] for line in lines if "http://" in line)
+            yield lambda path, body: _post(f"{url}/{path}", body)
+        finally:
+            server.terminate()
+            server.communicate(timeout=PATIENCE_S)
+
     def requests_of(self, session: str) -> list[Any]:
         return [r for r in list(self.model.model_requests) if r.session_id == session]
 
@@ -61,8 +83,14 @@ class Plugged(AgentSetUp):
         self.upthread("use", workstream)
 
 
-def delegate(prompt: str, role: str = "planner") -> str:
-    call = {"description": "work", "prompt": prompt, "subagent_type": role}
+def _post(url: str, body: Any) -> Any:
+    sent = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urlopen(sent, timeout=PATIENCE_S) as answer:
+        return json.load(answer)
+
+
+def delegate(prompt: str, role: str = "planner", **named: str) -> str:
+    call = {"description": "work", "prompt": prompt, "subagent_type": role, **named}
     return f"Delegate it.\n\n[[CALL task {json.dumps(call)}]] [[SAY handed back]]"
 
 
@@ -181,6 +209,60 @@ def test_an_id_that_opencode_does_not_know_is_replaced_with_what_was_said(plugge
     assert "KIWI-46" in told(plugged.requests_of(child["upstream_session_id"])[-1])
 
 
+def test_an_id_that_the_model_gives_itself_is_gone_on_with_on_record(plugged, agent):
+    """OpenCode's results offer it; what it does not know would be a new child, silently."""
+    plugged.use("spec-15")
+    main = main_session(agent, plugged)
+    agent.prompt(main, delegate("Remember KIWI-47."))
+    session = plugged.conversation("spec-15/planner", turns=1)["upstream_session_id"]
+    agent.prompt(main, delegate("What was it?", task_id=session))
+    child = plugged.conversation("spec-15/planner", turns=2)
+    assert child["upstream_session_id"] == session
+    assert "KIWI-47" in told(plugged.requests_of(session)[-1])
+    assert "RESUMED" in tasks(plugged)[-1]["input"]["description"]
+    unknown = "ses_00000000000000000000000000"
+    agent.prompt(main, delegate("And now?", task_id=unknown))
+    again = plugged.conversation("spec-15/planner", turns=3)
+    assert (again["upstream_session_id"], len(again["chain"])) == (session, 1)
+    assert "And now?" in json.dumps(plugged.upthread("audit", "spec-15"))
+    assert again["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
+    line = tasks(plugged)[-1]["metadata"]["upthread"]
+    assert f"the call named {unknown}, a session that the agent does not have" in line
+
+
+def recorded_beside(plugged: Plugged, workstream: str, *, calls: int) -> list[Any]:
+    """The turns that are recorded beside the roles, once so many are in the store."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        plugged.upthread("drain")
+        kept = plugged.upthread("audit", workstream)["conversations"]
+        turns = [turn for each in kept if each["parent_conversation_id"] for turn in each["turns"]]
+        if len(turns) >= calls:
+            return turns
+        assert time.monotonic() < deadline, kept
+        time.sleep(0.2)
+
+
+def test_ids_that_are_no_role_s_are_said_and_on_record_and_never_silently_fresh(plugged, agent):
+    plugged.use("spec-16")
+    main, stranger = main_session(agent, plugged), main_session(agent, plugged)
+    agent.prompt(stranger, "Remember KIWI-48.")
+    agent.prompt(main, delegate("What was it?", task_id=stranger))
+    (foreign,) = recorded_beside(plugged, "spec-16", calls=1)
+    assert foreign["reasons"] == ["recorded_only", "foreign_session"]
+    assert "KIWI-48" in told(plugged.requests_of(stranger)[-1])
+    assert "goes on in a session that is no role's now" in tasks(plugged)[-1]["title"]
+    unknown = "ses_00000000000000000000000000"
+    agent.prompt(main, delegate("And now?", "general", task_id=unknown))
+    fresh = next(
+        turn
+        for turn in recorded_beside(plugged, "spec-16", calls=2)
+        if turn["turn_id"] != foreign["turn_id"]
+    )
+    assert fresh["reasons"] == ["recorded_only", "unknown_session"]
+    assert unknown in tasks(plugged)[-1]["metadata"]["upthread"]
+
+
 def test_a_child_is_told_which_files_have_changed(plugged, agent):
     plugged.use("spec-6")
     file = plugged.project / "notes.txt"
@@ -249,6 +331,30 @@ REPLACING = """export const Another = async () => ({
   },
 })
 """
+
+
+IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
+
+
+def test_a_child_in_the_background_is_running_until_it_has_ended(plugged):
+    """A server, since over ACP there are none."""
+    plugged.use("spec-background")
+    given = {"description": "work", "prompt": "Look. [[SLEEP 12]] [[SAY child says]]"}
+    call = json.dumps({**given, "subagent_type": "planner", "background": True})
+    with plugged.serving(IN_BACKGROUND) as ask:
+        session = ask("session", {})["id"]
+        text = f"Delegate it. [[CALL task {call}]] [[SAY launched]]"
+        ask(f"session/{session}/message", {"parts": [{"type": "text", "text": text}]})
+        states = [plugged.conversation("spec-background/planner", turns=0)["state"]]
+        deadline = time.monotonic() + PATIENCE_S
+        while states[-1] == "running":
+            assert time.monotonic() < deadline
+            states.append(plugged.conversation("spec-background/planner", turns=0)["state"])
+    assert (states[0], states[-1]) == ("running", "done")
+    (conversation,) = plugged.upthread("audit", "spec-background")["conversations"]
+    (turn,) = conversation["turns"]
+    said = [part["text"] for part in turn["messages"][-1]["parts"] if part["kind"] == "text"]
+    assert (turn["outcome"], said) == ("ok", ["child says"])
 
 
 def test_a_plug_in_that_replaces_the_arguments_is_found_out_and_named(plugged):

@@ -6,15 +6,15 @@ import json
 
 import apsw
 import pytest
+from tests.agents.opencode.test_histories import fingerprint
 from tests.vendors.opencode_database import SCHEMA
-from tests.vendors.test_opencode import fingerprint
 
+from upthread.agents.opencode.histories import read_histories
+from upthread.agents.opencode.repair import repair as repair_database
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
 from upthread.core.history.soundness import faults, is_sound
 from upthread.core.types import TextPart, ToolCallPart, ToolResultPart
-from upthread.vendors.copies import repair_database
-from upthread.vendors.opencode import read_sessions
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -51,7 +51,7 @@ def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
     before = fingerprint(store, "opencode.db*")
     assert len(before) == 3  # with its log, as the crash left it
 
-    read = {each.session_id: each for each in read_sessions(path)}
+    read = {each.session_id: each for each in read_histories(path)}
 
     assert fingerprint(store, "opencode.db*") == before
     assert all(each.is_version_known for each in read.values())
@@ -65,9 +65,9 @@ def test_a_real_database_is_read_diagnosed_and_repaired_in_a_copy(
     copy = repair_database(path, tmp_path / "ours", sessions=list(read))
     assert [edit.place.split()[0] for edit in copy.edits] == [killed]
     assert copy.left == ()
-    for each in read_sessions(copy.after):
+    for each in read_histories(copy.after):
         assert proof(repair(each.history).history) == dict.fromkeys(PROVIDERS, ())
-    (whole,) = read_sessions(copy.after, session_id=session)
+    (whole,) = read_histories(copy.after, session_id=session)
     parts = [part for message in whole.history.messages for part in message.parts]
     calls = [part.title for part in parts if isinstance(part, ToolCallPart)]
     results = [part for part in parts if isinstance(part, ToolResultPart)]

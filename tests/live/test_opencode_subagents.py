@@ -14,8 +14,8 @@ from tests.live.opencode import opencode_environment
 from tests.live.shell import Shell, agents_left, kill_tree, only
 from tests.support import trusting
 
+from upthread.agents.opencode.histories import read_histories
 from upthread.vendors.base import VendorHistory
-from upthread.vendors.opencode import read_sessions
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -58,7 +58,7 @@ def shell(way, opencode_binary, model, project, tmp_path) -> Iterator[Shell]:
 
 def theirs(tmp_path: Path) -> dict[str, VendorHistory]:
     path = tmp_path / "home" / ".local" / "share" / "opencode" / "opencode.db"
-    return {each.session_id: each for each in read_sessions(path)}
+    return {each.session_id: each for each in read_histories(path)}
 
 
 def assert_same(shell: Shell, tmp_path: Path) -> None:
@@ -102,6 +102,52 @@ def test_a_sub_agent_that_fails_is_kept_with_what_it_had_done(shell, tmp_path):
     assert_same(shell, tmp_path)
     (kept,) = (each for each in ours(shell).values() if each["parent_conversation_id"])
     assert ("user", failing) in words(messages_of(kept))
+
+
+IN_BACKGROUND = {"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "true"}
+
+
+def test_a_sub_agent_in_the_background_is_waited_for_and_its_end_is_on_record(way, shell, tmp_path):
+    """A person has switched them on. Over ACP a prompt is answered before they end: none there."""
+    shell.environment = {**shell.environment, **IN_BACKGROUND}
+    child = f"Look long. [[SLEEP 4]] {BASH} [[SAY child says]]"
+    lines = shell.lines("tell", "w/planner", f"{task(child, background=True)} [[SAY launched]]")
+    assert only(lines, "turn_ended")["outcome"] == "ok"
+    parent, *children = ours(shell).values()
+    (result,) = parts_of(parent, "tool_result")
+    if way == "acp":
+        assert (children, result["status"]) == ([], "failed")
+        return
+    (kept,) = children
+    (stored,) = (each for each in theirs(tmp_path).values() if each.parent_session_id)
+    assert words(messages_of(kept)) == words(stored.history)
+    assert ("assistant", "child says") in words(messages_of(kept))
+    ended, told = parts_of(parent, "unknown")[:2]
+    assert ended["raw"]["outcome"] == "ok"
+    assert "child says" in told["raw"]["text"]
+    said = "".join(part["text"] for part in parts_of(parent, "text")[1:])
+    assert said.startswith("launchedPlan"), "it goes on with what it is told"
+
+
+def test_a_sub_agent_in_the_background_is_waited_for_no_longer_than_a_turn_may_take(
+    way, shell, tmp_path
+):
+    if way == "acp":
+        pytest.skip("there are none")
+    shell.environment = {**shell.environment, **IN_BACKGROUND}
+    shell.configure("prompt_timeout_s = 25\n")
+    prompt = f"{task('Look long. [[HANG]]', background=True)} [[SAY launched]]"
+    ended = only(shell.lines("tell", "w/planner", prompt, exit_code=None), "turn_ended")
+    assert (ended["parked"]["reason"], ended["reply"]) == ("timed_out", "launched")
+    assert ended["parked"]["detail"] == "no answer within 25 s", "it was not ended by force"
+    parent, _ = ours(shell).values()
+    ends = [part["raw"] for part in parts_of(parent, "unknown")]
+    assert [each["outcome"] for each in ends if "outcome" in each] == ["cancelled"]
+
+
+def parts_of(conversation: Any, *kinds: str) -> list[Any]:
+    said = [m for turn in conversation["turns"] for m in turn["messages"]]
+    return [part for m in said for part in m["parts"] if part["kind"] in kinds]
 
 
 def test_sigkill_inside_a_sub_agent_leaves_the_parent_valid_and_free_of_its_words(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.support.world import ALLOW, World, eventually
 
 import upthread
 from upthread.errors import StoreError
+from upthread.runtime.turns.progress import Listener, Notice
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")
@@ -51,6 +53,54 @@ async def test_an_agent_that_cannot_start_fails_the_turn_clearly_and_costs_nothi
         assert world.agents() == ()
         after = await project.tell(ADDRESS, "[[rehearse: say here]]", REHEARSAL)
         assert after.outcome == "ok"
+
+
+KILLED = """
+import os, pathlib, signal, sys
+left = pathlib.Path(sys.argv[1])
+number = int(left.read_text())
+left.write_text(str(max(number - 1, 0)))
+if number:
+    os.kill(os.getpid(), signal.SIGKILL)
+os.execv(sys.executable, [sys.executable, "-I", "-m", "upthread.agents.rehearsal"])
+"""
+
+
+def configure_killed(world: World, times: int) -> Path:
+    """An agent that is killed while it starts, so many times; the file says how many are left."""
+    left, program = world.directory / "left", world.directory / "killed.py"
+    left.write_text(str(times))
+    program.write_text(KILLED)
+    command = json.dumps([sys.executable, str(program), str(left)])
+    world.configure(f"[agents.rehearsed]\ncommand = {command}\n")
+    return left
+
+
+async def test_an_agent_that_is_killed_while_it_starts_is_started_once_more_and_that_is_said(
+    world: World,
+) -> None:
+    configure_killed(world, 1)
+    notices: list[Notice] = []
+    listener = Listener(notice=notices.append)
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsed", listener=listener)
+        result = await project.tell(ADDRESS, "[[rehearse: say here]]", options)
+    assert result.outcome == "ok"
+    assert result.reply.endswith("here")
+    (said,) = (each.text for each in notices if each.kind == "started_again")
+    assert said.endswith("was ended by signal 9 during initialize; it is started once more")
+    assert len(world.prompts()) == 1
+
+
+async def test_an_agent_that_is_killed_again_while_it_starts_fails_the_turn(world: World) -> None:
+    left = configure_killed(world, 5)
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsed")
+        result = await project.tell(ADDRESS, "hello", options)
+        assert result.outcome == "process_died"
+        assert "was ended by signal 9 during initialize; it was started twice" in result.detail
+    assert left.read_text() == "3", "twice, and not again"
+    assert world.prompts() == []
 
 
 async def test_an_agent_of_another_protocol_version_fails_clearly(world: World) -> None:
@@ -116,21 +166,21 @@ async def test_a_child_is_a_conversation_of_its_own(world: World) -> None:
 
 
 def fill_the_disk(project: upthread.Project) -> None:
-    connection = project.store.behind.behind.database.connection  # type: ignore[attr-defined]
+    connection = project.store.behind.database.connection  # type: ignore[attr-defined]
     pages = connection.pragma("page_count")
     connection.pragma("max_page_count", str(pages + 1))
 
 
 def free_the_disk(project: upthread.Project) -> None:
-    project.store.behind.behind.database.connection.pragma("max_page_count", str(2**30))  # type: ignore[attr-defined]
+    project.store.behind.database.connection.pragma("max_page_count", str(2**30))  # type: ignore[attr-defined]
 
 
 def forbid_writing(project: upthread.Project) -> None:
-    project.store.behind.behind.database.connection.pragma("query_only", "1")  # type: ignore[attr-defined]
+    project.store.behind.database.connection.pragma("query_only", "1")  # type: ignore[attr-defined]
 
 
 def allow_writing(project: upthread.Project) -> None:
-    project.store.behind.behind.database.connection.pragma("query_only", "0")  # type: ignore[attr-defined]
+    project.store.behind.database.connection.pragma("query_only", "0")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
-from upthread.client import opening
+from upthread.client import project_opener
 from upthread.core.types import Message, Speaker
 from upthread.errors import LeaseHeldError
 from upthread.runtime import system
@@ -51,7 +51,7 @@ class WildClock:
 
 
 def keep_time_by(monkeypatch: pytest.MonkeyPatch, clock: Any) -> None:
-    monkeypatch.setattr(opening, "System", partial(system.System, now_ms=clock))
+    monkeypatch.setattr(project_opener, "System", partial(system.System, now_ms=clock))
 
 
 @pytest.fixture

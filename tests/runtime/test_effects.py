@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from tests.support.world import ALLOW, SMALL_PIPELINE, SMALL_SPECIFICATION, World, eventually
 
 import upthread
-from upthread.core.effects import effects_of
+from upthread.core.turns.effects import Settlement, effects_of
+from upthread.runtime.record.effects import RecordedEffect
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/constructor"
@@ -43,6 +46,16 @@ async def call(
         return await getattr(project, name)(ADDRESS, *arguments, options)
 
 
+async def held(world: World) -> Sequence[RecordedEffect]:
+    async with world.open() as project:
+        return await project.effects_held(ADDRESS.partition("/")[0])
+
+
+async def settle(world: World, said: Settlement, effect_id: str | None = None) -> None:
+    async with world.open() as project:
+        await project.settle_effect(ADDRESS.partition("/")[0], said, effect_id)
+
+
 async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_so(
     world: World,
 ) -> None:
@@ -52,20 +65,57 @@ async def test_an_outward_action_that_was_done_is_held_back_until_a_person_says_
     assert first.parked.reason == "held_back"
     assert "deploy.sh" in first.parked.detail
     again = await call(world, "go_on", always=DEPLOY)
+    assert (again.parked.reason, done(world)) == ("held_back", ["deploy"]), "going on says nothing"
+    await settle(world, Settlement.AGAIN)
+    again = await call(world, "go_on", always=DEPLOY)
     assert (again.outcome, done(world)) == ("ok", ["deploy", "deploy"])
     world.check_histories()
 
 
-async def test_what_a_person_lets_go_on_is_the_action_that_was_shown_and_no_other(
+async def test_a_new_prompt_after_a_turn_that_was_cut_off_does_not_do_again_what_was_done(
     world: World,
 ) -> None:
-    (world.project / "mail.sh").write_text("echo mail >> done.log\n")
-    mail = "[[rehearse: execute sh mail.sh --deploy]]"
+    await call(world, "tell", f"{DEPLOY} {CRASH}", always=DEPLOY)
+    second = await call(world, "tell", f"Go on. {DEPLOY}")
+    assert (second.parked.reason, done(world)) == ("held_back", ["deploy"])
+    assert (await call(world, "tell", "And now?")).outcome == "ok"
+    result = await call(world, "tell", f"Again, please. {DEPLOY}")
+    assert (result.outcome, done(world)) == ("ok", ["deploy", "deploy"])
+
+
+async def test_where_nothing_stands_in_the_way_the_turn_parks_before_it_goes_on(
+    world: World,
+) -> None:
+    """The agent asks nobody: what it may have done it would do again, unseen."""
+    slow = "[[rehearse: execute sh -c 'sh deploy.sh && sleep 60']]"
+    victim = world.start("tell", ADDRESS, slow, environment={CAPABILITIES: "no_ask"})
+    eventually(lambda: done(world) == ["deploy"])
+    victim.send(signal.SIGSTOP)  # the agent goes first, and has no time to say how its call ended
+    for pid in world.agents():
+        os.kill(pid, signal.SIGKILL)
+    victim.send(signal.SIGKILL)
+    assert victim.exit_code == -signal.SIGKILL
+    parked = await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
+    assert (parked.parked.reason, done(world)) == ("held_back", ["deploy"])
+    parked = await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
+    assert (parked.parked.reason, done(world)) == ("held_back", ["deploy"])
+    await settle(world, Settlement.NOT_DONE)
+    await call(world, "go_on", always=DEPLOY, capabilities="no_ask")
+    assert done(world) == ["deploy", "deploy"]
+
+
+async def test_what_a_person_lets_be_done_again_is_the_action_that_was_named_and_no_other(
+    world: World,
+) -> None:
+    (world.project / "deploy_mail.sh").write_text("echo mail >> done.log\n")
+    mail = "[[rehearse: execute sh deploy_mail.sh]]"
     first = await call(world, "tell", f"{DEPLOY} {mail} {CRASH}", always=f"{DEPLOY} {mail}")
     assert "deploy.sh" in first.parked.detail
+    deploy, _mail = await held(world)
+    await settle(world, Settlement.AGAIN, deploy.effect_id)
     second = await call(world, "go_on", always=f"{DEPLOY} {mail}")
     assert (second.parked.reason, done(world)) == ("held_back", ["deploy", "mail", "deploy"])
-    assert "mail.sh" in second.parked.detail
+    assert "deploy_mail.sh" in second.parked.detail
 
 
 async def test_a_local_action_is_simply_done_again(world: World) -> None:
@@ -159,3 +209,23 @@ async def test_a_verdict_of_an_agent_that_nobody_could_answer_any_more_sends_nob
     assert again.result["status"] == "approved"
     assert done(world) == ["deploy", "check"]
     world.check_histories()
+
+
+async def test_a_check_that_fails_is_no_interruption_of_the_validator_that_outlives_its_upthread(
+    world: World,
+) -> None:
+    """Its verdict is that of a check that ran: it is taken over, and nobody is asked again."""
+    (world.project / "check.sh").write_text("test -e again && exit 0; touch again; exit 1\n")
+    world.configure(ALLOW + SMALL_PIPELINE)
+    environment = {CAPABILITIES: "outlives,no_ask", "UPTHREAD_REHEARSAL_PACE_MS": "300"}
+    victim = world.start("run", "spec-42", RELEASED, environment=environment)
+    eventually(lambda: [each for each in world.log("read") if each["role"] == "validator"])
+    victim.send(signal.SIGKILL)  # before it runs the check
+    assert victim.exit_code == -signal.SIGKILL
+    eventually(lambda: [each for each in world.log("reply") if each["role"] == "validator"])
+    assert (world.project / "again").exists()
+    again = world.start("run", "spec-42", environment={CAPABILITIES: "no_ask"})
+    assert again.result["status"] == "approved"
+    prompts = [each["text"] for each in world.log("prompt") if each["role"] == "validator"]
+    assert not [text for text in prompts if "was interrupted" in text], prompts
+    assert len(prompts) == 2, "once for each of what was built"

@@ -11,8 +11,8 @@ import pytest
 from tests.support.world import git, make_repository
 
 from upthread.core.commands import RecordExamined, RecordParts
-from upthread.core.examined import ExaminedFile
-from upthread.core.freshness import changed_files
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import changed_files
 from upthread.core.types import (
     ConversationId,
     Part,
@@ -23,9 +23,9 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.runtime.examiner import Examiner
-from upthread.runtime.examining import look_again
-from upthread.store.memory import MemoryStore
+from upthread.runtime.turns.examination import look_again
+from upthread.runtime.turns.examiner import Examiner
+from upthread.testing.memory_store import MemoryStore
 from upthread.testing.store_conformance import samples
 
 OWN, CHILD = samples.CONVERSATION, ConversationId("con_child")
@@ -211,3 +211,58 @@ def test_a_file_that_vanished_before_it_was_looked_at_is_kept_as_missing(session
     assert session.stale == set()
     put(session, "never.py", "1")
     assert session.stale == {"never.py"}
+
+
+def run(session: Session, line: str, *, status: str = "completed", **more: str) -> None:
+    session.calls += 1
+    call_id = f"call_{session.calls}"
+    arguments = {"command": line, **more}
+    session.say(ToolCallPart(call_id=call_id, title=line, tool_kind="execute", arguments=arguments))
+    session.end(call_id, status)
+
+
+def shown(session: Session) -> list[str]:
+    session.keep()
+    return [each.path for each in session.store.examined(OWN) if each.how == "shown"]
+
+
+def test_a_file_that_a_command_showed_is_known_and_told_apart(session: Session) -> None:
+    (session.root / "a.py").write_text("a = 1\n")
+    run(session, "sed -n 1,80p a.py")
+    assert shown(session) == ["a.py"]
+    put(session, "a.py", "a = 2\n")
+    assert session.stale == {"a.py"}
+
+
+def test_a_pattern_means_the_files_it_matches(session):
+    for name in ("a.py", "b.py", ".c.py", "d.txt"):
+        (session.root / name).write_text(name)
+    run(session, "grep -n main *.py")
+    assert shown(session) == ["a.py", "b.py"]
+
+
+def test_what_is_no_file_was_not_shown(session):
+    (session.root / "src").mkdir()
+    run(session, "cat gone.py; grep -rn main src; rg pattern")
+    assert shown(session) == []
+
+
+def test_a_command_that_failed_showed_nothing(session):
+    (session.root / "a.py").write_text("a = 1\n")
+    run(session, "cat a.py && false", status="failed")
+    assert shown(session) == []
+
+
+def test_a_command_is_run_where_its_call_says(session):
+    (session.root / "src").mkdir()
+    (session.root / "src" / "a.py").write_text("a = 1\n")
+    run(session, "cat a.py", workdir=str(session.root / "src"))
+    assert shown(session) == ["src/a.py"]
+
+
+def test_a_look_through_a_command_does_not_undo_having_read(session):
+    (session.root / "a.py").write_text("a = 1\n")
+    session.do("read", "a.py")
+    session.keep()
+    run(session, "cat a.py")
+    assert shown(session) == []

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from tests.support.world import git, make_repository
 
-from upthread.core.examined import ExaminedFile
-from upthread.core.freshness import changed_files
-from upthread.runtime import examining
-from upthread.runtime.examining import examine, look_again
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import changed_files
+from upthread.runtime.turns import examination
+from upthread.runtime.turns.examination import examine, look_again
 
 OLD_S = 1_700_000_000
 
@@ -91,7 +91,7 @@ def test_other_line_ends_are_the_same_text(tmp_path: Path, content: bytes) -> No
 def test_a_line_end_between_two_pieces_counts_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: int
 ) -> None:
-    monkeypatch.setattr(examining, "PIECE_BYTES", split)
+    monkeypatch.setattr(examination, "PIECE_BYTES", split)
     put(tmp_path / "a", b"x\r\ny\r\r\nz\r")
     (known,) = read(tmp_path, "a")
     assert known.digest == hashlib.sha256(b"x\ny\r\nz\r").hexdigest()
@@ -107,7 +107,7 @@ def test_bytes_of_a_binary_file_all_count(tmp_path: Path) -> None:
 def test_a_large_file_is_known_by_size_and_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examining, "HASHED_BYTES_MAX", 10)
+    monkeypatch.setattr(examination, "HASHED_BYTES_MAX", 10)
     path = put(tmp_path / "big", b"x" * 11)
     known = read(tmp_path, "big")
     assert (known[0].state, known[0].digest, known[0].size_bytes) == ("too_large", None, 11)
@@ -295,16 +295,16 @@ def test_what_is_looked_at_costs_by_the_files_examined_not_by_the_repository(
     for number in range(2_000):
         put(tmp_path / f"src/{number}", "x")
     known = read(tmp_path, *(f"src/{number}" for number in range(3)))
-    real = examining._digest_of
+    real = examination._digest_of
 
     def counted(place: str) -> str | None:
         opened.append(place)
         return real(place)
 
     put(tmp_path / "src/1", "y", age=False)
-    examining._digest_of = counted
+    examination._digest_of = counted
     try:
         assert stale(tmp_path, known) == {"src/1": "changed"}
     finally:
-        examining._digest_of = real
+        examination._digest_of = real
     assert opened == [f"{tmp_path}/src/1"]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from upthread.core import commands
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunResumed, TurnIntended
-from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,

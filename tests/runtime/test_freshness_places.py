@@ -165,7 +165,7 @@ async def test_a_cold_session_much_dearer_than_a_briefing_is_briefed_and_a_warm_
     clock = Clock()
     keep_time_by(monkeypatch, clock)
     world.configure("[freshness]\nbrief_if_times_cheaper = 5\n")
-    await tell(world, f"[[rehearse: usage 100000 1000000]] {SAY}")
+    await tell(world, f"[[rehearse: usage 1000 1000000]] {SAY}")  # what a new session reads
     assert why(await tell(world)) == ("resume", "unchanged")
     await tell(world, f"[[rehearse: usage 100000 1000000]] {SAY}")
     clock.ahead_ms = DAY_MS + 1_000

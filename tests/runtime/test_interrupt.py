@@ -15,8 +15,8 @@ from tests.support.world import SMALL_SPECIFICATION, World, eventually
 import upthread
 from upthread.core.commands import OpenTurn, Write
 from upthread.core.types import Outcome
-from upthread.runtime.delegation import Listener, TurnResult, TurnStarted
 from upthread.runtime.system import System
+from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"

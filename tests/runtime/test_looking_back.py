@@ -6,7 +6,7 @@ import pytest
 
 from upthread.core.commands import OpenConversation, OpenLink, OpenTurn, OpenWorkstream
 from upthread.core.events import AgentEvent, ChildStarted, TextReceived
-from upthread.core.recorder import Recorder
+from upthread.core.turns.recorder import Recorder
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -17,8 +17,8 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import ConflictError
-from upthread.runtime.looking_back import recorded_children
-from upthread.store.memory import MemoryStore
+from upthread.runtime.turns.turn_history import recorded_children
+from upthread.testing.memory_store import MemoryStore
 
 OWN, CHILD, DEEP = (UpstreamSessionId(f"ses_{name}") for name in ("own", "child", "deep"))
 KEY = ConversationKey(project_id=ProjectId("prj"), workstream="spec-42", role="planner")

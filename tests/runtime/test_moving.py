@@ -9,13 +9,13 @@ import pytest
 from upthread.core.commands import RecordProject
 from upthread.core.types import ProjectIdentity, TextPart
 from upthread.errors import ConflictError, StoreError
-from upthread.runtime import moving
-from upthread.runtime.moving import Move, leases_held
+from upthread.runtime.record import store_copy
+from upthread.runtime.record.store_copy import Move, leases_held
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.shipped_stores import POSTGRES, SHIPPED_STORES
 from upthread.testing.store_conformance import samples
-from upthread.testing.store_conformance.moving import everything, recorded_in
+from upthread.testing.store_conformance.copies import everything, recorded_in
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT
 
 NOW_MS = 15
@@ -74,7 +74,7 @@ def same(source, target):
 def test_cut_off_after_any_commit_it_goes_on_and_ends_the_same(
     backend, source, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(moving, "PAGE_ROWS", 3)
+    monkeypatch.setattr(store_copy, "PAGE_ROWS", 3)
     target = backend.make(tmp_path / "ending.db")
     there = []
     while True:
@@ -142,8 +142,10 @@ def test_a_source_that_was_changed_by_something_else_is_not_moved(source, target
     [
         ("UPDATE part SET digest = randomblob(32) WHERE digest IS NOT NULL", "part of con_forgot"),
         ("UPDATE part SET chain = randomblob(32)", "message 1 of con_one"),
-        ("UPDATE turn_event SET recorded_at_ms = recorded_at_ms + 1", "turn_event of con_one"),
-        ("UPDATE run SET opened_at_ms = 0", "row 1 of run of prj_one"),
+        ("UPDATE turn_event SET recorded_at_ms = 1, seal = NULL", "turn_event of con_one"),
+        ("UPDATE turn_event SET recorded_at_ms = 1", "event 1 of turn trn_one is damaged"),
+        ("UPDATE run SET opened_at_ms = 0, seal = NULL", "row 1 of run of prj_one"),
+        ("UPDATE run SET opened_at_ms = 0", "run run_one is damaged"),
         ("DELETE FROM briefing_edit WHERE seq = 2", "row 2 of briefing_edit"),
     ],
 )
@@ -165,11 +167,11 @@ def test_what_did_not_arrive_as_it_was_is_not_called_done(source, target, change
 
 def commits_of(source, plan):
     """One for each section that has anything, but for what is due."""
-    for section in moving.PROJECT_SECTIONS:
+    for section in store_copy.PROJECT_SECTIONS:
         if section != "transition" and source.recorded(section, PROJECT, limit=1):
             yield section
     for owner in plan.conversations:
-        for section in moving.CONVERSATION_SECTIONS:
+        for section in store_copy.CONVERSATION_SECTIONS:
             if source.recorded(section, owner, limit=1):
                 yield section
 

@@ -15,11 +15,11 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import SAY_REPORT, World
 
 import upthread
-from upthread.client.at_rest import logs
+from upthread.client.file_permissions import logs
 from upthread.core.types import ErasedPart, Speaker
 from upthread.errors import ConfigError, LeaseHeldError
-from upthread.runtime.delegation import Listener, TurnStarted
-from upthread.runtime.forgetting import Selection
+from upthread.runtime.record.erasure import Selection
+from upthread.runtime.turns.progress import Listener, TurnStarted
 from upthread.surfaces.cli.audit import markdown, shape
 
 pytestmark = pytest.mark.anyio

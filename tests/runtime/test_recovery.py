@@ -15,7 +15,7 @@ from tests.support.world import ALLOW, SAY_REPORT, World, eventually
 
 import upthread
 from upthread.errors import UsageError
-from upthread.runtime.delegation import Listener, TurnStarted
+from upthread.runtime.turns.progress import Listener, TurnStarted
 
 pytestmark = pytest.mark.anyio
 CAPABILITIES = "UPTHREAD_REHEARSAL_CAPABILITIES"
@@ -244,5 +244,21 @@ async def test_a_second_crash_in_the_same_turn_parks_it_until_a_person_says_go_o
     assert len(world.prompts()) == 1
     fourth, _ = await go_on(world)
     assert fourth.outcome == "ok"
+    assert len(world.prompts()) == 2
+    world.check_histories()
+
+
+NAMELESS = {CAPABILITIES: "no_message_ids"}
+"""An agent whose history tells prompts without ids: those that follow each other read as one."""
+
+
+async def test_a_continuation_is_told_apart_from_its_prompt_where_messages_have_no_ids(
+    world: World,
+) -> None:
+    kill_when(world, "[[rehearse: hang]]", world.prompts, agent_too=True)
+    second = world.start("go_on", ADDRESS, at_commit=UNRECORDED_END, environment=NAMELESS)
+    assert second.exit_code == -signal.SIGKILL
+    third, recognised = await go_on(world, can=NAMELESS[CAPABILITIES])
+    assert (recognised, third.outcome, third.parked) == (["complete"], "ok", None)
     assert len(world.prompts()) == 2
     world.check_histories()

@@ -10,7 +10,7 @@ import pytest
 from tests.support.world import git, make_repository
 
 from upthread.errors import ConfigError, UsageError
-from upthread.runtime.repository import GitFacts, find_repository, git_facts
+from upthread.runtime.working_tree.repository import GitFacts, find_repository, git_facts
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_git_that_does_not_answer_is_an_error_and_not_another_project(
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("upthread.boundary.git.running.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("upthread.boundary.git.process.TIMEOUT_S", 0.2)
     with pytest.raises(UsageError, match="did not answer"):
         find_repository(root)
     assert git_facts(root).branch == "main"

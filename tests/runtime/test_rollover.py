@@ -9,9 +9,11 @@ import pytest
 from tests.support.world import SAY_REPORT, World
 
 import upthread
+from upthread.core.decision.rollover import ROLLOVER, Recovery
 from upthread.core.events import PromptSent
-from upthread.core.rollover import ROLLOVER, Recovery
+from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
 from upthread.core.types import Outcome, Speaker
+from upthread.runtime.turns.progress import Listener, Notice
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "spec-42/planner"
@@ -23,9 +25,11 @@ command = ["{{python}}", "-I", "-m", "upthread.agents.rehearsal"]
 """
 
 
-async def tell(world: World, text: str, *, always: str = "", agent: str = "rehearsal") -> Any:
+async def tell(
+    world: World, text: str, *, always: str = "", agent: str = "rehearsal", **options: Any
+) -> Any:
     async with world.open(environment={ALWAYS: always}) as project:
-        return await project.tell(ADDRESS, text, upthread.TellOptions(agent=agent))
+        return await project.tell(ADDRESS, text, upthread.TellOptions(agent=agent, **options))
 
 
 async def go_on(world: World, *, always: str = "", agent: str = "rehearsal") -> Any:
@@ -116,8 +120,12 @@ async def test_an_agent_that_fails_for_the_moment_is_asked_once_more_in_the_same
     world: World, outcome: Outcome
 ) -> None:
     await tell(world, "hello")
-    second = await tell(world, failing(outcome))
+    notices: list[Notice] = []
+    second = await tell(world, failing(outcome), listener=Listener(notice=notices.append))
     assert (second.outcome, second.decision) == ("ok", "resume")
+    (said,) = (each.text for each in notices if each.kind == "taken_up_again")
+    assert said.startswith(ROLLOVER[outcome].says)
+    assert said.endswith("; the turn is taken up again, once")
     assert await causes(world) == [None]
     assert len(world.prompts()) == 3
     assert world.prompts()[-1].startswith("Your last turn was interrupted")
@@ -214,6 +222,44 @@ async def test_a_session_that_answers_an_interrupted_turn_from_nothing_is_replac
     assert await causes(world) == (["poisoned", None] if is_poisoned else [None])
     assert (result.reasons[0] == "poisoned") is is_poisoned
     assert "> the magic word is KIWI-42" in world.prompts()[-1]
+
+
+EMPTY_IF_RESUMED = "what was it? [[rehearse: if_resumed empty]]"
+ROLLING_OVER = "[agents.rehearsal]\nroll_over_when_empty = true\n"
+
+
+async def test_an_empty_reply_is_told_and_the_next_prompt_tells_what_was_said(world: World) -> None:
+    await tell(world, "the magic word is KIWI-42")
+    empty = await tell(world, EMPTY_IF_RESUMED)
+    assert (empty.outcome, empty.reply, empty.detail) == ("ok", "", NOTHING_SAID)
+    await tell(world, "what was it, then?")
+    assert await causes(world) == [None], "an empty reply is legal: its session stands"
+    assert "> the magic word is KIWI-42" in world.prompts()[-1], "and may have forgotten"
+
+
+async def test_an_empty_reply_of_a_session_is_sent_to_a_new_one_where_a_person_says_so(
+    world: World,
+) -> None:
+    world.configure(ROLLING_OVER)
+    await tell(world, "the magic word is KIWI-42")
+    result = await tell(world, EMPTY_IF_RESUMED)
+    assert (result.outcome, result.reasons[0]) == ("ok", "poisoned")
+    assert result.reply
+    assert await causes(world) == ["poisoned", None]
+    assert "> the magic word is KIWI-42" in world.prompts()[-1]
+    assert len(world.prompts()) == 3, "and sent again once"
+
+
+async def test_a_session_that_has_worked_and_says_nothing_is_asked_nothing_again(
+    world: World,
+) -> None:
+    """What it did would be done twice."""
+    world.configure(ROLLING_OVER)
+    await tell(world, "the magic word is KIWI-42")
+    result = await tell(world, "do it [[rehearse: read spec.md]] [[rehearse: empty]]")
+    assert (result.outcome, result.detail) == ("ok", NO_WORDS)
+    assert await causes(world) == [None]
+    assert len(world.prompts()) == 2
 
 
 async def test_every_send_keeps_what_was_said_before_it_and_tells_it_only_where_it_is_forgotten(

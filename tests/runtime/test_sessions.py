@@ -11,7 +11,7 @@ from tests.support.upthread_process import AtCommit
 from tests.support.world import ALLOW, World, eventually
 
 import upthread
-from upthread.core.prompt import EFFECTS_DONE_HEADING
+from upthread.core.turns.prompt import EFFECTS_DONE_HEADING
 from upthread.core.types import ContextPart
 
 pytestmark = pytest.mark.anyio
@@ -182,7 +182,7 @@ async def test_a_session_that_was_made_and_never_prompted_is_still_told_who_it_i
     assert world.prompts() == []
     second = await tell(world)
     assert len(world.session_files()) == 1
-    assert second.reasons[0] == "interrupted"
+    assert second.reasons[0] == "unheard"
     assert '<role name="planner">' in last_prompt(world)
     third = await tell(world)
     assert third.decision == "resume"

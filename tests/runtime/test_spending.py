@@ -6,7 +6,7 @@ import pytest
 from tests.support.world import ALLOW, SMALL_SPECIFICATION, World
 
 import upthread
-from upthread.core.price import Tokens
+from upthread.core.decision.price import Tokens
 from upthread.errors import RefusedError
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.runtime.tree import DIGEST_TIMEOUT_S, tree_digest
+from upthread.runtime.working_tree.digest import DIGEST_TIMEOUT_S, tree_digest
 
 
 def git(where: Path, *arguments: str) -> str:

@@ -21,9 +21,9 @@ from tests.support.world import (
 
 import upthread
 from upthread.errors import FencedError, LeaseHeldError
-from upthread.runtime.delegation import Listener
 from upthread.runtime.lease import tree_lease
 from upthread.runtime.system import System
+from upthread.runtime.turns.progress import Listener
 
 pytestmark = pytest.mark.anyio
 REHEARSAL = upthread.TellOptions(agent="rehearsal")

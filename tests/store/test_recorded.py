@@ -6,14 +6,15 @@ import psycopg
 import pytest
 from tests.support.dumps import NOT_MOVED, dump
 
-from upthread.store import _recorded, base
-from upthread.store.memory.recorded import ROWS
+from upthread.store import base
 from upthread.store.postgres.queries import RECORDED as OF_POSTGRES
+from upthread.store.sql import recorded
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.queries import RECORDED as OF_SQLITE
+from upthread.testing.memory_store.recorded import ROWS
 from upthread.testing.postgres_server import migrated_database_at
 from upthread.testing.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
-from upthread.testing.store_conformance.moving import everything, recorded_in
+from upthread.testing.store_conformance.copies import everything, recorded_in
 from upthread.testing.store_conformance.samples import PROJECT
 
 SECTIONS = {*base.PROJECT_SECTIONS, *base.CONVERSATION_SECTIONS}
@@ -75,7 +76,7 @@ def test_a_table_that_has_no_section_is_found(tmp_path):
 def test_every_backend_has_a_statement_for_each_section():
     statements = {*SECTIONS, "known_projects"}
     assert OF_SQLITE.keys() == OF_POSTGRES.keys() == statements
-    assert ROWS.keys() == _recorded._WRITES.keys() == SECTIONS
+    assert ROWS.keys() == recorded._WRITES.keys() == SECTIONS
 
 
 def test_a_column_that_is_not_moved_is_found(tmp_path):

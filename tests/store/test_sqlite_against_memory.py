@@ -29,8 +29,8 @@ from upthread.core.commands import (
     RecordRunEvent,
     RecordTurnEvent,
 )
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import PromptSent, QuestionAnswered, TurnEnded
-from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationKey,
@@ -47,8 +47,8 @@ from upthread.core.types import (
     UnknownPart,
 )
 from upthread.errors import UpthreadError
-from upthread.store.memory import MemoryStore
 from upthread.store.sqlite import SqliteStore
+from upthread.testing.memory_store import MemoryStore
 
 # Few names, so that writes meet; odd ones among them.
 PROJECTS = ["prj_a", "prj_b"]

@@ -10,7 +10,7 @@ from upthread.store import base
 from upthread.testing.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
 from upthread.testing.store_conformance import PROMISES, Verdict, matrix
 
-ABSENT_IN_MEMORY = {"is_durable", "is_shared", "mark_newer", "failing"}
+ABSENT_IN_MEMORY = {"is_durable", "is_shared", "mark_newer", "failing", "damage", "tamper"}
 """What the store in memory cannot have. SQLite has everything."""
 
 BETWEEN_PEOPLE = "is_between_people"

@@ -12,9 +12,9 @@ from pathlib import Path
 from tests.support.world import git, make_repository
 
 from upthread.errors import UpthreadError
-from upthread.runtime.repository import default_branch, find_repository, git_facts
-from upthread.runtime.tree import tree_digest
-from upthread.runtime.worktrees import Worktrees
+from upthread.runtime.working_tree.digest import tree_digest
+from upthread.runtime.working_tree.git_worktrees import Worktrees
+from upthread.runtime.working_tree.repository import default_branch, find_repository, git_facts
 
 HOOKS = (
     "post-checkout",

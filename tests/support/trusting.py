@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from upthread.client.trusting import decide, load_trusting
+from upthread.client.consent import decide, load_trusting
 from upthread.core.actors import PROGRAM
 
 

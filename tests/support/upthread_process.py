@@ -24,7 +24,7 @@ import acp.connection  # noqa: F401  # preloaded: it takes most of a second
 import anyio
 
 import upthread
-from upthread.client import opening, stores
+from upthread.client import project_opener, stores
 from upthread.core.commands import RecordTurnEvent, Write
 from upthread.core.types import Fence
 from upthread.errors import LeaseHeldError, UpthreadError
@@ -185,7 +185,7 @@ async def _do(order: Order) -> Json:
 
 def set_clock(clock: Callable[[], int]) -> None:
     """Open every project of this process, from now on, with a wall clock of its own."""
-    opening.System = partial(System, now_ms=clock)  # type: ignore[misc, assignment]
+    project_opener.System = partial(System, now_ms=clock)  # type: ignore[misc, assignment]
 
 
 def _settle_in(environment: dict[str, str], result: str) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from upthread.core.decision_words import done_in_words, intention_in_words
-from upthread.core.freshness import Freshness
-from upthread.core.handshake import RULES, because, reasons_in_words
+from upthread.core.decision.freshness import Freshness
+from upthread.core.decision.handshake import RULES, because, reasons_in_words
+from upthread.core.decision.words import done_in_words, intention_in_words
 from upthread.core.types import Conversation, ConversationId, ConversationKey, ProjectId, TurnId
-from upthread.runtime.delegation import TurnStarted
-from upthread.surfaces.hook.decision import Taken
+from upthread.runtime.turns.progress import TurnStarted
+from upthread.surfaces.hook.taken import Taken
 from upthread.surfaces.hook.words import decision_line
 
 CONVERSATION = Conversation(

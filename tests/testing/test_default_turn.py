@@ -8,17 +8,17 @@ import anyio
 
 from upthread.agents.base import Capabilities, PromptResult
 from upthread.core.names import Address
-from upthread.core.prompt import Task
-from upthread.core.roles import Role
+from upthread.core.roles.role import Role
+from upthread.core.turns.prompt import Task
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.runtime.conversation import ClaimRequest, Conversations
-from upthread.runtime.delegation import OpenOptions, TellRequest
 from upthread.runtime.lease import Leases
-from upthread.runtime.permissions import PermissionPolicy
-from upthread.runtime.project_store import ProjectStore
-from upthread.runtime.recording import FLUSH_EVERY_S
+from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System
-from upthread.runtime.turn import Turns
+from upthread.runtime.turns.conversation import ClaimRequest, Conversations
+from upthread.runtime.turns.delegation import OpenOptions, TellRequest
+from upthread.runtime.turns.recorder import FLUSH_EVERY_S
+from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
 from upthread.testing.default_turn import (
     AGENT,
@@ -122,7 +122,7 @@ def test_it_is_written_in_the_commits_of_the_runtime(tmp_path):
         )
         return anyio.run(turns.tell, request)
 
-    first = tell(())
+    first = tell(prepare_turn(place, 1).events)
     assert first.outcome is Outcome.OK
     noting.commits.clear()
     second = tell(prepare_turn(place, 2).events)

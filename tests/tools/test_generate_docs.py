@@ -65,3 +65,20 @@ def test_every_agent_that_was_measured_has_its_section():
         name for name in measured if f"<!-- generated: continuity-{name} -->" in page
     } == measured
     assert measured
+
+
+def test_every_decision_is_in_the_index():
+    folder = ROOT / "docs" / "adr"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    decisions = sorted(folder.glob("[0-9]*.md"))
+    assert len(decisions) > 50
+    assert [each.name for each in decisions if f"]({each.name})" not in index] == []
+
+
+def test_a_decision_that_begins_in_another_way_is_named(checkout: Path):
+    decision = checkout / "docs" / "adr" / "0001-pure-core.md"
+    text = decision.read_text(encoding="utf-8")
+    decision.write_text(text.replace("*Accepted", "Status: accepted"), encoding="utf-8")
+    done = run(checkout, "--check")
+    assert done.returncode == 1
+    assert "0001-pure-core.md does not begin as" in done.stderr

@@ -13,7 +13,7 @@ from tests.support.laboratory.passage import WORKSTREAM
 from tests.support.laboratory.sharing import Observer, Passage, Workers, until
 
 import upthread
-from upthread.core.turn import fold
+from upthread.core.turns.turn import fold
 from upthread.store.postgres import PostgresStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]

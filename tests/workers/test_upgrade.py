@@ -54,9 +54,10 @@ DO $$ DECLARE name text; BEGIN
     FOR name IN SELECT format('%s DROP COLUMN %I CASCADE', attrelid::regclass, attname)
         FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
         WHERE c.relkind = 'r' AND c.relnamespace = 'upthread'::regnamespace AND NOT attisdropped
-        AND (attgenerated = 's' OR (attname = 'project_id' AND relname IN ('link', 'link_end',
-        'turn', 'part', 'refusal', 'examined', 'briefing_edit', 'turn_event', 'quarantine',
-        'run_event', 'transition', 'act')) OR (relname, attname) = ('project_identity', 'owner'))
+        AND (attgenerated = 's' OR attname = 'seal'
+        OR (attname = 'project_id' AND relname IN ('link', 'link_end', 'turn', 'part', 'refusal',
+        'examined', 'briefing_edit', 'turn_event', 'quarantine', 'run_event', 'transition',
+        'act')) OR (relname, attname) = ('project_identity', 'owner'))
     LOOP
         EXECUTE 'ALTER TABLE ' || name;
     END LOOP;

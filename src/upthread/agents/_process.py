@@ -37,6 +37,7 @@ from upthread.agents._process_group import signal_group, started_at_ticks
 from upthread.agents._stderr import StderrLog
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
+from upthread.core.agents import AGENTS
 from upthread.core.quotas import FRAME, Allowance
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import Outcome
@@ -55,11 +56,7 @@ ENVIRONMENT_INHERITED = (
     *("HOME", "PATH", "LANG", "LANGUAGE", "TERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
-    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR"),
-    *("CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"),
-    *("CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
-    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "OPENROUTER_API_KEY"),
-    *("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_CONFIG_CONTENT", "OPENCODE_API_KEY"),
+    *(variable for row in AGENTS.values() for variable in row.passed_on),
 )
 """The variables a child inherits by name; everything else of ours stays with us."""
 

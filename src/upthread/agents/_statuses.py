@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +16,17 @@ _OF_STATUS: Final[Mapping[int, Outcome]] = {
     413: Outcome.CONTEXT_FULL,
     429: Outcome.RATE_LIMITED,
 }
+_REFUSALS: Final = frozenset({400, 403})
+_NO_CREDIT: Final = re.compile(
+    r"credit balance is too low|used all available credits|insufficient (credits?|balance|funds)",
+    re.IGNORECASE,
+)
+"""What providers say of an empty account though their status has another name for it."""
+
+
+def says_no_credit(status: int | None, said: str) -> bool:
+    """Whether a provider refused a request, with this status and words, for want of credit."""
+    return status in _REFUSALS and _NO_CREDIT.search(said) is not None
 
 
 def outcome_of_status(status: int) -> Outcome | None:

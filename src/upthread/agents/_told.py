@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from upthread.core.foreseen import Told
 from upthread.core.quotas import weight
+from upthread.core.shell.expected_call import Told
 
 CALLS_TOLD_MAX: Final = 10_000
 TOLD_BYTES_MAX: Final = 16 * 2**20

@@ -16,7 +16,9 @@ A3   `new_session` returns an id the agent has made durable enough to be resumed
 A4   `resume_session` and `load_session` attach exactly the session asked for. An unknown one raises
      UpstreamError with outcome `missing`; never a new session. Where the agent's error is opaque,
      the adapter confirms by listing, and answers `missing` only when the list does not have it.
-A5   `load_session` returns the history as events in order; `resume_session` returns none.
+     What is said next is added to what that session held, and to no other.
+A5   `load_session` returns the history as events in order, every prompt once, with its reply, calls
+     and results; `resume_session` returns none.
 A6   Every event of a prompt is given to `on_event` in the order it arrived, and awaited, before
      `prompt` returns; a slow `on_event` slows the agent down (back-pressure).
 A7   An event carries the upstream session it belongs to; None where the agent did not say.
@@ -26,15 +28,31 @@ A9   `prompt` returns an outcome for every way a turn can end. It raises Upstrea
      second prompt at once. An error of `on_event` or `answer_permission`, and the caller's own
      cancellation, come through as they are and end the agent.
 A10  `cancel` makes the running `prompt` return `cancelled`, whatever word the agent has for it, or,
-     after `cancel_timeout_s`, ends the agent and makes it return `process_died`.
+     after `cancel_timeout_s`, ends the agent and makes it return `process_died`. The session stays
+     resumable.
 A11  A deadline that passes makes `prompt` return `timed_out`; the session stays resumable, and the
      agent is ended only when it does not stop within `cancel_timeout_s`.
 A12  Text comes through identical: NUL, lone surrogates, 16 MiB frames. A frame that cannot be read
      is kept raw as UnknownReceived and never ends the turn. What goes past a limit of
      core/quotas.py ends the agent, and the prompt with outcome `unknown` and the limit's name.
 A13  A permission request is answered by `answer_permission`, laid together with all that was told
-     of its call (core/foreseen.py), and that answer is an event before it is sent. When the turn is
-     ended the question is withdrawn, which is an event too.
+     of its call (core/shell/expected_call.py), and that answer is an event before it is sent. When
+     the turn is ended the question is withdrawn, which is an event too. What is refused is not
+     done.
+A14  An adapter whose `can_hold` is true tells `hold_call` of each call before it runs, whatever the
+     agent's own settings allow, sub-agents' calls included. What is answered is an event as in A13.
+     One that is held does not run; the turn is ended where the answer says so, else the agent is
+     told why and goes on. `hold_call` is asked before a permission is.
+A15  A call is announced once, before anything else is told of it, and is told to have ended.
+A16  `fork_session` returns a session of its own that holds what the other one held. What is said in
+     it from then on stays out of the other.
+A17  `list_sessions` returns each session of the working directory once.
+A18  Tokens that were read and written, and the end of a limit, are what the agent said of them.
+
+Not numbered, since no suite sees it from outside: a session is attached and prompted with
+`limits.model_for` the agent, each time. What `limits` deny wholly is not offered to the model where
+the agent lets us say so; `hold_call` stands behind it. Nothing that they allow is passed on: the
+agent's own settings are not loosened.
 """
 
 from __future__ import annotations
@@ -45,8 +63,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from upthread.core.events import AgentEvent
-from upthread.core.foreseen import Foreseen, Told, foreseen
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.roles.limits import NO_LIMITS, RoleLimits
+from upthread.core.shell.expected_call import Foreseen, Told, foreseen
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
@@ -67,6 +86,8 @@ class Capabilities:
     can_list: bool = False
     can_fork: bool = False
     can_close: bool = False
+    can_hold: bool = False
+    has_sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +95,11 @@ class PermissionRequest:
     """The agent asks before it acts. `options` are (option id, kind) as the agent offered them.
 
     `tellings` is all that was said of the call, this request included; the other fields are that
-    laid together (core/foreseen.py). Without any the request is all there is.
+    laid together (core/shell/expected_call.py). Without any the request is all there is. `tool` is
+    the agent's own name of it, empty where it says none. `reads_by_commands`: its agent has no tool
+    to read with. `is_sandboxed`: the sandbox of the role's limits is around the call. `runs`:
+    outward commands that it runs without saying so, as lines of shell; whoever keeps it looks for
+    them.
     """
 
     upstream_session_id: UpstreamSessionId
@@ -86,6 +111,10 @@ class PermissionRequest:
     options: tuple[tuple[str, str], ...]
     implied_kinds: frozenset[str] = frozenset()
     tellings: tuple[Told, ...] = ()
+    tool: str = ""
+    reads_by_commands: bool = False
+    is_sandboxed: bool = False
+    runs: tuple[str, ...] = ()
 
     @property
     def foreseen(self) -> Foreseen:
@@ -112,6 +141,22 @@ class PermissionAnswer:
     answered_by: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """What was answered of a call that is about to run. `answered_by` is for the audit.
+
+    `why` is what the agent is told of one that does not run; the turn may end with it.
+    """
+
+    answered_by: str
+    runs: bool = False
+    why: str = ""
+    ends_turn: bool = True
+
+
+HoldCall: TypeAlias = Callable[[PermissionRequest], Awaitable[CallAnswer | None]]
+"""Asked of a call that is about to run; None to let it run, of which nothing was asked."""
+
 AnswerPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 
 
@@ -123,18 +168,20 @@ class OpenRequest:
     keys); `stderr_path` is a file the agent's stderr is appended to, 0600, None for nowhere. What
     `redactor` takes for a secret does not get there, nor into an error; None lets all through.
     `title` is what a session that is made is called, where the agent lets us say so; empty leaves
-    it to the agent.
+    it to the agent. `limits` are those of the role that is told (A15).
     """
 
     working_directory: str
     stderr_path: str | None
     answer_permission: AnswerPermission
+    hold_call: HoldCall | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     start_timeout_s: float = 60.0
     prompt_timeout_s: float = 3600.0
     cancel_timeout_s: float = 10.0
     redactor: Redactor | None = None
     title: str = ""
+    limits: RoleLimits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

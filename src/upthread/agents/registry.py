@@ -1,32 +1,34 @@
 """The agents by the name a person types: what to start, and which of them are on this machine.
 
-Data and look-ups. It knows agents by name and command only; how each one behaves is its adapter's
-affair. The rehearsal agent is here under its name and never among the installed ones: it is used
-where somebody asked for it, never implicitly.
+Look-ups in the rows of `core.agents`; how each agent behaves is its folder's affair. The rehearsal
+agent is here under its name and never among the installed ones: it is used where somebody asked for
+it, never implicitly.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
 import anyio
 
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
-from upthread.agents.finding import CLAUDE, find_claude, find_program
-from upthread.agents.tested import ACP, NATIVE, SeenWay, seen_way
+from upthread.agents.folders import part_of
+from upthread.agents.programs import find_agent, find_program
+from upthread.agents.tested import SeenWay, seen_way
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
+from upthread.core.agents import ACP, NATIVE, Agent, Way
+from upthread.core.agents import AGENTS as KNOWN
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
     "ACP",
     "AGENTS",
-    "AgentEntry",
     "InstalledAgent",
     "Way",
     "adapter_for",
@@ -46,67 +48,14 @@ VERSION_TIMEOUT_S: Final = 10.0
 VERSION_CHARACTERS_MAX: Final = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """One way of driving an agent: `native` or `acp`, and the command that starts it."""
-
-    kind: str
-    command: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentEntry:
-    """One agent: its name, the ways of driving it with the preferred first, where to get it."""
-
-    agent: str
-    ways: tuple[Way, ...]
-    how_to_install: str
-
-    @property
-    def kind(self) -> str:
-        """How it is driven where everything is installed."""
-        return self.ways[0].kind
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What starts it then."""
-        return self.ways[0].command
-
-
-def _acp(*command: str) -> Way:
-    return Way(kind=ACP, command=command)
-
-
-_ENTRIES: Final = (
-    AgentEntry(
-        agent=REHEARSAL,
-        ways=(_acp(*programs.own_module("upthread.agents.rehearsal")),),
-        how_to_install="it comes with upthread",
-    ),
-    AgentEntry(
-        agent="opencode",
-        ways=(Way(kind=NATIVE, command=("opencode", "serve")), _acp("opencode", "acp")),
-        how_to_install="see opencode.ai",
-    ),
-    AgentEntry(
-        agent="codex",
-        ways=(Way(kind=NATIVE, command=("codex", "app-server")), _acp("codex-acp")),
-        how_to_install="install @openai/codex",
-    ),
-    AgentEntry(
-        agent="claude-code",
-        ways=(Way(kind=NATIVE, command=(CLAUDE,)), _acp("claude-agent-acp")),
-        how_to_install="install claude, or the Python package claude-agent-sdk",
-    ),
-    AgentEntry(
-        agent="gemini",
-        ways=(_acp("gemini", "--acp"),),
-        how_to_install="install @google/gemini-cli",
-    ),
+_REHEARSAL_ROW: Final = Agent(
+    name=REHEARSAL,
+    ways=(Way(kind=ACP, command=programs.own_module("upthread.agents.rehearsal")),),
+    how_to_install="it comes with upthread",
 )
 
-AGENTS: Final = {entry.agent: entry for entry in _ENTRIES}
-"""Every agent known by name."""
+AGENTS: Final = {REHEARSAL: _REHEARSAL_ROW, **KNOWN}
+"""Every agent known by name, the rehearsal agent first."""
 
 
 def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
@@ -118,14 +67,16 @@ def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> Age
     yet.
     """
     way = _way_of(agent)
-    if way.kind == NATIVE:
-        return _NATIVE_ADAPTERS[agent](way.command, environment or {})
+    own = part_of(agent, "adapter") if way.kind == NATIVE else None
+    if own is not None:
+        made = cast("Callable[..., AgentAdapter]", own.ADAPTER)
+        return made(command=way.command, environment=environment or {})
     return configured_adapter(agent, way.command, environment or {})
 
 
 def _way_of(agent: str) -> Way:
     if agent.startswith(ACP_PREFIX):
-        return _acp(*_words(agent))
+        return Way(kind=ACP, command=_words(agent))
     entry = AGENTS.get(agent)
     if entry is None:
         raise UsageError(
@@ -133,31 +84,6 @@ def _way_of(agent: str) -> Way:
             hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
         )
     return way_here(entry) or entry.ways[0]
-
-
-def _claude_code(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
-    from upthread.agents.claude_code import ClaudeCodeAdapter  # noqa: PLC0415  # as below
-
-    return ClaudeCodeAdapter(command=command, environment=environment)
-
-
-def _codex(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
-    from upthread.agents.codex import CodexAdapter  # noqa: PLC0415  # as below
-
-    return CodexAdapter(command=command, environment=environment)
-
-
-def _opencode(command: tuple[str, ...], environment: Mapping[str, str]) -> AgentAdapter:
-    from upthread.agents.opencode import OpenCodeAdapter  # noqa: PLC0415  # as below
-
-    return OpenCodeAdapter(command=command, environment=environment)
-
-
-_NATIVE_ADAPTERS: Final = {
-    "claude-code": _claude_code,
-    "codex": _codex,
-    "opencode": _opencode,
-}
 
 
 def configured_adapter(
@@ -175,7 +101,7 @@ def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
 
     On this machine is what is on PATH; a `search_path` is looked through in its place.
     """
-    return tuple(entry.agent for entry in _ENTRIES if _installed(entry, search_path))
+    return tuple(name for name, entry in AGENTS.items() if _installed(entry, search_path))
 
 
 def seen_way_here(agent: str) -> SeenWay | None:
@@ -183,23 +109,6 @@ def seen_way_here(agent: str) -> SeenWay | None:
     entry = AGENTS.get(agent)
     way = _installed(entry) if entry else None
     return seen_way(agent, way.kind) if way else None
-
-
-REACHED_FROM_MAIN: Final[Mapping[str, str]] = {
-    "claude-code": "ask it to go on with {session} by SendMessage",
-}
-"""What a person says in a main session to reach a sub-agent of it, where nothing else opens one."""
-
-
-SETUPS: Final[Mapping[str, str]] = {
-    "opencode": "opencode",
-    "claude-code": "claude",
-    "codex": "codex",
-}
-"""What `upthread setup` calls each agent that it has hooks for."""
-
-TAKING_SESSIONS: Final = frozenset({"opencode"})
-"""Agents whose own tool for sub-agents takes a session to go on in."""
 
 
 def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
@@ -222,22 +131,22 @@ def seen_way_called(name: str) -> SeenWay | None:
     return seen_way(quirk_for(name).name, ACP)
 
 
-def _installed(entry: AgentEntry, search_path: str | None = None) -> Way | None:
+def _installed(entry: Agent, search_path: str | None = None) -> Way | None:
     """The rehearsal agent counts as nowhere: it is used only where somebody asked for it."""
-    return None if entry.agent == REHEARSAL else way_here(entry, search_path)
+    return None if entry.name == REHEARSAL else way_here(entry, search_path)
 
 
-def way_here(entry: AgentEntry, search_path: str | None = None) -> Way | None:
+def way_here(entry: Agent, search_path: str | None = None) -> Way | None:
     """Return the first way of driving an agent that this machine has, None without one."""
-    here = (_found(entry.agent, way, search_path) for way in entry.ways)
+    here = (_found(entry, way, search_path) for way in entry.ways)
     return next((way for way in here if way is not None), None)
 
 
-def _found(agent: str, way: Way, search_path: str | None) -> Way | None:
-    if agent == "claude-code" and way.kind == NATIVE:
-        found = find_claude(search_path)
-        return Way(kind=NATIVE, command=(found,)) if found else None
-    return way if find_program(way.command[0], search_path) else None
+def _found(entry: Agent, way: Way, search_path: str | None) -> Way | None:
+    if way.kind != NATIVE:
+        return way if find_program(way.command[0], search_path) else None
+    program = find_agent(entry, search_path)
+    return replace(way, command=(program, *way.command[1:])) if program else None
 
 
 def _words(agent: str) -> tuple[str, ...]:
@@ -268,7 +177,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 
     Each is asked for its version at the same time, at most VERSION_TIMEOUT_S seconds in all.
     """
-    ways = {entry.agent: way for entry in _ENTRIES if (way := _installed(entry)) is not None}
+    ways = {name: way for name, entry in AGENTS.items() if (way := _installed(entry)) is not None}
     paths = {agent: find_program(way.command[0]) or "" for agent, way in ways.items()}
     versions: dict[str, str] = {}
 

@@ -1,14 +1,23 @@
-"""What the agents' own stores hold of a sub-agent whose call was cut off, by the agent's name."""
+"""What the agents' own stores hold of their sessions, by the agent's name.
+
+Of main sessions, and of a sub-agent whose call was cut off.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, cast
 
-from upthread.core.cut_off import CutOffCall, StoredSession
+from upthread.agents.folders import part_of
+from upthread.agents.rehearsal.settings import sessions_directory
+from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
-from upthread.vendors.finding import home_of
+from upthread.vendors.homes import home_of
+
+REHEARSAL: Final = "rehearsal"
 
 
 def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSession | None:
@@ -17,42 +26,88 @@ def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSessi
     `environment` says where the agents keep theirs. Nothing is changed there. Blocking. Raises
     StoreError for what is there and cannot be read.
     """
-    read = _READERS.get(call.agent)
-    if read is None:
+    reader = _reader_of(call.agent)
+    if reader is None:
         return None
+    with _telling_why(call.agent):
+        return reader.read_stored(home_of(call.agent, environment), call)
+
+
+def read_asked(environment: Mapping[str, str], call: CutOffCall) -> str:
+    """Return what a call asked for as its main session has it, empty where nothing has.
+
+    That is there before there is a sub-agent. Otherwise as `read_stored`.
+    """
+    reader = _reader_of(call.agent)
+    if reader is None:
+        return ""
+    with _telling_why(call.agent):
+        return reader.read_asked(home_of(call.agent, environment), call)
+
+
+def read_session(
+    environment: Mapping[str, str], agent: str, session: UpstreamSessionId
+) -> StoredSession | None:
+    """Return a main session from its agent's own store. Otherwise as `read_stored`."""
+    reader = _session_reader_of(agent)
+    if reader is None:
+        return None
+    with _telling_why(agent):
+        return reader.read_session(_home(agent, environment), session)
+
+
+def stamp_of(environment: Mapping[str, str], agent: str, session: UpstreamSessionId) -> str:
+    """Return what a main session is known by: while it is the same, nobody has prompted it.
+
+    Empty where nothing is known of it. Otherwise as `read_stored`.
+    """
+    reader = _session_reader_of(agent)
+    if reader is None:
+        return ""
+    with _telling_why(agent):
+        return reader.stamp_of(_home(agent, environment), session)
+
+
+def _home(agent: str, environment: Mapping[str, str]) -> Path:
+    if agent == REHEARSAL:
+        return sessions_directory(environment)
+    return home_of(agent, environment)
+
+
+@contextmanager
+def _telling_why(agent: str) -> Generator[None]:
     try:
-        return read()(home_of(call.agent, environment), call)
+        yield
     except OSError as error:
         raise StoreError(
-            f"the store of {call.agent} cannot be read: {error.strerror}",
+            f"the store of {agent} cannot be read: {error.strerror}",
             hint="check who may read it",
         ) from error
 
 
-_Reader = Callable[[Path, CutOffCall], StoredSession | None]
+class _SessionReader(Protocol):
+    """The module of an agent that reads its main sessions."""
+
+    def read_session(self, home: Path, session: UpstreamSessionId, /) -> StoredSession | None: ...
+
+    def stamp_of(self, home: Path, session: UpstreamSessionId, /) -> str: ...
 
 
-# Each loads what it needs: most looks into the record read no store of an agent's.
-def _claude_code() -> _Reader:
-    from upthread.agents.claude_code.stored import read_stored as read  # noqa: PLC0415
+class _Reader(_SessionReader, Protocol):
+    """The module of an agent that reads its store."""
 
-    return read
+    def read_stored(self, home: Path, call: CutOffCall, /) -> StoredSession | None: ...
 
-
-def _codex() -> _Reader:
-    from upthread.agents.codex.stored import read_stored as read  # noqa: PLC0415
-
-    return read
+    def read_asked(self, home: Path, call: CutOffCall, /) -> str: ...
 
 
-def _opencode() -> _Reader:
-    from upthread.agents.opencode.stored import read_stored as read  # noqa: PLC0415
-
-    return read
+def _reader_of(agent: str) -> _Reader | None:
+    return cast("_Reader | None", part_of(agent, "stored"))
 
 
-_READERS: Final[Mapping[str, Callable[[], _Reader]]] = {
-    "claude-code": _claude_code,
-    "codex": _codex,
-    "opencode": _opencode,
-}
+def _session_reader_of(agent: str) -> _SessionReader | None:
+    if agent != REHEARSAL:
+        return _reader_of(agent)
+    from upthread.agents import rehearsal_stored  # noqa: PLC0415  # as `part_of` loads the others
+
+    return rehearsal_stored

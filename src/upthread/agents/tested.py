@@ -11,8 +11,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-NATIVE: Final = "native"
-ACP: Final = "acp"
+from upthread.core.agents import AGENTS
 
 WHAT_AGENTS_CAN: Final = {
     "resume": "attach a session by its id",
@@ -61,23 +60,10 @@ class SeenWay:
         )
 
 
-_TOLD_APART: Final = ("resume", "load", "list", "fork", "sub_agents")
-_ALL: Final = (*_TOLD_APART, "open_sub_agents", "title")
-_SESSIONS: Final = ("resume", "load", "list", "fork")
-
-TESTED: Final = (
-    SeenWay(
-        agent="claude-code",
-        kind=NATIVE,
-        version="2.1.330",
-        can=("resume", "load", "fork", "sub_agents", "title"),
-    ),
-    SeenWay(agent="claude-code", kind=ACP, version="0.100.0", can=_SESSIONS),
-    SeenWay(agent="opencode", kind=NATIVE, version="1.18.33", can=_ALL),
-    SeenWay(agent="opencode", kind=ACP, version="1.18.33", can=_TOLD_APART),
-    SeenWay(agent="codex", kind=NATIVE, version="0.169.0", can=_ALL),
-    SeenWay(agent="codex", kind=ACP, version="2.6.0", can=_SESSIONS),
-    SeenWay(agent="gemini", kind=ACP, version="0.61.0", can=("load",)),
+TESTED: Final = tuple(
+    SeenWay(agent=row.name, kind=way.kind, version=way.version, can=way.can)
+    for row in AGENTS.values()
+    for way in row.ways
 )
 
 _BY_WAY: Final = {(row.agent, row.kind): row for row in TESTED}

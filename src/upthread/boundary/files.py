@@ -49,7 +49,7 @@ _KINDS = (
 )
 
 
-class RefusedError(OSError):
+class FileRefusedError(OSError):
     """A file is there and is not read. `strerror` says why, `cure` what helps."""
 
     def __init__(self, path: str, why: str, cure: str) -> None:
@@ -120,6 +120,21 @@ def is_beyond(tree: str, place: str) -> bool:
     return _GIT_DIRECTORY in os.path.relpath(found, top).casefold().split(os.sep)
 
 
+def names_from(tree: str, path: str) -> tuple[str, ...]:
+    """Return what a path is called from a tree on: as it was named, and where links lead.
+
+    One that is not in the tree is called by its whole path.
+    """
+    top = os.path.realpath(tree)
+    named = os.path.join(top, os.path.expanduser(path))
+    try:
+        found = [os.path.normpath(named), os.path.realpath(named)]
+    except ValueError:  # a NUL in it
+        return (path,)
+    inside = top.rstrip(os.sep) + os.sep
+    return tuple(dict.fromkeys(each.removeprefix(inside) for each in found))
+
+
 def names_within(tree: str, path: str, *, names_max: int) -> list[str]:
     """Return the names in a directory of a tree, unsorted. Raises OSError, also for too many."""
     shown = os.path.join(tree, path)
@@ -138,14 +153,14 @@ def names_within(tree: str, path: str, *, names_max: int) -> list[str]:
 
 
 def read_all(descriptor: int, path: str, *, bytes_max: int) -> bytes:
-    """Return what a descriptor holds, which it closes. Raises RefusedError for more than that."""
+    """Return what a descriptor holds, which it closes. Raises FileRefusedError for more."""
     pieces: list[bytes] = []
     left = bytes_max
     try:
         while piece := os.read(descriptor, min(left + 1, PIECE_BYTES)):
             left -= len(piece)
             if left < 0:
-                raise RefusedError(path, f"it has more than {bytes_max} bytes", "shorten it")
+                raise FileRefusedError(path, f"it has more than {bytes_max} bytes", "shorten it")
             pieces.append(piece)
     finally:
         os.close(descriptor)
@@ -247,12 +262,12 @@ class _Walk:
             raise
         self._links += 1
         if self._links > LINKS_MAX:
-            raise RefusedError(self._shown, "its links go round in a circle", "remove the link")
+            raise FileRefusedError(self._shown, "its links go round in a circle", "remove the link")
         return target
 
-    def _leads_out(self) -> RefusedError:
+    def _leads_out(self) -> FileRefusedError:
         why = f"a link leads out of {self._tree}"
-        return RefusedError(self._shown, why, "put the file itself there, or remove the link")
+        return FileRefusedError(self._shown, why, "put the file itself there, or remove the link")
 
 
 def _names(directory: int, shown: str, names_max: int) -> list[str]:
@@ -261,7 +276,7 @@ def _names(directory: int, shown: str, names_max: int) -> list[str]:
         for entry in entries:
             if len(found) >= names_max:
                 cure = "remove what does not belong there"
-                raise RefusedError(shown, f"it holds more than {names_max} names", cure)
+                raise FileRefusedError(shown, f"it holds more than {names_max} names", cure)
             found.append(entry.name)
     return found
 
@@ -278,17 +293,19 @@ def _ordinary(descriptor: int, path: str) -> int:
 def _refuse_kind(mode: int, path: str) -> None:
     for is_kind, why in _KINDS:
         if is_kind(mode):
-            raise RefusedError(path, f"{why}, no ordinary file", "put an ordinary file there")
+            raise FileRefusedError(path, f"{why}, no ordinary file", "put an ordinary file there")
 
 
 def _said(error: OSError, path: str) -> OSError:
     """Return an error in words: O_NOFOLLOW and a socket say so by numbers of their own."""
-    if isinstance(error, RefusedError):
+    if isinstance(error, FileRefusedError):
         return error
     if error.errno == errno.ELOOP:
-        return RefusedError(path, "it is a link", "put the file itself there")
+        return FileRefusedError(path, "it is a link", "put the file itself there")
     if error.errno == errno.ENXIO:
-        return RefusedError(path, "it is a socket, no ordinary file", "put an ordinary file there")
+        return FileRefusedError(
+            path, "it is a socket, no ordinary file", "put an ordinary file there"
+        )
     return error
 
 

@@ -163,8 +163,8 @@ def working_tree_of(directory: str, *, home: str) -> str:
 
 def _main_tree_of(tree: str) -> str | None:
     """Return the main working tree of a linked one, None for any other."""
-    from upthread.boundary.git.pointing import common_of, named_in
-    from upthread.boundary.git.reading import GitFileError
+    from upthread.boundary.git.directory_files import GitFileError
+    from upthread.boundary.git.linkage import common_of, named_in
 
     try:
         git_directory = named_in(os.path.join(tree, ".git"))
@@ -210,11 +210,11 @@ def _is_below(path: str, tree: str) -> bool:
 
 def _looked_up_by_env(program: str) -> list[str]:
     """Return a script's interpreter, by name, and its options, where `env` would look it up."""
-    from upthread.boundary.files import RefusedError, read_start
+    from upthread.boundary.files import FileRefusedError, read_start
 
     try:
         first = read_start(program, LINE_BYTES_MAX).partition(b"\n")[0]
-    except (RefusedError, OSError):
+    except (FileRefusedError, OSError):
         return []  # one may run what one may not read
     for beginning in _ENV:
         if first.startswith(beginning):

@@ -8,10 +8,20 @@ Async throughout; `open_blocking` runs the very same calls from code that is not
 backends and agents are chosen: everything below it knows ports only.
 """
 
-from upthread.client.opening import Wait, open_blocking, open_project
-from upthread.client.project import Project, TellOptions
-from upthread.client.running import RunOptions
-from upthread.client.why import Why
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from upthread.client.project import Project
+    from upthread.client.project_opener import Wait, open_blocking, open_project
+    from upthread.client.why import Why
+    from upthread.runtime.options import RunOptions, TellOptions
+
+_MODULES: Final = {
+    **dict.fromkeys(("Wait", "open_blocking", "open_project"), "client.project_opener"),
+    **dict.fromkeys(("RunOptions", "TellOptions"), "runtime.options"),
+    "Project": "client.project",
+    "Why": "client.why",
+}
 
 __all__ = [
     "Project",
@@ -22,3 +32,11 @@ __all__ = [
     "open_blocking",
     "open_project",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        from importlib import import_module
+
+        return getattr(import_module(f"upthread.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from upthread.core.briefing import BriefingInputs, build_briefing, sections_of
-from upthread.core.briefing_edit import BriefingEdit, Section, read_edit
+from upthread.client.parts import ProjectParts
 from upthread.core.commands import RecordBriefingEdit
+from upthread.core.context.briefing import BriefingInputs, build_briefing, sections_of
+from upthread.core.context.briefing_edit import BriefingEdit, Section, read_edit
 from upthread.core.types import Conversation
-from upthread.runtime.briefing import (
+from upthread.runtime.record.briefing import (
     BriefingRequest,
     briefing_edit,
     briefing_inputs,
     sections_as_data,
 )
-from upthread.runtime.overview import RoleView
-from upthread.runtime.system import System
-from upthread.store.base import Store
+from upthread.runtime.record.overview import RoleView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Briefing:
-    """A briefing as it would be told. `edits` counts how often persons have edited it."""
+    """A briefing as it would be told now. `edits` counts how often persons have edited it.
+
+    `changes` are what has changed, as it is told in it, None where nothing was looked at.
+    """
 
     conversation: Conversation
     text: str
     sections: tuple[Section, ...]
     edits: int
+    changes: tuple[str, ...] | None = None
 
 
 class Briefings:
@@ -35,19 +38,24 @@ class Briefings:
 
     def __init__(
         self,
+        parts: ProjectParts,
         *,
-        store: Store,
-        system: System,
         role: Callable[[str], Awaitable[RoleView]],
+        is_independent: Callable[[str], bool],
+        changes_now: Callable[[RoleView], tuple[str, ...] | None],
     ) -> None:
-        self._store = store
-        self._system = system
+        self._store = parts.store
+        self._system = parts.system
         self._role = role
+        self._is_independent = is_independent
+        self._changes_now = changes_now
 
     async def __call__(self, address: str) -> Briefing:
         """Return the briefing of a role's conversation. Raises NotFoundError."""
         view = await self._role(address)
-        return await self._system.in_thread(lambda: self._read(view.conversation))
+        return await self._system.in_thread(
+            lambda: self._read(view.conversation, self._changes_now(view))
+        )
 
     async def edit(self, shown: Briefing, text: str) -> tuple[Briefing, tuple[str, ...]]:
         """Keep what a person made of a briefing; returns it as it is now, and what went amiss.
@@ -59,11 +67,11 @@ class Briefings:
         def keep() -> tuple[Briefing, tuple[str, ...]]:
             conversation = shown.conversation
             _, before = briefing_edit(self._store, conversation.conversation_id)
-            made = sections_of(replace(self._inputs(conversation), edit=None))
+            made = sections_of(replace(self._inputs(conversation, shown.changes), edit=None))
             read = read_edit(text, shown=shown.sections, made=made, before=before)
             if read.edit != before:
                 self._keep(conversation, shown.edits + 1, read.edit)
-            return self._read(conversation), read.faults
+            return self._read(conversation, shown.changes), read.faults
 
         return await self._system.in_thread(keep)
 
@@ -76,15 +84,23 @@ class Briefings:
         )
         self._store.commit((write,))
 
-    def _read(self, conversation: Conversation) -> Briefing:
-        inputs = self._inputs(conversation)
+    def _read(self, conversation: Conversation, changes: tuple[str, ...] | None) -> Briefing:
+        inputs = self._inputs(conversation, changes)
         edits, _ = briefing_edit(self._store, conversation.conversation_id)
         return Briefing(
             conversation=conversation,
             text=build_briefing(inputs),
             sections=sections_of(inputs),
             edits=edits,
+            changes=changes,
         )
 
-    def _inputs(self, conversation: Conversation) -> BriefingInputs:
-        return briefing_inputs(self._store, BriefingRequest(conversation=conversation))
+    def _inputs(
+        self, conversation: Conversation, changes: tuple[str, ...] | None
+    ) -> BriefingInputs:
+        request = BriefingRequest(
+            conversation=conversation,
+            changes=changes,
+            is_independent=self._is_independent(conversation.key.role),
+        )
+        return briefing_inputs(self._store, request)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from upthread.client.at_rest import make_key, read_key
+from upthread.client.file_permissions import make_key, read_key
 from upthread.client.stores import is_postgres
 from upthread.config import Settings
 from upthread.errors import ConfigError, UsageError

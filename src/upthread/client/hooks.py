@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from upthread.agents.stored import read_stored
-from upthread.config import Settings
+from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream
-from upthread.core.redaction.redactor import Redactor
-from upthread.core.types import Link, ProjectId
+from upthread.core.types import ConversationKey, Link
 from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.runtime.conversation import Conversations
-from upthread.runtime.draining import LEASE_WAIT_S, Draining, is_due
+from upthread.runtime.hooked.spooled import Behind, behind, is_due
+from upthread.runtime.hooked.under_way import CallUnderWay, calls_under_way
+from upthread.runtime.hooked.unread import has_unread
 from upthread.runtime.lease import Leases
-from upthread.runtime.occupying import Occupying, published_place
-from upthread.runtime.overview import Overview
-from upthread.runtime.private_store import RecordPolicy
-from upthread.runtime.publishing import (
-    ConditionOf,
-    Published,
-    forget,
-    installed_path,
-    publish,
-    use,
-)
-from upthread.runtime.retrieval import Retrieval
-from upthread.runtime.system import System
-from upthread.runtime.under_way import CallUnderWay, calls_under_way
-from upthread.store.base import Store
+from upthread.runtime.turns.session_claim import Occupying, published_place
+
+if TYPE_CHECKING:
+    from upthread.runtime.hooked.intake import Draining
+    from upthread.runtime.hooked.publication import Published
+    from upthread.runtime.record.overview import ConditionOf
 
 Result = TypeVar("Result")
 
@@ -65,71 +56,83 @@ class InUse:
     underway: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HookParts:
-    """The parts of an open project that hooks are served with."""
-
-    store: Store
-    system: System
-    settings: Settings
-    leases: Leases
-    policy: RecordPolicy
-    redactor: Redactor
-    environment: Mapping[str, str]
-
-
-def hooks_of(
-    parts: HookParts,
-    *,
-    project_id: ProjectId,
-    condition_of: ConditionOf,
-    other_host: Callable[[Link | None], str | None],
-) -> Hooks:
-    """Return what a project does for hooks. Its leases are of their own: a drain claims nothing."""
-    source = Published(
-        store=parts.store,
-        settings=parts.settings,
-        project_id=project_id,
-        overview=Overview(parts.store, parts.system.is_dead),
-        condition_of=condition_of,
-        other_host=other_host,
-        policy=parts.policy,
-        redactor=parts.redactor,
-    )
-    draining = Draining(
-        store=parts.store,
-        system=parts.system,
-        leases=parts.leases,
-        conversations=Conversations(parts.store, parts.system, parts.leases),
-        retrieval=Retrieval(
-            parts.store, partial(read_stored, parts.environment), parts.redactor.redact
-        ),
-    )
-    return Hooks(source=source, system=parts.system, draining=draining, settings=parts.settings)
-
-
 class Hooks:
-    """Made by `Project`, as `up.hooks`."""
+    """Made by `Project`, as `up.hooks`. Its leases are of their own: a drain claims nothing.
+
+    `behind` is what could not be taken in before the record was last read, None for nothing. What
+    publishes and what takes in is loaded when there is something to publish or to take in.
+    """
 
     def __init__(
-        self, *, source: Published, system: System, draining: Draining, settings: Settings
+        self,
+        parts: ProjectParts,
+        *,
+        condition_of: ConditionOf,
+        other_host: Callable[[Link | None], str | None],
     ) -> None:
-        self._source = source
-        self._system = system
-        self._draining = draining
-        self._home = Path(settings.home)
-        self._root = Path(settings.working_directory)
+        self._parts = parts
+        self._system = parts.system
+        self._project_id = parts.project_id
+        self._condition_of = condition_of
+        self._other_host = other_host
+        self._home = Path(parts.settings.home)
+        self._root = Path(parts.settings.working_directory)
+        self.behind: Behind | None = None
         self.occupying = Occupying(
-            home=self._home, root=self._root, system=system, take_in=draining.drain_one
+            home=self._home, root=self._root, system=parts.system, take_in=self._drain_one
+        )
+
+    @cached_property
+    def _source(self) -> Published:
+        from upthread.runtime.hooked.publication import Published
+        from upthread.runtime.record.overview import Overview
+
+        parts = self._parts
+        return Published(
+            store=parts.store,
+            settings=parts.settings,
+            project_id=self._project_id,
+            overview=Overview(parts.store, parts.system.is_dead),
+            condition_of=self._condition_of,
+            other_host=self._other_host,
+            policy=parts.policy,
+            redactor=parts.redactor,
+        )
+
+    @cached_property
+    def _draining(self) -> Draining:
+        from upthread.agents.stored import read_asked, read_stored
+        from upthread.runtime.hooked.intake import Draining
+        from upthread.runtime.hooked.retrieval import Retrieval
+        from upthread.runtime.turns.conversation import Conversations
+
+        parts = self._parts
+        # Leases of their own: those of the project ask the hooks whether a session is in use.
+        leases = Leases(parts.store, parts.system, parts.lease_times)
+        return Draining(
+            store=parts.store,
+            system=parts.system,
+            leases=leases,
+            conversations=Conversations(parts.store, parts.system, leases),
+            retrieval=Retrieval(
+                parts.store,
+                partial(read_stored, parts.environment),
+                partial(read_asked, parts.environment),
+                parts.redactor.redact,
+            ),
         )
 
     @property
     def is_installed(self) -> bool:
         """Whether `upthread setup` has been run: without it nobody reads what is published."""
+        from upthread.runtime.hooked.publication import installed_path
+
         return Path(installed_path(self._home)).exists()
 
     async def publish(self) -> None:
         """Write what hooks read, from the store. Raises StoreError when it cannot be written."""
+        from upthread.runtime.hooked.publication import publish
+
         try:
             await self._system.in_thread(
                 lambda: publish(self._source, home=self._home, root=self._root)
@@ -159,6 +162,8 @@ class Hooks:
 
         Before it, so that nothing comes in afterwards; and after it, whatever becomes of it.
         """
+        from upthread.runtime.hooked.publication import forget
+
         place = await self.catch_up()
         if place is None:
             return await work()
@@ -172,7 +177,7 @@ class Hooks:
     async def catch_up(self) -> Place | None:
         """Take in what hooks saw; returns their place, None where nothing is published for them."""
         place = await self._system.in_thread(
-            lambda: published_place(self._home, self._root, self._source.project_id)
+            lambda: published_place(self._home, self._root, self._project_id)
         )
         if place is not None:
             await self.drain()
@@ -182,34 +187,63 @@ class Hooks:
         """Take in what hooks saw and is over, before the store is read.
 
         Nothing to take in costs one look into the spool. What another process is taking in now is
-        waited for, as long as whoever looks would not notice. What belongs to a conversation that
-        a turn of ours holds is left to that turn, which takes it in itself.
+        waited for, as long as whoever looks would not notice, and then taken in all the same. What
+        belongs to a conversation that a turn of ours holds is left to that turn, which takes it in
+        itself. `behind` says what the record lacks after all.
         """
         place = await self._system.in_thread(
-            lambda: published_place(self._home, self._root, self._source.project_id)
+            lambda: published_place(self._home, self._root, self._project_id)
         )
         if place is None:
             return
         try:
-            await self._draining.open(await self._system.in_thread(lambda: self._calls(place)))
-            await self._take_in_from(place)
+            calls = await self._system.in_thread(lambda: self._calls(place))
+            if calls:
+                await self._draining.open(calls)
+            if await self._system.in_thread(lambda: has_unread(place)):
+                with contextlib.suppress(LeaseHeldError):
+                    await self.drain(lease_wait_s=0.0)
+            holder = await self._take_in_from(place)
+            left = await self._system.in_thread(lambda: behind(place))
+            self.behind = left and replace(left, holder=holder)
         except UnreadableError as error:
             raise StoreError(
                 f"what hooks saw cannot be read: {error}",
                 hint="move it away, and nothing else: the agents' own sessions have what was said",
             ) from error
 
-    async def _take_in_from(self, place: Place) -> None:
+    async def _take_in_from(self, place: Place) -> str:
+        """Take in what is over; returns who has a conversation of it, in words, if anybody."""
         for _ in range(DRAINS_MAX):
-            if not await self._system.in_thread(lambda: is_due(place)):
-                return
+            if await self._system.in_thread(lambda: behind(place)) is None:
+                return ""
             try:
-                await self.drain(lease_wait_s=0.0)
-            except LeaseHeldError:
-                return
+                if await self._system.in_thread(lambda: is_due(place)):
+                    await self.drain(lease_wait_s=0.0)
+            except LeaseHeldError as held:
+                return held.holder
             await anyio.sleep(TAKEN_IN_LOOK_S)
+        return await self._take_in_beside(place)
 
-    async def drain(self, *, lease_wait_s: float = LEASE_WAIT_S) -> int:
+    async def _take_in_beside(self, place: Place) -> str:
+        """Take in what a process holds up that may stand still.
+
+        Its lock spares others the work; what keeps two apart is the lease of each conversation,
+        and what either has taken in the other finds on record.
+        """
+        if not await self._system.in_thread(lambda: is_due(place)):
+            return ""
+        try:
+            await self._draining.drain(place, self._project_id, lease_wait_s=0.0)
+        except LeaseHeldError as held:
+            return held.holder
+        await self.publish()
+        return ""
+
+    async def _drain_one(self, place: Place, key: ConversationKey) -> bool:
+        return await self._draining.drain_one(place, key)
+
+    async def drain(self, *, lease_wait_s: float | None = None) -> int:
         """Take in what hooks saw, then publish; returns how many calls were taken in.
 
         One process at a time: another one's work is not waited for, it looks again before it ends.
@@ -220,7 +254,7 @@ class Hooks:
             try:
                 with place.drain_lock():
                     number = await self._draining.drain(
-                        place, self._source.project_id, lease_wait_s=lease_wait_s
+                        place, self._project_id, lease_wait_s=lease_wait_s
                     )
                     await self.publish()
             except BusyError:
@@ -232,6 +266,8 @@ class Hooks:
 
     async def use(self, workstream: str | None) -> InUse:
         """Say what this working tree works on, None for no longer anything."""
+        from upthread.runtime.hooked.publication import use
+
         name = None if workstream is None else parse_workstream(workstream)
         await self.publish()
         await self._system.in_thread(lambda: use(Place(str(self._home), str(self._root)), name))
@@ -239,11 +275,11 @@ class Hooks:
 
     def calls_under_way(self) -> Sequence[CallUnderWay]:
         """Return what sub-agents of hooked agents are working on now, by address. Blocking."""
-        place = published_place(self._home, self._root, self._source.project_id)
+        place = published_place(self._home, self._root, self._project_id)
         return self._calls(place) if place else ()
 
     def _calls(self, place: Place) -> list[CallUnderWay]:
-        return calls_under_way(place, self._source.project_id, self._system)
+        return calls_under_way(place, self._project_id, self._system)
 
     async def in_use(self, environment: str | None = None) -> InUse:
         """Return which workstream this working tree is on, and why."""
@@ -253,7 +289,7 @@ class Hooks:
     def _place(self) -> Place:
         """Return the place, published or not."""
         place = Place(str(self._home), str(self._root))
-        place.known = {"project_id": self._source.project_id}
+        place.known = {"project_id": self._project_id}
         return place
 
     def _in_use(self, environment: str | None) -> InUse:

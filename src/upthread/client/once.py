@@ -14,14 +14,14 @@ from typing import Final
 
 import anyio
 
+from upthread.client.parts import ProjectParts
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.commands import OnceState, RecordOnce
 from upthread.core.names import shown
-from upthread.core.types import Fence, JsonValue, ProjectId
+from upthread.core.types import Fence, JsonValue
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases
-from upthread.runtime.system import System
-from upthread.store.base import Once, Store
+from upthread.store.base import Once
 
 KEY_BYTES_MAX: Final = 1_000
 
@@ -31,13 +31,11 @@ Action = Callable[[], Awaitable[JsonValue]]
 class DoOnce:
     """Does actions once in a project. Made by `Project`, as `up.once`."""
 
-    def __init__(
-        self, *, store: Store, system: System, leases: Leases, project_id: ProjectId
-    ) -> None:
-        self._store = store
-        self._system = system
+    def __init__(self, parts: ProjectParts, leases: Leases) -> None:
+        self._store = parts.store
+        self._system = parts.system
         self._leases = leases
-        self._project_id = project_id
+        self._project_id = parts.project_id
 
     async def __call__(self, key: str, action: Action) -> JsonValue:
         """Do the action if it was never done under this key; returns its receipt, JSON.

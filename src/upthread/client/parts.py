@@ -1,22 +1,40 @@
-"""The parts of an open project that its larger calls stand on. Values only."""
+"""What a project was opened with. Values only; each call of it is made of these."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from upthread.config import Settings
-from upthread.runtime.conversation import Conversations
-from upthread.runtime.lease import Leases
-from upthread.runtime.system import System
-from upthread.store.base import Store
+if TYPE_CHECKING:
+    from upthread.config import Settings
+    from upthread.core.actors import Actor
+    from upthread.core.redaction.redactor import Redactor
+    from upthread.core.types import ProjectId
+    from upthread.runtime.lease import LeaseTimes
+    from upthread.runtime.permissions.policy import AskPerson
+    from upthread.runtime.record.record_filter import RecordPolicy
+    from upthread.runtime.system import System
+    from upthread.store.base import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectParts:
-    """What sessions are adopted, forked and looked into with, and working trees removed."""
+    """One open project.
+
+    `ask_person` is None where nobody is there to ask, `lease_times` None for the usual ones.
+    `store` shows this project alone, and keeps what `policy` says; `notices_at_rest` are what was
+    found and put right when it was opened.
+    """
 
     store: Store
     system: System
     settings: Settings
-    leases: Leases
-    conversations: Conversations
+    project_id: ProjectId
+    environment: Mapping[str, str]
+    ask_person: AskPerson | None
+    actor: Actor
+    lease_times: LeaseTimes | None
+    redactor: Redactor
+    policy: RecordPolicy
+    notices_at_rest: tuple[str, ...] = ()

@@ -3,156 +3,38 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from upthread.client.adopting import AdoptSession
-from upthread.client.at_rest import log_path
-from upthread.client.briefing import Briefings
-from upthread.client.forking import ForkConversation
-from upthread.client.hooks import HookParts, hooks_of
-from upthread.client.once import DoOnce
-from upthread.client.parts import ProjectParts
-from upthread.client.preparing import Preparing
-from upthread.client.probing import ProbeAgent
-from upthread.client.running import PipelineRuns, RunOptions, RunParts
-from upthread.client.stores import is_postgres
-from upthread.client.trusting import decide
-from upthread.client.why import Whys
-from upthread.client.worktrees import (
-    WorktreesOfProject,
-    notice_of,
-    worktrees_of,
-)
-from upthread.config import Settings
-from upthread.core.actors import PROGRAM, Actor, model_of
-from upthread.core.names import Address, parse_address, parse_role, parse_workstream, shown
-from upthread.core.own_interface import NO_SESSION, MainSession, OwnInterface, of_link
-from upthread.core.pipeline import RunView
-from upthread.core.price import Tokens
-from upthread.core.prompt import Task
-from upthread.core.redaction.redactor import Redactor
-from upthread.core.spending import NOTHING_SPENT
+from upthread.client.assembly import Assembly
+from upthread.core.actors import Actor, model_of
+from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream, shown
 from upthread.core.trust import Item, ignored_notice
-from upthread.core.types import (
-    Conversation,
-    ConversationKey,
-    Link,
-    Message,
-    ProjectId,
-    UpstreamSessionId,
-)
+from upthread.core.turns.spent_tokens import NOTHING_SPENT
+from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
 from upthread.errors import NotFoundError, UsageError
-from upthread.runtime.audit import Audit, read_audit
-from upthread.runtime.conversation import Conversations, WhenBusy, main_session_of
-from upthread.runtime.delegation import Listener, TellRequest, TurnResult
-from upthread.runtime.effects import RecordedEffect, Unseen, recorded_effects, unseen
-from upthread.runtime.forgetting import Forgetting, HeldWorkstream, Selection
-from upthread.runtime.lease import LeaseRequest, Leases, LeaseTimes, conversation_lease
-from upthread.runtime.overview import Overview, RoleView, WorkstreamView
-from upthread.runtime.permissions import AskPerson, PermissionPolicy
-from upthread.runtime.pipeline import Runs
-from upthread.runtime.private_store import RecordPolicy
-from upthread.runtime.spending import spent_in_conversation, spent_on_run
-from upthread.runtime.system import System, host_name
-from upthread.runtime.tree import tree_digest
-from upthread.runtime.turn import Turns
-from upthread.store.base import Store
+from upthread.runtime.lease import LeaseRequest, conversation_lease
+from upthread.runtime.options import TellOptions
+from upthread.runtime.system import user_name
+
+if TYPE_CHECKING:
+    from upthread.core.decision.own_interface import OwnInterface
+    from upthread.core.decision.price import Tokens
+    from upthread.core.decision.read_coverage import Reading
+    from upthread.core.runs.pipeline import RunView
+    from upthread.core.turns.effects import Settlement
+    from upthread.runtime.continuity_probe import Probed
+    from upthread.runtime.options import RunOptions
+    from upthread.runtime.record.audit import Audit
+    from upthread.runtime.record.effects import RecordedEffect, Unseen
+    from upthread.runtime.record.erasure import HeldWorkstream, Selection
+    from upthread.runtime.record.overview import RoleView, WorkstreamView
+    from upthread.runtime.turns.delegation import TellRequest
+    from upthread.runtime.turns.progress import TurnResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellOptions:
-    """How to tell. `agent` None leaves the choice to client/preparing.py's order.
-
-    A turn that would pass `tokens_max`, counted over all of the conversation, is refused.
-    """
-
-    agent: str | None = None
-    when_busy: WhenBusy = "refuse"
-    is_fresh: bool = False
-    tokens_max: int | None = None
-    listener: Listener = field(default_factory=Listener)
-
-
-class Project:
+class Project(Assembly):
     """An open project. Made by `open_project`; all calls are async."""
-
-    def __init__(
-        self,
-        *,
-        store: Store,
-        system: System,
-        settings: Settings,
-        project_id: ProjectId,
-        environment: Mapping[str, str],
-        ask_person: AskPerson | None = None,
-        actor: Actor = PROGRAM,
-        lease_times: LeaseTimes | None = None,
-        redactor: Redactor,
-        policy: RecordPolicy,
-        notices_at_rest: tuple[str, ...] = (),
-    ) -> None:
-        self.store = store
-        self.redactor = redactor
-        self.notices_at_rest = notices_at_rest
-        self.settings = settings
-        self._actor = actor
-        self.project_id = project_id
-        self._environment = environment
-        self._system = system
-        self._worktrees = worktrees_of(settings, project_id)
-        self._overview = self._overview_of(store, system)
-        self._preparing = Preparing(
-            store=store,
-            settings=settings,
-            project_id=project_id,
-            environment=environment,
-            permissions=PermissionPolicy(rules=settings.permissions, ask_person=ask_person),
-            redactor=redactor,
-            policy=policy,
-            worktrees=self._worktrees,
-            now_ms=system.now_ms,
-            host=_host_of(settings),
-        )
-        leases = Leases(store, system, lease_times)
-        self.hooks = hooks_of(
-            HookParts(store, system, settings, leases, policy, redactor, environment),
-            project_id=project_id,
-            condition_of=self._preparing.condition,
-            other_host=self._preparing.other_host,
-        )
-        self._leases = Leases(store, system, lease_times, occupying=self.hooks.occupying)
-        self.once = DoOnce(store=store, system=system, leases=self._leases, project_id=project_id)
-        self._conversations = Conversations(store, system, self._leases)
-        parts = ProjectParts(store, system, settings, self._leases, self._conversations)
-        self._turns = Turns(store, system, self._conversations)
-        self._runs = _runs_of(parts, self._turns)
-        self.brief = Briefings(store=store, system=system, role=self.role)
-        self.worktrees = WorktreesOfProject(
-            self._worktrees, parts, project_id=project_id, workstreams=self.workstreams
-        )
-        self.now_ms = system.now_ms
-        self.forgetting = Forgetting(
-            store=store, system=system, leases=self._leases, project_id=project_id
-        )
-        self.why = Whys(parts, preparing=self._preparing, role=self.role)
-        self.runs = PipelineRuns(
-            self._runs,
-            RunParts(
-                store,
-                system,
-                settings,
-                self._preparing,
-                self._overview,
-                self._worktrees,
-                self._tree_digest,
-            ),
-            project_id=project_id,
-        )
-        self.adopt = AdoptSession(parts, preparing=self._preparing, published=self.hooks.published)
-        self.probe = ProbeAgent(self._preparing)
-        self.fork = ForkConversation(parts, preparing=self._preparing, parse=self.parse)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -172,7 +54,8 @@ class Project:
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
         request = await self._request(address, text, options)
         await self._tell_place(request)
-        return await self.hooks.published(self._turns.tell(request))
+        result = await self.hooks.published(self._turns.tell(request))
+        return await self._waited_out(result, options)
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
         """Go on with an interrupted or parked turn. Raises UsageError when there is none."""
@@ -186,14 +69,15 @@ class Project:
             )
         request = await self._request(address, "", options)
         await self._tell_place(request)
-        return await self.hooks.published(self._turns.go_on(request))
+        result = await self.hooks.published(self._turns.go_on(request))
+        return await self._waited_out(result, options)
 
     async def run(
         self, workstream: str, specification: str | None = None, options: RunOptions | None = None
     ) -> RunView:
         """Take the pipeline over a workstream as far as it goes by itself.
 
-        Without a specification the newest run goes on. Raises as `runtime.pipeline.Runs.run` does.
+        Without a specification the newest run goes on. Raises as `runtime.runs.runs.Runs.run` does.
         """
         return await self.hooks.published(self.runs.run(workstream, specification, options))
 
@@ -230,12 +114,16 @@ class Project:
             lambda: self._overview.workstream(self.project_id, name)
         )
         if view is None:
-            raise NotFoundError(
-                f"there is no workstream {shown(name)} in this project",
-                hint="see `upthread ls`",
-                workstream=name,
-            )
+            raise _no_workstream(name)
         return view
+
+    async def _require(self, workstream: str) -> None:
+        def is_known() -> bool:
+            known = self.store.workstream(self.project_id, workstream)
+            return bool(known or self.store.conversations(self.project_id, workstream))
+
+        if not await self._system.in_thread(is_known):
+            raise _no_workstream(workstream)
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
@@ -254,17 +142,64 @@ class Project:
 
     async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
         """Return what was done to the world in conversations, one after the other."""
+        from upthread.runtime.record.effects import recorded_effects
+
         patterns = self.settings.outward_patterns
         return await self._system.in_thread(
             lambda: recorded_effects(self.store, conversations, outward_patterns=patterns)
         )
 
+    async def effects_in_doubt(self, workstream: str) -> tuple[RecordedEffect, ...]:
+        """Return what may have been done beyond this machine, and nobody has looked.
+
+        By any role of the workstream, in the order of each; nothing of it is done again before.
+        """
+        await self.hooks.take_in()
+        name = parse_workstream(workstream)
+        return await self._system.in_thread(lambda: self._settlements.in_doubt(name))
+
+    async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
+        """Return what nobody does again before a person has said something of it.
+
+        That is what is in doubt, and then what was done by turns that were cut off, until a turn
+        of the role comes to its end. Raises NotFoundError for a workstream that is not there.
+        """
+        await self.hooks.take_in()
+        name = parse_workstream(workstream)
+        await self._require(name)
+        return await self._system.in_thread(lambda: self._settlements.held(name))
+
+    async def settle_effect(
+        self,
+        workstream: str,
+        said: Settlement,
+        effect_id: str | None = None,
+        *,
+        by: Actor | None = None,
+    ) -> RecordedEffect:
+        """Keep what a person who has looked says of an action; without an id of the only one.
+
+        Raises UsageError where a model says it or it is unclear which is meant, NotFoundError where
+        nothing of that id is held back.
+        """
+        await self.hooks.take_in()
+        name, actor = parse_workstream(workstream), by or self._actor
+        await self._require(name)
+        user = user_name(self._environment)
+        return await self._system.in_thread(
+            lambda: self._settlements.settle(name, said, effect_id, by=actor, user=user)
+        )
+
     async def unseen(self, conversations: Sequence[Conversation]) -> Unseen:
         """Return what of conversations is not on record, so that its effects are not known."""
+        from upthread.runtime.record.effects import unseen
+
         return await self._system.in_thread(lambda: unseen(self.store, conversations))
 
     async def spent(self, conversation: Conversation) -> Tokens:
         """Return the tokens that a conversation's turns took, as its agents reported them."""
+        from upthread.runtime.cost.spent_tokens import spent_in_conversation
+
         conversation_id = conversation.conversation_id
         return await self._system.in_thread(
             lambda: spent_in_conversation(self.store, conversation_id)
@@ -272,6 +207,8 @@ class Project:
 
     async def spent_on_run(self, workstream: str) -> Tokens:
         """Return the tokens that the newest run on a workstream took, nothing without one."""
+        from upthread.runtime.cost.spent_tokens import spent_on_run
+
         name = parse_workstream(workstream)
 
         def count() -> Tokens:
@@ -282,6 +219,8 @@ class Project:
 
     async def audit(self, workstream: str) -> Audit:
         """Return all that is kept of a workstream. Raises NotFoundError."""
+        from upthread.runtime.record.audit import read_audit
+
         view = await self.show(workstream)
         return await self._system.in_thread(lambda: read_audit(self.store, view))
 
@@ -301,13 +240,26 @@ class Project:
             return None
         return adapter.resume_command(link.upstream_session_id)
 
+    async def reading(self, link: Link | None) -> Reading | None:
+        """Return how much is known of what a link's session read; None without one."""
+        from upthread.runtime.record.read_coverage import reading_in
+
+        if link is None:
+            return None
+        return await self._system.in_thread(lambda: reading_in(self.store, link))
+
     async def own_interface(self, link: Link | None) -> OwnInterface:
         """Return how a link's session is opened in its agent's own interface."""
+        from upthread.core.decision.own_interface import NO_SESSION
+
         if link is None:
             return NO_SESSION
         return await self._system.in_thread(lambda: self._own_interface(link))
 
     def _own_interface(self, link: Link) -> OwnInterface:
+        from upthread.core.decision.own_interface import MainSession, of_link
+        from upthread.runtime.turns.conversation import main_session_of
+
         try:
             adapter = self._preparing.adapter(link.agent)
         except UsageError:
@@ -323,20 +275,6 @@ class Project:
         )
         return of_link(link, command=command, main=within if main else None)
 
-    def _overview_of(self, store: Store, system: System) -> Overview:
-        home = Path(self.settings.home)
-        return Overview(
-            store,
-            system.is_dead,
-            tree_now=self._tree_digest,
-            calls_now=lambda: self.hooks.calls_under_way(),  # noqa: PLW0108  # made after it
-            log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
-        )
-
-    def _tree_digest(self, workstream: str) -> str:
-        """Return the digest of the tree a workstream is worked on in. Blocking."""
-        return tree_digest(Path(self._preparing.place_if_there(workstream)))
-
     async def parse(self, text: str) -> Address:
         """Return the address a person meant: `spec-42/planner`, or an instance name."""
         if "/" in text:
@@ -345,14 +283,68 @@ class Project:
 
     # --- changing ------------------------------------------------------------------------------
 
-    async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
+    async def forget(
+        self, selection: Selection, *, by: Actor | None = None
+    ) -> tuple[HeldWorkstream, ...]:
         """Erase what was said, also where hooks read it; returns what was erased.
 
-        Raises LeaseHeldError while a turn or a run is under way there.
+        Raises LeaseHeldError while a turn or a run is under way there; UsageError where a model
+        asks for it, and while an action is in doubt that would be forgotten with it.
         """
+        from upthread.client.consent import refuse_models
+        from upthread.core.states import LOOK, effects_command
+
+        refuse_models(by or self._actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
+        for name in await self.forgotten_in_doubt(selection):
+            raise UsageError(
+                f"{shown(name)}: an action beyond this machine may have been done, or not, and "
+                "what is known of it would be forgotten",
+                hint=f"{LOOK}: {effects_command(name)}",
+                workstream=name,
+            )
         return await self.hooks.forgetting(
             lambda: self.forgetting.forget(selection), selection.workstream
         )
+
+    async def forgotten_in_doubt(self, selection: Selection) -> tuple[str, ...]:
+        """Return the workstreams of a selection that would forget an action in doubt."""
+        found: list[str] = []
+        for each in await self.forgetting.held(selection):
+            erased = (one.conversation for one in each.conversations if one.held.parts)
+            chosen = {conversation.conversation_id for conversation in erased}
+            doubts = await self.effects_in_doubt(each.workstream)
+            if any(doubt.conversation.conversation_id in chosen for doubt in doubts):
+                found.append(each.workstream)
+        return tuple(found)
+
+    async def adopt(
+        self, address: str, upstream_session_id: str, *, agent: str | None = None
+    ) -> Link:
+        """Take an existing session of an agent in as the conversation's current one.
+
+        The agent is asked whether it has the session. Raises UpstreamError when it has not,
+        UsageError when another conversation holds it.
+        """
+        from upthread.client.adoption import AdoptSession
+
+        adoption = AdoptSession(
+            self._parts,
+            self._leases,
+            conversations=self._conversations,
+            preparing=self._preparing,
+            published=self.hooks.published,
+        )
+        return await adoption.adopt(address, upstream_session_id, agent=agent)
+
+    async def probe(self, agent: str, *, rate_limit_prompt: str | None = None) -> Probed:
+        """Try an agent out in a directory of its own: two prompts to its model, three starts.
+
+        Its sessions stay with it. Raises UsageError for an agent nobody knows, UpstreamError for
+        one that does not start.
+        """
+        from upthread.client.probe import probe_agent
+
+        return await probe_agent(self._preparing, agent, rate_limit_prompt=rate_limit_prompt)
 
     async def reset(self, address: str) -> Conversation:
         """Close a conversation and mint a new one under the same key; old rows stay.
@@ -375,6 +367,8 @@ class Project:
         It counts from the next time the project is opened. Only for a person, and programs of
         theirs: UsageError where a model acts.
         """
+        from upthread.client.consent import decide
+
         chosen = [each.item for each in self.settings.pending] if items is None else items
         now_ms = self.now_ms()
         await self._system.in_thread(
@@ -390,25 +384,34 @@ class Project:
     # --- below: how ----------------------------------------------------------------------------
 
     async def _request(self, address: str, text: str, options: TellOptions | None) -> TellRequest:
+        from upthread.core.turns.prompt import Task
+
         chosen = options or TellOptions()
         parsed = await self.parse(address)
         self.settings.role(parsed.role)
 
         def prepare() -> TellRequest:
             agent = self._preparing.agent_for(parsed, named=chosen.agent)
-            request = self._preparing.tell(
-                parsed,
-                Task(text=text),
-                agent=agent,
-                when_busy=chosen.when_busy,
-                is_fresh=chosen.is_fresh,
-                listener=chosen.listener,
-            )
-            return replace(request, tokens_max=chosen.tokens_max)
+            return self._preparing.tell(parsed, Task(text=text), chosen, agent=agent)
 
         return await self._system.in_thread(prepare)
 
+    async def _waited_out(self, result: TurnResult, options: TellOptions | None) -> TurnResult:
+        """Wait for each limit to pass that has an end, where that was asked for, and go on."""
+        while options and options.is_waiting and result.parked:
+            from upthread.runtime.turns.limit_wait import wait_until
+
+            if result.parked.reset_at_ms is None:
+                break
+            request = await self._request(result.conversation.key.address, "", options)
+            request.listener.limited(result)
+            await wait_until(result.parked.reset_at_ms, self._system)
+            result = await self.hooks.published(self._turns.go_on(request, result.turn_id))
+        return result
+
     async def _tell_place(self, request: TellRequest) -> None:
+        from upthread.client.worktrees import notice_of
+
         if request.open.working_directory == self.settings.working_directory:
             return
         workstream = request.claim.address.workstream
@@ -417,7 +420,7 @@ class Project:
             request.listener.notice(notice_of(workstream, own))
 
     def _resolve(self, address: Address) -> Conversation:
-        resolved = self.store.resolve(self._preparing.key(address))
+        resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
             raise NotFoundError(
@@ -439,20 +442,16 @@ class Project:
         return Address(workstream=matching[0].workstream, role=parse_role(role))
 
 
-def _runs_of(parts: ProjectParts, turns: Turns) -> Runs:
-    return Runs(
-        store=parts.store,
-        system=parts.system,
-        leases=parts.leases,
-        conversations=parts.conversations,
-        turns=turns,
-        host=_host_of(parts.settings),
+_NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
+_ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
+
+
+def _no_workstream(name: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no workstream {shown(name)} in this project",
+        hint="see `upthread ls`",
+        workstream=name,
     )
-
-
-def _host_of(settings: Settings) -> str:
-    """Return what this host is called where others share the store, else nothing."""
-    return host_name() if is_postgres(settings.database) else ""
 
 
 def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:

@@ -14,11 +14,11 @@ from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseTimes
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.presence import KEY_SUFFIX
 
 if TYPE_CHECKING:
     from upthread.store.postgres import KnownWorker, Migrated
 
-KEY_SUFFIX: Final = ".key"
 SQLITE_PREFIX: Final = "sqlite:///"
 POSTGRES_PREFIXES: Final = ("postgres://", "postgresql://")
 

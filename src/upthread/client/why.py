@@ -6,19 +6,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from upthread.agents.registry import TAKING_SESSIONS
+from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
-from upthread.client.preparing import Preparing
-from upthread.core.cut_off import CutOffTurn
+from upthread.core.agents import AGENTS
+from upthread.core.decision.handshake import HandshakeInputs, decide
+from upthread.core.decision.read_coverage import Reading
 from upthread.core.events import TurnIntended
-from upthread.core.handshake import HandshakeInputs, decide
-from upthread.core.roles import Role
-from upthread.core.states import Standing
+from upthread.core.roles.role import Role
+from upthread.core.states import Standing, State
+from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.turns.older_record import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue
-from upthread.runtime.conversation import is_of_sub_agent
-from upthread.runtime.gathering import Subject, gathered
-from upthread.runtime.overview import RoleView, record_facts
-from upthread.runtime.publishing import continued_roles
+from upthread.runtime.hooked.publication import continued_roles
+from upthread.runtime.record.overview import RoleView, record_inputs
+from upthread.runtime.record.read_coverage import reading_in
+from upthread.runtime.turns.conversation import is_of_sub_agent
+from upthread.runtime.turns.handshake_inputs import gathered, subject_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,8 @@ class Why:
 
     `standing` is how the role stands meanwhile. `inside` is what the hooks in `inside_agent` would
     decide on a call of its own, None where no hook goes on with the role there. `cut_off` is what
-    is known of a last turn that stopped before its end.
+    is known of a last turn that stopped before its end, `reading` how much of what the
+    session read is known, None without a session.
     """
 
     address: str
@@ -37,6 +41,7 @@ class Why:
     inside_agent: str = ""
     inside: Decision | None = None
     cut_off: CutOffTurn | None = None
+    reading: Reading | None = None
 
 
 class Whys:
@@ -58,7 +63,7 @@ class Whys:
     async def __call__(self, address: str, *, agent: str | None = None) -> Why:
         """Return the last decision and what would be decided now. Raises NotFoundError."""
         view = await self._role(address)
-        inputs = await self._system.in_thread(lambda: self._inputs(view, agent))
+        inputs = await self._system.in_thread(lambda: self.inputs_now(view, agent))
         inside = await self._system.in_thread(lambda: self._inputs_inside(view))
         intended = _intended(view)
         return Why(
@@ -69,7 +74,11 @@ class Whys:
             inside_agent=inside.agent if inside else "",
             inside=decide(inside) if inside else None,
             cut_off=view.cut_off,
+            reading=await self._system.in_thread(lambda: self._reading(view)),
         )
+
+    def _reading(self, view: RoleView) -> Reading | None:
+        return reading_in(self._store, view.link) if view.link else None
 
     def _inputs_inside(self, view: RoleView) -> HandshakeInputs | None:
         """Return what a call by the agent's own tool would be decided on. Blocking.
@@ -82,47 +91,57 @@ class Whys:
         role = served.get(view.conversation.key.role)
         if role is None or view.holder is not None or not self._preparing.has_hooks(agent):
             return None
-        facts = record_facts(view, other_host=self._preparing.other_host(view.link))
-        known = facts.inputs(
-            role=role,
-            agent=agent,
-            depth_max=self._settings.depth_max,
-            condition_now=self._preparing.condition(view.conversation.key.workstream, role),
-        )
-        known = replace(known, takes_no_session=agent not in TAKING_SESSIONS)
-        return gathered(self._store, known, self._subject(view, role))
+        known = self._known(view, role, agent)
+        row = AGENTS.get(agent)
+        known = replace(known, takes_no_session=row is None or not row.takes_sessions)
+        return self._gathered(view, role, known)
 
-    def _inputs(self, view: RoleView, agent: str | None) -> HandshakeInputs:
+    def inputs_now(self, view: RoleView, agent: str | None = None) -> HandshakeInputs:
         """Return what a prompt that came now would be decided on. Blocking."""
-        key = view.conversation.key
-        role = self._settings.role(key.role)
+        role = self._settings.role(view.conversation.key.role)
         current = view.link.agent if view.link else None
-        facts = record_facts(view, other_host=self._preparing.other_host(view.link))
-        known = facts.inputs(
-            role=role,
-            agent=agent or role.agent or current or self._settings.agent or "",
+        agent = agent or role.agent or current or self._settings.agent or ""
+        lacked = self._lacked(view)
+        known = replace(
+            self._known(view, role, agent),
             callers=self._preparing.callers,
-            depth_max=self._settings.depth_max,
             opens_only_within=self._opens_only_within(view),
-            condition_now=self._preparing.condition(key.workstream, role),
             holder=view.holder.in_words() if view.holder else None,
+            turns_lacking=len(lacked.turns) or None,
+            not_compared=lacked.fault,
         )
-        return gathered(self._store, known, self._subject(view, role))
+        return self._gathered(view, role, known)
+
+    async def lacked(self, view: RoleView) -> Lacked:
+        """Return what the record lacks of a role's session, as its agent has stored it."""
+        return await self._system.in_thread(lambda: self._lacked(view))
+
+    def _lacked(self, view: RoleView) -> Lacked:
+        if view.holder is not None or view.standing.state is State.RUNNING:
+            # Whoever is at it records it.
+            return NOTHING_LACKED
+        return self._preparing.lacked(view.conversation.key.role, view.link, view.last_turn)
 
     def _opens_only_within(self, view: RoleView) -> bool:
         if view.link is None or self._preparing.opens_sub_agents(view.link.agent):
             return False
         return is_of_sub_agent(self._store, view.link)
 
-    def _subject(self, view: RoleView, role: Role) -> Subject:
-        return Subject(
-            conversation=view.conversation,
-            link=view.link,
-            role=role,
-            working_directory=self._preparing.place_if_there(view.conversation.key.workstream),
-            settings=self._preparing.freshness,
-            now_ms=self._system.now_ms(),
+    def _known(self, view: RoleView, role: Role, agent: str) -> HandshakeInputs:
+        return record_inputs(
+            view,
+            role,
+            agent,
+            depth_max=self._settings.depth_max,
+            condition_of=self._preparing.condition,
+            other_host=self._preparing.other_host,
         )
+
+    def _gathered(self, view: RoleView, role: Role, known: HandshakeInputs) -> HandshakeInputs:
+        place = self._preparing.place_if_there(view.conversation.key.workstream)
+        now_ms = self._system.now_ms()
+        subject = subject_of(view, role, self._settings, working_directory=place, now_ms=now_ms)
+        return gathered(self._store, known, subject)
 
 
 def _intended(view: RoleView) -> TurnIntended | None:

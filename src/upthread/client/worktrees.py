@@ -10,13 +10,13 @@ from pathlib import Path
 from upthread.client.parts import ProjectParts
 from upthread.config import Settings
 from upthread.core.names import parse_workstream, shown
-from upthread.core.pipeline import RunView
+from upthread.core.runs.pipeline import RunView
 from upthread.core.types import ProjectId
 from upthread.errors import LeaseHeldError, UsageError
-from upthread.runtime.delegation import Notice
-from upthread.runtime.lease import LeaseRequest, tree_lease, workstream_lease
-from upthread.runtime.overview import WorkstreamView
-from upthread.runtime.worktrees import Worktree, Worktrees
+from upthread.runtime.lease import LeaseRequest, Leases, tree_lease, workstream_lease
+from upthread.runtime.record.overview import WorkstreamView
+from upthread.runtime.turns.progress import Notice
+from upthread.runtime.working_tree.git_worktrees import Worktree, Worktrees
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +34,14 @@ class WorktreesOfProject:
         self,
         worktrees: Worktrees,
         parts: ProjectParts,
+        leases: Leases,
         *,
-        project_id: ProjectId,
         workstreams: Callable[[], Awaitable[tuple[WorkstreamView, ...]]],
     ) -> None:
         self._worktrees = worktrees
         self._system = parts.system
-        self._leases = parts.leases
-        self._project_id = project_id
+        self._leases = leases
+        self._project_id = parts.project_id
         self._workstreams = workstreams
 
     async def find(self, workstream: str) -> Worktree | None:

@@ -11,24 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from upthread.core.visible import visible_line
+from upthread.core.agents import AGENTS
+from upthread.core.text.visible import visible_line
 
 ActorKind: TypeAlias = Literal["person", "model", "program"]
 
 NAME_CHARACTERS_MAX: Final = 60
 
+CALLERS_VARIABLE: Final = "UPTHREAD_CALLERS"
+"""The conversations that a process was started inside of, outermost first, with commas."""
+
 MARKS: Final[Mapping[str, str]] = {
-    "CLAUDECODE": "claude-code",
-    "CODEX_SANDBOX": "codex",
-    "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
-    "CODEX_THREAD_ID": "codex",
-    "CODEX_CI": "codex",
-    "OPENCODE": "opencode",
-    "OPENCODE_CALLER": "opencode",
-    "GEMINI_CLI": "gemini",
+    **{variable: row.name for row in AGENTS.values() for variable in row.marks},
     "CURSOR_AGENT": "cursor",
     "UPTHREAD_PROCESS_MARK": "an agent that upthread started",
-    "UPTHREAD_CALLERS": "an agent that upthread started",
+    CALLERS_VARIABLE: "an agent that upthread started",
 }
 """Variables that agents give to what they start, and whose they are."""
 

@@ -6,10 +6,11 @@ upthread does by itself, a step of a run or a limit that has passed, is nobody's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import structs
 
 from upthread.core.commands import (
     ActKind,
@@ -31,6 +32,7 @@ from upthread.core.events import (
     RunStarted,
     TurnIntended,
 )
+from upthread.core.turns.effects import Settlement
 from upthread.core.types import ConversationId, RunId, TurnId
 
 FORKED: Final = "forked"
@@ -38,6 +40,9 @@ FORKED: Final = "forked"
 
 ADOPTED: Final = "adopted"
 """Why a link was opened that a person has handed over."""
+
+SETTLED: Final[ActKind] = "settled"
+"""The act of a person who says what came of an action; see `settlement_of`."""
 
 LIMIT_PASSED: Final = "the limit has passed"
 """Why a run goes on that nobody set going."""
@@ -62,8 +67,27 @@ def acts_in(
             act = _went_on(write, owner_of(write.turn_id))
         if act is not None:
             at_ms = act.recorded_at_ms or now_ms
-            acts.append(replace(act, by_user=by_user, recorded_at_ms=at_ms))
+            acts.append(structs.replace(act, by_user=by_user, recorded_at_ms=at_ms))
     return tuple(acts)
+
+
+def settlement(
+    conversation_id: ConversationId, call_id: str, said: Settlement, *, by_user: str, at_ms: int
+) -> RecordAct:
+    """Return the act that keeps what a person said of an action."""
+    return RecordAct(
+        conversation_id=conversation_id,
+        what=SETTLED,
+        by_user=by_user,
+        detail=f"{said} {call_id}",
+        recorded_at_ms=at_ms,
+    )
+
+
+def settlements_in(acts: Iterable[RecordAct]) -> dict[str, Settlement]:
+    """Return what people said of actions, by the id of each one's call; the last word counts."""
+    said = [act.detail.partition(" ") for act in acts if act.what == SETTLED]
+    return {call_id: Settlement(word) for word, _, call_id in said}
 
 
 # Each returns an act that says neither who, nor when where the write does not; None for none.

@@ -16,8 +16,8 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from types import MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast, get_args, get_type_hints
 
@@ -25,7 +25,7 @@ import msgspec
 
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.making import maker
+from upthread.core.slot_values import maker
 from upthread.core.types import (
     ContextPart,
     ErasedPart,
@@ -215,7 +215,8 @@ _FINITE: Final = frozenset({str, int, bool, NoneType})
 @functools.cache
 def _fields_for_floats(cls: type[Any]) -> tuple[str, ...]:
     """Return the fields of a dataclass in which there may be a float."""
-    hints = get_type_hints(cls, localns={"JsonValue": Any}) if is_dataclass(cls) else {}
+    has_fields = is_dataclass(cls) or issubclass(cls, msgspec.Struct)
+    hints = get_type_hints(cls, localns={"JsonValue": Any}) if has_fields else {}
     return tuple(name for name, hint in hints.items() if _has_place_for_float(hint))
 
 
@@ -270,15 +271,23 @@ def _shape_of(cls: type[Any], *, without: frozenset[str] = frozenset()) -> _Deco
     """
     hints = get_type_hints(cls, localns={"JsonValue": Any})
     shape: dict[str, Any] = {
-        each.name: NotRequired[hints[each.name]] if _has_default(each) else hints[each.name]
-        for each in fields(cls)
-        if each.name not in without
+        name: NotRequired[hints[name]] if has_default else hints[name]
+        for name, has_default in _members_of(cls)
+        if name not in without
     }
     return _decoder(TypedDict(cls.__name__, shape))  # type: ignore[operator]  # fields known at run time
 
 
-def _has_default(each: Field[Any]) -> bool:
-    return each.default is not MISSING or each.default_factory is not MISSING
+def _members_of(cls: type[Any]) -> Iterator[tuple[str, bool]]:
+    """Yield the fields of a value, and whether each has a default."""
+    if issubclass(cls, msgspec.Struct):
+        defaults = cls.__struct_defaults__
+        required = len(cls.__struct_fields__) - len(defaults)
+        for at, name in enumerate(cls.__struct_fields__):
+            yield name, at >= required and defaults[at - required] is not msgspec.NODEFAULT
+    else:
+        for each in fields(cls):
+            yield each.name, each.default is not MISSING or each.default_factory is not MISSING
 
 
 _ANY: Final = _decoder(Any)

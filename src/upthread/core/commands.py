@@ -6,12 +6,14 @@ durable write. Content (`parts`, event payloads) is untrusted and never becomes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+# What JsonValue says is read in this module by whoever asks for a signature.
+from collections.abc import Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.examined import ExaminedFile
-from upthread.core.making import quickly_made
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -28,8 +30,7 @@ from upthread.core.types import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordProject:
+class RecordProject(Struct, frozen=True, kw_only=True):
     """Know `project_id` under one more identity. Idempotent."""
 
     project_id: ProjectId
@@ -37,8 +38,7 @@ class RecordProject:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenWorkstream:
+class OpenWorkstream(Struct, frozen=True, kw_only=True):
     """Give a workstream its base name. Conflict: the workstream has one, or the name is taken."""
 
     project_id: ProjectId
@@ -48,8 +48,7 @@ class OpenWorkstream:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenConversation:
+class OpenConversation(Struct, frozen=True, kw_only=True):
     """Mint a conversation in a workstream that was opened, under its base name.
 
     Conflict: its key and generation exist under another id, or the base name is another.
@@ -59,16 +58,14 @@ class OpenConversation:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenLink:
+class OpenLink(Struct, frozen=True, kw_only=True):
     """Bank an upstream id. Synced: losing it is what this project exists to prevent."""
 
     link: Link
     durability: Durability = Durability.SYNCED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndLink:
+class EndLink(Struct, frozen=True, kw_only=True):
     """Close a link with the cause. The first cause stands; any later one changes nothing."""
 
     conversation_id: ConversationId
@@ -78,9 +75,7 @@ class EndLink:
     durability: Durability = Durability.PROCESS
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTurn:
+class OpenTurn(Struct, frozen=True, kw_only=True):
     """Mint a turn. `run_id` is None for a `tell`."""
 
     turn_id: TurnId
@@ -90,9 +85,7 @@ class OpenTurn:
     durability: Durability = Durability.PROCESS
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordParts:
+class RecordParts(Struct, frozen=True, kw_only=True):
     """Append parts to message `seq` of a conversation, from position `first_ordinal` (0-based).
 
     `seq` is the last message's or the one after it, and `first_ordinal` continues without a gap.
@@ -109,9 +102,7 @@ class RecordParts:
     durability: Durability = Durability.PROCESS
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordTurnEvent:
+class RecordTurnEvent(Struct, frozen=True, kw_only=True):
     """Append to a turn's life. `seq` counts from 1."""
 
     turn_id: TurnId
@@ -121,8 +112,7 @@ class RecordTurnEvent:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenRun:
+class OpenRun(Struct, frozen=True, kw_only=True):
     """Mint a run over a workstream."""
 
     run_id: RunId
@@ -132,8 +122,7 @@ class OpenRun:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordRunEvent:
+class RecordRunEvent(Struct, frozen=True, kw_only=True):
     """Append to a run's life. `seq` counts from 1."""
 
     run_id: RunId
@@ -143,13 +132,12 @@ class RecordRunEvent:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnqueueTransition:
+class EnqueueTransition(Struct, frozen=True, kw_only=True):
     """Hand a run's next transition to whoever drives runs, in the commit that made it due.
 
     `run_seq` is the seq of the event it follows. `due_at_ms` is by the writer's clock; `delay_ms`
     says the same for whoever has another one: how long after the commit. `queue` is where it may
-    run, a name of core/queueing.py; empty: wherever the run's project is.
+    run, a name of core/runs/queue_name.py; empty: wherever the run's project is.
     """
 
     run_id: RunId
@@ -160,8 +148,7 @@ class EnqueueTransition:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordQuarantine:
+class RecordQuarantine(Struct, frozen=True, kw_only=True):
     """Keep an event whose owner is unknown, away from every conversation."""
 
     turn_id: TurnId
@@ -172,8 +159,7 @@ class RecordQuarantine:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDecision:
+class RecordDecision(Struct, frozen=True, kw_only=True):
     """Keep a decision that led to no turn: a refusal."""
 
     conversation_id: ConversationId
@@ -184,8 +170,7 @@ class RecordDecision:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordExamined:
+class RecordExamined(Struct, frozen=True, kw_only=True):
     """Keep files as an upstream session knows them from now on.
 
     `first_ordinal` counts the files of the turn from 0; each place is written once.
@@ -200,11 +185,10 @@ class RecordExamined:
     durability: Durability = Durability.PROCESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordBriefingEdit:
+class RecordBriefingEdit(Struct, frozen=True, kw_only=True):
     """Keep what a person made of a conversation's briefing. `seq` counts from 1; the newest stands.
 
-    `edit` is a core/briefing_edit.py BriefingEdit as plain data.
+    `edit` is a core/context/briefing_edit.py BriefingEdit as plain data.
     """
 
     conversation_id: ConversationId
@@ -217,8 +201,7 @@ class RecordBriefingEdit:
 OnceState: TypeAlias = Literal["intent", "done", "failed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordOnce:
+class RecordOnce(Struct, frozen=True, kw_only=True):
     """Append to the life of an action that is to be done once. Synced: a lost intent is a repeat.
 
     `attempt_id` tells one caller from another: of many that write an intent, one gets in. `receipt`
@@ -234,8 +217,7 @@ class RecordOnce:
     durability: Durability = Durability.SYNCED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EraseConversation:
+class EraseConversation(Struct, frozen=True, kw_only=True):
     """Forget what was said in a conversation before a time; None: all of it. Synced.
 
     What is left tells that something was said, when, by whom, how long it was, and its digest.
@@ -246,8 +228,7 @@ class EraseConversation:
     durability: Durability = Durability.SYNCED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EraseRun:
+class EraseRun(Struct, frozen=True, kw_only=True):
     """Forget what was said in a run before a time, by one role or (None) by all. Synced."""
 
     run_id: RunId
@@ -267,13 +248,12 @@ ActKind: TypeAlias = Literal[
     "adopted",
     "edited",
     "forgot",
+    "settled",
 ]
 """What a person can do to the record."""
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordAct:
+class RecordAct(Struct, frozen=True, kw_only=True):
     """Keep who did something, to a conversation or to a run. Once: the same again changes nothing.
 
     `detail` is the id of what it was about: a turn, a question, a session; empty without one.

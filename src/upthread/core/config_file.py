@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from upthread.core.context.prior_context import Injection
 from upthread.core.names import parse_role
-from upthread.core.pipeline import Pipeline
-from upthread.core.prior_context import Injection
-from upthread.core.roles import RoleOverlay
+from upthread.core.roles.role import RoleOverlay
+from upthread.core.runs.pipeline import Pipeline
 from upthread.core.types import RecordMode
 from upthread.errors import UsageError
 
@@ -44,12 +44,15 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """An `[agents.NAME]` table: an ACP agent by its command line, or how a known one is treated.
 
     Without a `command` it is the agent that upthread knows by this name. `inject` says when its
-    sessions are told what was said before: core/prior_context.py.
+    sessions are told what was said before: core/context/prior_context.py. `roll_over_when_empty`: a
+    resumed session that ends a turn without a word and without a call is given up:
+    core/decision/rollover.py.
     """
 
     command: tuple[str, ...] = ()
     environment: dict[str, str] = {}
     inject: Injection = "auto"
+    roll_over_when_empty: bool = False
 
 
 class EffectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -82,7 +85,7 @@ class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class FreshnessTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The `[freshness]` table; None means: not said here. See core/decisions.py, Limits."""
+    """The `[freshness]` table; None means: not said here. See core/decision/model.py, Limits."""
 
     critical: tuple[str, ...] | None = None
     files_changed_max: NotNegative | None = None

@@ -7,51 +7,45 @@ state of a turn or a run is the fold of its events and is never stored itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+# What JsonValue says is read in this module by whoever asks for a signature.
+from collections.abc import Mapping, Sequence  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from typing import TypeAlias
 
+from msgspec import Struct, field
+
 from upthread.core.actors import Actor
-from upthread.core.making import quickly_made
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 # --- agent events ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentEvent:
+class AgentEvent(Struct, frozen=True, kw_only=True):
     """The base. `upstream_session_id` is None when the agent did not say whose event it is."""
 
     upstream_session_id: UpstreamSessionId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserTextReplayed(AgentEvent):
+class UserTextReplayed(AgentEvent, frozen=True, kw_only=True):
     """Something the user said earlier, read back from the agent's history."""
 
     text: str
     message_id: str | None = None
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextReceived(AgentEvent):
+class TextReceived(AgentEvent, frozen=True, kw_only=True):
     """A piece of the reply; pieces follow each other without separators."""
 
     text: str
     message_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasoningReceived(AgentEvent):
+class ReasoningReceived(AgentEvent, frozen=True, kw_only=True):
     """A piece of the agent's reasoning."""
 
     text: str
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallAnnounced(AgentEvent):
+class ToolCallAnnounced(AgentEvent, frozen=True, kw_only=True):
     """The agent means to use a tool. `tool_kind` as in ACP; `locations` are paths, as given.
 
     `implied_kinds` are what its content shows it to be, for the judgement alone: see core/foreseen.
@@ -65,12 +59,11 @@ class ToolCallAnnounced(AgentEvent):
     implied_kinds: tuple[str, ...] = ()
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallUpdated(AgentEvent):
+class ToolCallUpdated(AgentEvent, frozen=True, kw_only=True):
     """More about a call; None means unchanged.
 
-    `status` is pending, in_progress, completed or failed.
+    `status` is pending, in_progress, completed or failed. `did_run` is whether the end of one that
+    failed shows that it ran, so that it did not fail for want of a permission.
     """
 
     call_id: str
@@ -82,10 +75,10 @@ class ToolCallUpdated(AgentEvent):
     implied_kinds: tuple[str, ...] = ()
     text: str | None = None
     child_upstream_session_id: UpstreamSessionId | None = None
+    did_run: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildStarted(AgentEvent):
+class ChildStarted(AgentEvent, frozen=True, kw_only=True):
     """A sub-agent began: `upstream_session_id` is the parent's, `call_id` the call that made it."""
 
     child_upstream_session_id: UpstreamSessionId
@@ -93,43 +86,43 @@ class ChildStarted(AgentEvent):
     call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildEnded(AgentEvent):
+class ChildEnded(AgentEvent, frozen=True, kw_only=True):
     """A sub-agent ended, in whatever way."""
 
     child_upstream_session_id: UpstreamSessionId
     outcome: Outcome = Outcome.OK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanChanged(AgentEvent):
+class PlanChanged(AgentEvent, frozen=True, kw_only=True):
     """The agent's plan or to-do list, whole: (text, status) pairs in order."""
 
     entries: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageReported(AgentEvent):
-    """Tokens the session holds and the size of its window; None where the agent did not say."""
+class UsageReported(AgentEvent, frozen=True, kw_only=True):
+    """Tokens the session holds and the size of its window; None where the agent did not say.
+
+    `tokens_read` and `tokens_written` are those of one request to the model, told once for each:
+    all that it read, what a cache held included. None where the agent does not count its requests.
+    """
 
     tokens_used: int | None
     tokens_window: int | None = None
+    tokens_read: int | None = None
+    tokens_written: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextCompacted(AgentEvent):
+class ContextCompacted(AgentEvent, frozen=True, kw_only=True):
     """The agent replaced what its session holds by a summary."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TitleChanged(AgentEvent):
+class TitleChanged(AgentEvent, frozen=True, kw_only=True):
     """The agent named its session."""
 
     title: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionAnswered(AgentEvent):
+class PermissionAnswered(AgentEvent, frozen=True, kw_only=True):
     """A permission request and who or what answered it, for the audit."""
 
     call_id: str | None
@@ -138,8 +131,7 @@ class PermissionAnswered(AgentEvent):
     answered_by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownReceived(AgentEvent):
+class UnknownReceived(AgentEvent, frozen=True, kw_only=True):
     """An update of a kind this version does not know, kept as it came."""
 
     kind: str
@@ -149,9 +141,7 @@ class UnknownReceived(AgentEvent):
 # --- turn events -------------------------------------------------------------------------------
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnIntended:
+class TurnIntended(Struct, frozen=True, kw_only=True):
     """The turn was decided and its prompt recorded, before anything was sent.
 
     `prompt_seq` is the message that holds the user's text. `condition` is the digest `resume_if`
@@ -165,9 +155,7 @@ class TurnIntended:
     condition: str | None = None
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionAttached:
+class SessionAttached(Struct, frozen=True, kw_only=True):
     """An upstream session is ours to prompt. `how` is new, resumed or loaded.
 
     The agent's process is named so that whoever takes over can end it: two writers on one upstream
@@ -182,8 +170,7 @@ class SessionAttached:
     agent_host: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachFailed:
+class AttachFailed(Struct, frozen=True, kw_only=True):
     """The upstream session could not be attached; the turn decides again knowing `outcome`."""
 
     upstream_session_id: UpstreamSessionId | None
@@ -191,9 +178,7 @@ class AttachFailed:
     detail: str
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptSent:
+class PromptSent(Struct, frozen=True, kw_only=True):
     """The prompt is about to leave; message `prompt_seq` holds it as it is sent.
 
     `prompts_before` counts the user messages known in the upstream session before this one. The
@@ -209,32 +194,32 @@ class PromptSent:
     is_prior_injected: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryStarted:
+class RecoveryStarted(Struct, frozen=True, kw_only=True):
     """Another process took the turn over after its holder died."""
 
     holder: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptRecognised:
-    """What the agent's own history says of our prompt: see core/turn.py, Recognition."""
+class PromptRecognised(Struct, frozen=True, kw_only=True):
+    """What the agent's own history says of our prompt: see core/turns/turn.py, Recognition."""
 
     recognition: str
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnded:
+class TurnEnded(Struct, frozen=True, kw_only=True):
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash.
 
     `tokens_used` is what the session now holds, `tokens_window` the most it can; None where the
     agent did not say. `was_compacted` says that the session now holds a summary; `late_events`
     counts what the agent still sent after its end, which is discarded. `surroundings` is a
-    core/freshness.py Surroundings as plain data, None where nobody looked. `tree_digest` is that of
-    the working tree after a turn that judges it, empty for all others and where git could not tell.
-    `tokens_spent` is what its prompts took since the turn was last parked, None where none left:
-    core/spending.py.
+    core/decision/freshness.py Surroundings as plain data, None where nobody looked. `tree_digest`
+    is that of the working tree after a turn that judges it, empty for all others and where git
+    could not tell. `tokens_spent` is what its prompts took since the turn was last parked, None
+    where none left: core/turns/spent_tokens.py. `tokens_fixed` is what any session of this agent
+    reads before our words, None where nobody knows: core/decision/price.py. `calls_open` is how
+    many calls had no end when the turn had: nobody knows what they came to, however well it ended.
+    `session_stamp` is what the session's own store was known by then: while it is the same, nobody
+    has gone on in it since. Empty where that is not known.
     """
 
     outcome: Outcome
@@ -249,13 +234,17 @@ class TurnEnded:
     tree_digest: str = ""
     tokens_spent: int | None = None
     is_spent_estimated: bool = False
+    calls_open: int = 0
+    tokens_fixed: int | None = None
+    is_fixed_estimated: bool = False
+    session_stamp: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnParked:
+class TurnParked(Struct, frozen=True, kw_only=True):
     """The turn waits for a human: `reason` says why, `detail` what is known.
 
-    `tokens_spent` is what its prompts took until then, as in TurnEnded.
+    `tokens_spent` is what its prompts took until then, as in TurnEnded; `tokens_held` is what its
+    session held, which the next request reads again, None where nobody said.
     """
 
     reason: str
@@ -263,6 +252,7 @@ class TurnParked:
     reset_at_ms: int | None = None
     tokens_spent: int | None = None
     is_spent_estimated: bool = False
+    tokens_held: int | None = None
 
 
 TurnEvent: TypeAlias = (
@@ -280,8 +270,7 @@ TurnEvent: TypeAlias = (
 # --- run events --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """Something only a human can answer. `question_id` is unique within the run."""
 
     question_id: str
@@ -289,8 +278,7 @@ class Question:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted:
+class RunStarted(Struct, frozen=True, kw_only=True):
     """A passage of a pipeline began. `pipeline` is its definition, so a run outlives edits.
 
     `told` are the digests of the sections each role has already been told in earlier runs;
@@ -304,8 +292,7 @@ class RunStarted:
     agents: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepStarted:
+class StepStarted(Struct, frozen=True, kw_only=True):
     """A role is about to be asked. `asked_again` marks the one request for a missing report."""
 
     role: str
@@ -313,11 +300,10 @@ class StepStarted:
     asked_again: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepEnded:
+class StepEnded(Struct, frozen=True, kw_only=True):
     """A role answered. `report` is None when it handed none back that can be read.
 
-    `input_digest` and `tree_digest` are what a verdict holds for: see core/verdicts.py.
+    `input_digest` and `tree_digest` are what a verdict holds for: see core/runs/verdicts.py.
     """
 
     role: str
@@ -329,16 +315,14 @@ class StepEnded:
     tree_digest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionsAsked:
+class QuestionsAsked(Struct, frozen=True, kw_only=True):
     """The run waits for a human."""
 
     role: str
     questions: tuple[Question, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAnswered:
+class QuestionAnswered(Struct, frozen=True, kw_only=True):
     """One question was answered. `answered_by` is None of what was recorded before it was asked."""
 
     question_id: str
@@ -346,8 +330,7 @@ class QuestionAnswered:
     answered_by: Actor | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerSuggested:
+class AnswerSuggested(Struct, frozen=True, kw_only=True):
     """A model gave an answer where a person is asked: it stays open until a person answers it."""
 
     question_id: str
@@ -355,8 +338,7 @@ class AnswerSuggested:
     by: Actor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunParked:
+class RunParked(Struct, frozen=True, kw_only=True):
     """The run cannot go on now. With a `reset_at_ms` it goes on by itself after that time."""
 
     reason: str
@@ -365,8 +347,7 @@ class RunParked:
     reset_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResumed:
+class RunResumed(Struct, frozen=True, kw_only=True):
     """A person set a run going again: a parked one, or with `role` one that is to be judged again.
 
     `role` is asked next; empty where the run goes on from its stop.
@@ -376,8 +357,7 @@ class RunResumed:
     role: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnded:
+class RunEnded(Struct, frozen=True, kw_only=True):
     """The passage is over: approved, rejected (nobody to send it back to), done or forgotten."""
 
     status: str

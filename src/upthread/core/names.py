@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from upthread.core.types import MAIN_SLOT
+from upthread.core.types import MAIN_SLOT, ConversationKey, ProjectId
 from upthread.errors import UsageError
 
 WORKSTREAM_BYTES_MAX = 200
@@ -45,6 +45,16 @@ class Address:
     workstream: str
     role: str
     slot: int = MAIN_SLOT
+
+
+def key_of(project_id: ProjectId, address: Address) -> ConversationKey:
+    """Return the key behind an address of a project."""
+    return ConversationKey(
+        project_id=project_id,
+        workstream=address.workstream,
+        role=address.role,
+        slot=address.slot,
+    )
 
 
 def parse_address(text: str) -> Address:

@@ -198,6 +198,7 @@ class TurnQuota:
                 PLAN.require(len(event.entries))
             case UsageReported():
                 require_tokens(event.tokens_used, event.tokens_window)
+                require_tokens(event.tokens_read, event.tokens_written)
             case _:
                 pass
 

@@ -1,29 +1,30 @@
-"""States: how a role or a workstream stands, in one word of ten, why, and what goes on.
+"""States: how a role or a workstream stands, in one word of twelve, why, and what goes on.
 
 Every surface says this word and no other. A role's state is that of its last turn, whoever holds
 it, and of the verdict it handed back. A workstream's is the most urgent of what its run says and of
 what its roles did after the run last moved: a run covers the turns that led to where it stands.
-Words of strangers are in `detail` alone, and no time is in any of the words.
+What would else be at rest is unsettled while an action of it may have been done or not. Words of
+strangers are in `detail` alone, and no time is in any of the words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from upthread.core import pipeline as pipelines
 from upthread.core.events import Question, RunParked, TurnEnded, TurnParked
-from upthread.core.reports import Report
-from upthread.core.run_view import RunView
-from upthread.core.shell import command
-from upthread.core.stops import OURS, Source, Stop, shortfall, stop_in_words
-from upthread.core.turn import TurnView
+from upthread.core.roles.reports import Report
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.run_view import RunView
+from upthread.core.runs.stops import OURS, Source, Stop, shortfall, stop_in_words
+from upthread.core.runs.verdicts import VerdictView
+from upthread.core.shell.hint import command
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import Outcome
-from upthread.core.verdicts import VerdictView
 
 
 class State(StrEnum):
@@ -35,7 +36,9 @@ class State(StrEnum):
     BLOCKED = "blocked"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
+    UNSETTLED = "unsettled"
     OUTDATED = "outdated"
+    HALFWAY = "halfway"
     APPROVED = "approved"
     DONE = "done"
     IDLE = "idle"
@@ -49,10 +52,13 @@ MEANINGS: Final[Mapping[State, str]] = {
     State.BLOCKED: "its last report says that it cannot do what was asked",
     State.INTERRUPTED: "its last turn was cut off: killed, cancelled or stopped with Ctrl-C",
     State.FAILED: "its last turn ended with an error, or without an answer",
+    State.UNSETTLED: "all else is at rest, and an action of it beyond this machine may have been "
+    "done, or not, until a person says so",
     State.OUTDATED: "it was approved, and what was judged has changed since",
+    State.HALFWAY: "a run has its next step still to begin, and nobody is at it",
     State.APPROVED: "it was approved, and what was judged is still the same",
     State.DONE: "its last turn ended well, and nothing of it is open",
-    State.IDLE: "nothing was asked of it yet, or a run has its next step still to begin",
+    State.IDLE: "nothing was asked of it yet",
 }
 """Each state with its one meaning, the most urgent first. The glossary is generated from here."""
 
@@ -62,6 +68,15 @@ BLOCKED: Final = "blocked"
 """What a run is parked for whose role says that it cannot go on."""
 
 _CUT_OFF: Final = frozenset({Outcome.CANCELLED, Outcome.PROCESS_DIED})
+
+_AT_REST: Final = frozenset({State.OUTDATED, State.HALFWAY, State.APPROVED, State.DONE, State.IDLE})
+"""What would hide that an action is in doubt. Any other state has a person look by itself."""
+
+_STOPPED: Final = frozenset({State.INTERRUPTED, State.FAILED, State.PARKED, State.BLOCKED})
+"""What somebody has to go on with."""
+
+LOOK: Final = "look whether it was done, and say so; until then nobody does it again"
+"""What helps where an action is in doubt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +153,11 @@ def go_on_command(address: str) -> str:
 def run_command(workstream: str, *, is_limited: bool = False) -> str:
     """Return the command that goes on with a run; it waits for a limit that has an end."""
     return _on("run", workstream, *(("--wait",) if is_limited else ()))
+
+
+def effects_command(workstream: str) -> str:
+    """Return the command that lists what is in doubt, with those that say what came of it."""
+    return _on("effects", workstream)
 
 
 def answer_command(workstream: str, question_id: str) -> str:
@@ -317,7 +337,7 @@ def _of_open_run(run: RunView, role: str) -> Standing:
         failed = _of_failure(run.last.outcome, run.last.report_error)
         return replace(failed, role=run.last.role)
     reason = f"the run goes on with {role}" if role else "the run goes on from here"
-    return Standing(state=State.IDLE, reason=reason, role=role)
+    return Standing(state=State.HALFWAY, reason=reason, role=role)
 
 
 def _of_run_end(facts: RunFacts) -> Standing:
@@ -372,8 +392,38 @@ def _with_agent(run: Standing, roles: tuple[Standing, ...]) -> Standing:
     return replace(run, agent=agents.get(run.role, ""))
 
 
+def with_doubts(standing: Standing, actions: Sequence[str], *, workstream: str) -> Standing:
+    """Return how something stands of which these actions are in doubt, as its own command says.
+
+    What would be at rest is unsettled; what has stopped short stays what it is, and whoever goes on
+    with it looks first.
+    """
+    is_stopped = standing.state in _STOPPED
+    if not actions or not (is_stopped or standing.state in _AT_REST):
+        return standing
+    after = ": ".join(filter(None, (standing.cure or "go on", standing.command)))
+    told = [standing.detail] if is_stopped and standing.detail else []
+    return replace(
+        standing,
+        state=standing.state if is_stopped else State.UNSETTLED,
+        reason=f"{standing.reason}; {doubts_in_words(len(actions))}",
+        detail="; ".join((*told, *actions)),
+        cure=f"{LOOK}; then {after}" if is_stopped else LOOK,
+        command=effects_command(workstream),
+    )
+
+
+def doubts_in_words(count: int) -> str:
+    """`an action beyond this machine may have been done, or not`."""
+    number = "an action" if count == 1 else f"{count} actions"
+    return f"{number} beyond this machine may have been done, or not"
+
+
 def status_of(standing: Standing, run: RunView | None) -> str:
-    """Return the coarser word that programs knew before there were ten."""
+    """Return the coarser word that programs knew before there were more.
+
+    It is kept for them; whether an approval still holds, and what is in doubt, the state says.
+    """
     match standing.state:
         case State.WAITING:
             return "waiting_for_human"
@@ -383,6 +433,8 @@ def status_of(standing: Standing, run: RunView | None) -> str:
             return "approved"
         case State.RUNNING:
             return "running"
+        case State.UNSETTLED if run is not None and run.status == "approved":
+            return "approved"
         case _:
             return "idle"
 

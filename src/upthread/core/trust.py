@@ -151,8 +151,12 @@ def _agent(own: Leaves, place: Place, said: Any) -> Verdict:
     """
     if said in {own.get(place), own.get(("agent",))}:
         return "counts"
-    is_made = any(known[:2] == ("agents", said) and known[2] != "inject" for known in own)
+    is_made = any(known[:2] == ("agents", said) and known[2] in _STARTS_IT for known in own)
     return _asks_if(is_made or not _PLAIN_AGENT.fullmatch(said))
+
+
+_STARTS_IT: Final = frozenset({"command", "environment"})
+"""What of an agent's table makes it one that a person made."""
 
 
 def _rule(own: Leaves, place: Place, said: Any) -> Verdict:
@@ -213,6 +217,7 @@ TABLE: Final = (
     _row("agents.*.command", "always", _asks, "command and environment"),
     _row("agents.*.environment", "always", _asks, "command and environment"),
     _row("agents.*.inject", "", _counts),
+    _row("agents.*.roll_over_when_empty", "for `true`: a prompt is sent once more", _true_asks),
     _row("permissions.*", "for `allow`, and for `ask` where you deny", _permission),
     _row("redaction.rules.*", "for a name that you or upthread have already", _rule),
     _row("redaction.allow", "always", _adding_asks),
@@ -314,6 +319,7 @@ _UNSAID: Final[Mapping[Row | None, Any]] = {
     row_of(("agents", _ANY, "command")): (),
     row_of(("agents", _ANY, "environment")): {},
     row_of(("agents", _ANY, "inject")): "auto",
+    row_of(("agents", _ANY, "roll_over_when_empty")): False,
     row_of(("redaction", "allow")): (),
     row_of(("effects", "outward")): (),
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Literal, NewType, TypeAlias
 
-from upthread.core.making import quickly_made
+from upthread.core.slot_values import quickly_made
 
 ProjectId = NewType("ProjectId", str)
 ConversationId = NewType("ConversationId", str)

@@ -22,8 +22,9 @@ from typing import Generic, TypeVar
 import anyio
 import anyio.to_thread
 
-from upthread.boundary.giving_up import heeding
+from upthread.boundary.cancellation import GivenUpError, heeding
 from upthread.core.types import Holder
+from upthread.runtime.bindings.claims import started_at_ticks
 
 Result = TypeVar("Result")
 
@@ -118,31 +119,6 @@ def is_dead(holder: Holder) -> bool:
     return ticks is None or (holder.started_at_ticks not in {0, ticks})
 
 
-def started_at_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if it is gone or a zombie.
-
-    0 where the machine does not tell (no /proc) but the process lives.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return _lives_without_proc(pid)
-    after_name = stat[stat.rindex(b")") + 2 :].split()
-    return None if after_name[0] in {b"Z", b"X"} else int(after_name[19])
-
-
-def _lives_without_proc(pid: int) -> int | None:
-    if Path("/proc/self/stat").exists():
-        return None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        return 0
-    return 0
-
-
 @functools.cache
 def _boot_id() -> str:
     try:
@@ -204,7 +180,7 @@ class _Watched(Generic[Result]):
     def __call__(self) -> Result:
         with self._turnstile:
             if self._is_given_up:
-                raise CallGivenUpError
+                raise GivenUpError
             self._has_begun = True
         try:
             with heeding(self._given_up):
@@ -220,7 +196,3 @@ class _Watched(Generic[Result]):
         with anyio.CancelScope(shield=True):
             while self._has_begun and not self._is_over.is_set():  # noqa: ASYNC110  # a thread's event
                 await anyio.sleep(THREAD_POLL_S)
-
-
-class CallGivenUpError(Exception):
-    """A call was cancelled before it began. Nobody is left to see this."""

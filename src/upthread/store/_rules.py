@@ -12,13 +12,14 @@ from typing import Final, NamedTuple, TypeVar
 from upthread.core.codec import StoredPart, encode_plain_json
 from upthread.core.commands import RecordOnce, RecordParts
 from upthread.core.types import Speaker, TextPart
-from upthread.errors import ConflictError, FencedError, NotFoundError
+from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError
 
 Found = TypeVar("Found")
 
 FIRST_CHAIN: Final = bytes(32)
 """What the first part of a conversation is chained to."""
 
+_CURE_OF_DAMAGE: Final = "`upthread doctor` says what is damaged, and what helps"
 _READ_AGAIN: Final = "read again: another writer may have been there first"
 
 
@@ -130,6 +131,32 @@ def is_before(recorded_at_ms: int, before_ms: int | None) -> bool:
 def chained(previous: bytes, digest: bytes, header: PartHeader) -> bytes:
     """Return SHA-256(previous chain, digest of the content, header as a JSON array)."""
     return sha256(previous + digest + encode_plain_json(header)).digest()
+
+
+def seal_of(*columns: str | float | bytes | None) -> bytes:
+    """Return the SHA-256 of a row's columns, each told apart from all that look like it.
+
+    Text that is not valid Unicode may be given as its bytes.
+    """
+    # ASCII and not as it is: what counts as printable differs between versions of Python.
+    told = ascii([(len(each),) if type(each) is bytes else each for each in columns])
+    content = [each for each in columns if type(each) is bytes]
+    return sha256(b"".join((told.encode(), *content))).digest()
+
+
+def not_whole(what: str, name: object) -> StoreError:
+    """Return the error of a row that does not match its seal, or does not follow the one before."""
+    return StoreError(
+        f"{what} {name} is damaged: it is not what was recorded, or what stood before it is gone",
+        hint=_CURE_OF_DAMAGE,
+    )
+
+
+def must_count(seqs: Iterable[int], *, what: str, owner: str) -> None:
+    """Raise StoreError where the numbers of rows that were read do not run from 1 without a gap."""
+    for expected, seq in enumerate(seqs, start=1):
+        if seq != expected:
+            raise not_whole(f"{what} {expected} of", owner)
 
 
 class ChainedPart(NamedTuple):

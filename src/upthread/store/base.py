@@ -40,9 +40,10 @@ S19  Names and texts are data: quotes, `../`, NUL or 4 kB in a name never reach 
 S20  Conversations of two projects never meet, whatever their names.
 S21  A write that names a workstream, conversation, link, turn or run that was never opened raises
      NotFoundError, and nothing of the batch is there. An earlier write of the batch may open it.
-S22  `prior_messages` returns what was said over the given sessions, the newest so many, by sequence
-     number. It looks at the newest SAID_WITHIN_MESSAGES messages and no further, so that it costs
-     the same over one link and over sixteen, and after a hundred messages and after a million.
+S22  `prior_messages` returns what was said over the given sessions in the newest so many exchanges,
+     by sequence number, and of a reply in many steps its first and its last ones. It looks at the
+     newest SAID_WITHIN_MESSAGES messages and no further, so that it costs the same over one link
+     and over sixteen, and after a hundred messages and after a million.
 S23  Of many callers that write an intent under one key of a project, each as an attempt of its own,
      exactly one gets in; the others get ConflictError, until that attempt has failed. An attempt
      ends once, done or failed; an end without its intent raises NotFoundError.
@@ -58,7 +59,8 @@ S27  After `scrub` no file of the store holds a byte of what was erased: no free
 S28  `held` counts the content that is there and nothing that was erased.
 S29  `recorded` returns all that was written, leases aside, as the writes that make it: committed
      section by section to an empty store of any backend, they come out of that one as they went in,
-     every read answers alike, and each conversation has the same `chain_head`.
+     every read answers alike, and each conversation has the same `chain_head`, which one with other
+     content has not. Pages of any size hold the same rows.
 S30  Acts are kept once each, in the order of their commits, and stay when what they were about is
      erased.
 S31  `projects` returns identities of the same root commit, and those of the same path that have the
@@ -66,6 +68,9 @@ S31  `projects` returns identities of the same root commit, and those of the sam
 S32  A store that acts for a project reads and writes that one's rows as before, and may be used
      for it alone. A backend that several people share refuses all else, whatever id is named: other
      projects' rows read as nothing, and a write that names them is an error and leaves nothing.
+S33  A row proves itself where it is read: one that was changed behind the store's back, or put in
+     another's place, is a StoreError that names it, and so are events and links between which one
+     is gone. Parts are proved by `verify` (S9), and `resolve` proves nothing: `links` does.
 """
 
 from __future__ import annotations
@@ -75,8 +80,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from upthread.core.commands import OnceState, RecordAct, RecordDecision, Write
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.examined import ExaminedFile
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -220,6 +225,7 @@ class Store(Protocol):
     """The port. All methods may raise StoreError; times are epoch milliseconds.
 
     Any thread may call, one at a time. What names an unknown id reads as nothing: None, 0 or empty.
+    An id comes first and by position: whoever stands before a store looks at it before a read does.
     """
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
@@ -233,22 +239,22 @@ class Store(Protocol):
         """
         ...
 
-    def conversation(self, conversation_id: ConversationId) -> Conversation | None:
+    def conversation(self, conversation_id: ConversationId, /) -> Conversation | None:
         """Return one conversation by its id."""
         ...
 
-    def conversations(self, project_id: ProjectId, workstream: str) -> tuple[Conversation, ...]:
+    def conversations(self, project_id: ProjectId, /, workstream: str) -> tuple[Conversation, ...]:
         """Return all conversations of a workstream, children and old generations included.
 
         Ordered by the moment they were opened, as committed.
         """
         ...
 
-    def workstream(self, project_id: ProjectId, workstream: str) -> Workstream | None:
+    def workstream(self, project_id: ProjectId, /, workstream: str) -> Workstream | None:
         """Return one workstream."""
         ...
 
-    def workstreams(self, project_id: ProjectId) -> tuple[Workstream, ...]:
+    def workstreams(self, project_id: ProjectId, /) -> tuple[Workstream, ...]:
         """Return a project's workstreams, oldest first."""
         ...
 
@@ -256,11 +262,11 @@ class Store(Protocol):
         """Return known identities that share the root commit or the path with this one (S31)."""
         ...
 
-    def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
+    def links(self, conversation_id: ConversationId, /) -> tuple[Link, ...]:
         """Return all links of a conversation, oldest first."""
         ...
 
-    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+    def link_owner(self, project_id: ProjectId, /, upstream_session_id: str) -> Conversation | None:
         """Return a project's conversation whose newest link holds this session, None if none.
 
         Of several, the one whose link was opened last.
@@ -268,68 +274,70 @@ class Store(Protocol):
         ...
 
     def messages(
-        self, conversation_id: ConversationId, *, after_seq: int = 0, newest: int | None = None
+        self, conversation_id: ConversationId, /, *, after_seq: int = 0, newest: int | None = None
     ) -> tuple[Message, ...]:
         """Return messages after `after_seq`, oldest first; with `newest`, only the last so many."""
         ...
 
-    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
+    def message(self, conversation_id: ConversationId, /, seq: int) -> Message | None:
         """Return one message, None if there is none with this `seq`."""
         ...
 
     def prior_messages(
         self,
         conversation_id: ConversationId,
+        /,
         *,
         upstream_session_ids: Collection[str],
         newest: int,
     ) -> tuple[Message, ...]:
-        """Return the newest so many messages that say something, oldest first (S22).
+        """Return what was said in the newest so many exchanges, oldest message first (S22).
 
-        Of users and assistants, with a text that is not blank, under no upstream session or one of
-        the given; their other parts are left out.
+        An exchange is a prompt and its reply (core/context/exchanges.py), of a long one the
+        beginning and the end. Of messages of users and assistants, with a text that is not blank,
+        under no upstream session or one of the given; their other parts are left out.
         """
         ...
 
-    def message_count(self, conversation_id: ConversationId) -> int:
+    def message_count(self, conversation_id: ConversationId, /) -> int:
         """Return the last message's `seq`, 0 for none."""
         ...
 
     def turns(
-        self, conversation_id: ConversationId, *, newest: int | None = None
+        self, conversation_id: ConversationId, /, *, newest: int | None = None
     ) -> tuple[Turn, ...]:
         """Return turns, oldest first; with `newest`, only the last so many."""
         ...
 
-    def turn_count(self, conversation_id: ConversationId) -> int:
+    def turn_count(self, conversation_id: ConversationId, /) -> int:
         """Return how many turns were opened in a conversation."""
         ...
 
-    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+    def turn_owner(self, turn_id: TurnId, /) -> ConversationId | None:
         """Return whose turn it is."""
         ...
 
-    def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
+    def turn_events(self, turn_id: TurnId, /) -> tuple[TurnEvent, ...]:
         """Return a turn's events in order; empty for an unknown turn."""
         ...
 
-    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
+    def turn_moved_at_ms(self, turn_id: TurnId, /) -> int | None:
         """Return when a turn's newest event was recorded, None before its first."""
         ...
 
-    def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
+    def runs(self, project_id: ProjectId, /, workstream: str) -> tuple[Run, ...]:
         """Return a workstream's runs, oldest first."""
         ...
 
-    def run(self, run_id: RunId) -> Run | None:
+    def run(self, run_id: RunId, /) -> Run | None:
         """Return one run by its id."""
         ...
 
-    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+    def run_events(self, run_id: RunId, /) -> tuple[RunEvent, ...]:
         """Return a run's events in order; empty for an unknown run."""
         ...
 
-    def run_moved_at_ms(self, run_id: RunId) -> int | None:
+    def run_moved_at_ms(self, run_id: RunId, /) -> int | None:
         """Return when a run's newest event was recorded, None before its first."""
         ...
 
@@ -340,48 +348,48 @@ class Store(Protocol):
         """
         ...
 
-    def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
+    def refusals(self, conversation_id: ConversationId, /) -> tuple[RecordDecision, ...]:
         """Return decisions that led to no turn, oldest first. Their durability is not kept."""
         ...
 
-    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
+    def acts(self, conversation_id: ConversationId, /) -> tuple[RecordAct, ...]:
         """Return what people did to a conversation, oldest first (S30)."""
         ...
 
-    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
+    def run_acts(self, run_id: RunId, /) -> tuple[RecordAct, ...]:
         """Return what people did to a run, oldest first (S30)."""
         ...
 
-    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
+    def quarantined(self, turn_id: TurnId, /) -> tuple[Quarantined, ...]:
         """Return a turn's quarantined events, in order."""
         ...
 
-    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+    def held(self, conversation_id: ConversationId, /, *, before_ms: int | None = None) -> Held:
         """Return how much content of parts a conversation has, recorded before a time (S28)."""
         ...
 
     def examined(
-        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+        self, conversation_id: ConversationId, /, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
         """Return each file an upstream session knows, as it knows it; None: any session (S24)."""
         ...
 
-    def examined_count(self, turn_id: TurnId) -> int:
+    def examined_count(self, turn_id: TurnId, /) -> int:
         """Return the place after the last one a turn has written an examined file to, 0 for none.
 
         Counted over all conversations of the turn.
         """
         ...
 
-    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+    def briefing_edit(self, conversation_id: ConversationId, /) -> StoredEdit | None:
         """Return the newest edit of a conversation's briefing, None without one (S25)."""
         ...
 
-    def once(self, project_id: ProjectId, key: str) -> Once | None:
+    def once(self, project_id: ProjectId, /, key: str) -> Once | None:
         """Return how an action that is to be done once stands, None before any attempt (S23)."""
         ...
 
-    def verify(self, conversation_id: ConversationId) -> int | None:
+    def verify(self, conversation_id: ConversationId, /) -> int | None:
         """Return the `seq` of the first message that does not verify (S9), None if all do."""
         ...
 

@@ -1,10 +1,10 @@
 """The turn that figures are given for: six messages, 12.7 kB of text, streamed into a store.
 
-Makes the same writes in the same commits as `runtime.turn` and `runtime.recording` do for a resumed
-conversation whose agent takes longer than `FLUSH_EVERY_S` for each tool call: intent, session
-attached and prompt sent, two batches of parts, and the end with what is left, synced. Five commits,
-one of them synced. It drives no agent, takes no lease and reads no prior context, which has a
-figure of its own; its words are chosen once and repeat.
+Makes the same writes in the same commits as `runtime.turns.turns` and `runtime.turns.recorder` do
+for a resumed conversation whose agent takes longer than `FLUSH_EVERY_S` for each tool call: intent,
+session attached and prompt sent, two batches of parts, and the end with what is left, synced. Five
+commits, one of them synced. It drives no agent, takes no lease and reads no prior context, which
+has a figure of its own; its words are chosen once and repeat.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
+from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX
+from upthread.core.decision.handshake import HandshakeInputs, decide
 from upthread.core.events import (
     AgentEvent,
     PromptSent,
@@ -36,9 +38,7 @@ from upthread.core.events import (
     TurnEvent,
     TurnIntended,
 )
-from upthread.core.handshake import HandshakeInputs, decide
-from upthread.core.prior_context import PRIOR_MESSAGES_MAX
-from upthread.core.recorder import Recorder
+from upthread.core.turns.recorder import Recorder
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -185,7 +185,7 @@ def commits_of(place: Place, turn: PreparedTurn) -> Iterator[tuple[Write, ...]]:
     sent = PromptSent(
         prompt_seq=place.next_seq,
         prompts_before=place.turns,
-        prior_from_seq=max(1, place.next_seq - PRIOR_MESSAGES_MAX),
+        prior_from_seq=max(1, place.next_seq - PRIOR_EXCHANGES_MAX),
         prior_to_seq=place.next_seq - 1,
         prior_digest=hashlib.sha256(turn.prompt.encode()).hexdigest(),
     )

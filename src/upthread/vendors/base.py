@@ -47,6 +47,11 @@ class VendorHistory:
     directory: str = ""
     title: str = ""
 
+    @property
+    def is_of_lines(self) -> bool:
+        """Whether its file is one of lines: a copy can do without one that cannot be read."""
+        return self.path.suffix == ".jsonl"
+
 
 def is_known_version(version: str, known: tuple[str, ...]) -> bool:
     """Return whether a version is of a line the reader was written for: `2.1` takes `2.1.329`."""

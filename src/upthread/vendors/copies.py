@@ -8,28 +8,18 @@ who knows whether the agent is running. The copy is read again, and what is stil
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import apsw
-
-from upthread.core.codec import encode_json
-from upthread.core.history.rules import object_of, text_of
 from upthread.core.history.soundness import faults
-from upthread.core.stream import INTERRUPTED
-from upthread.core.types import JsonValue
+from upthread.core.types import ToolCallPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
 from upthread.vendors.base import VendorHistory
-from upthread.vendors.lines import LINE_BYTES_MAX, read_object
-from upthread.vendors.opencode import OPEN_STATES, Database, connected, opened, read_sessions
+from upthread.vendors.lines import Line, read_lines
 
-_TOOLS: Final = """
-    SELECT part.session_id, part.id, part.data FROM part
-    WHERE (?1 IS NULL OR part.session_id = ?1) AND length(part.data) <= ?2
-    ORDER BY part.session_id, part.message_id, part.id"""
+_SHOWN_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,91 +41,6 @@ class RepairedCopy:
     after: Path
     edits: tuple[Edit, ...]
     left: tuple[str, ...]
-
-
-def repair_database(
-    path: Path, into: Path, *, session_id: str | None = None, sessions: Iterable[str] = ()
-) -> RepairedCopy:
-    """Copy OpenCode's database and close, in the copy, each call that has no result.
-
-    Only `sessions` are touched: those whose form the reader knows. UsageError when `into` has a
-    copy already.
-    """
-    before, after = prepare(into, path)
-    for suffix in ("", "-wal", "-shm"):
-        beside = path.with_name(path.name + suffix)
-        if beside.exists():
-            keep(beside, before.with_name(before.name + suffix))
-    after.touch(mode=0o600)
-    edits: tuple[Edit, ...] = ()
-    with (
-        opened(path) as source,
-        closing(connected(str(after), apsw.SQLITE_OPEN_READWRITE)) as copy,
-    ):
-        with copy.backup("main", source, "main") as backup:
-            backup.step()
-        list(copy.execute("PRAGMA journal_mode = DELETE"))
-        copy.execute("BEGIN")
-        edits = tuple(_edited(copy, session_id, frozenset(sessions)))
-        copy.execute("COMMIT")
-    repaired = read_sessions(after, session_id=session_id, characters_max=0)
-    left = tuple(line for history in repaired for line in still_wrong(history))
-    return RepairedCopy(source=path, before=before, after=after, edits=edits, left=left)
-
-
-def _edited(copy: Database, session_id: str | None, known: frozenset[str]) -> Iterator[Edit]:
-    used: set[tuple[str, str]] = set()
-    rows = list(copy.execute(_TOOLS, (session_id, LINE_BYTES_MAX)))
-    for session, part_id, data in rows:
-        raw = data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")
-        part, _ = read_object(raw)
-        if part.get("type") != "tool" or session not in known:
-            continue
-        changed = dict(part)
-        reasons = [*_closed(changed), *_own_id(changed, str(session), used)]
-        if reasons:
-            copy.execute(
-                "UPDATE part SET data = ? WHERE id = ?", (encode_json(changed).decode(), part_id)
-            )
-            yield Edit(
-                place=f"{session} {part_id}",
-                before=_in_words(part),
-                after=_in_words(changed),
-                why="; ".join(reasons),
-            )
-
-
-def _closed(part: dict[str, JsonValue]) -> Iterator[str]:
-    state = object_of(part.get("state"))
-    if text_of(state.get("status")) not in OPEN_STATES:
-        return
-    start = object_of(state.get("time")).get("start", 0)
-    part["state"] = {
-        "status": "error",
-        "input": state.get("input") or {},
-        "error": INTERRUPTED,
-        "metadata": {**object_of(state.get("metadata")), "interrupted": True},
-        "time": {"start": start, "end": start},
-    }
-    yield "the call has no result"
-
-
-def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]) -> Iterator[str]:
-    call_id = text_of(part.get("callID"))
-    number = 2
-    own = call_id
-    while (session, own) in used:
-        own, number = f"{call_id}_{number}", number + 1
-    used.add((session, own))
-    if own != call_id:
-        part["callID"] = own
-        yield "another call has its id"
-
-
-def _in_words(part: Mapping[str, JsonValue]) -> str:
-    state = object_of(part.get("state"))
-    error = f": {text_of(state.get('error'))}" if state.get("error") else ""
-    return f"{text_of(part.get('tool'))} {text_of(part.get('callID'))} {state.get('status')}{error}"
 
 
 def still_wrong(history: VendorHistory) -> Iterator[str]:
@@ -171,3 +76,62 @@ def keep(source: Path, copy: Path) -> None:
     """Copy a file byte for byte, for nobody else to read."""
     copy.touch(mode=0o600)
     shutil.copyfile(source, copy)
+
+
+# --- a store of lines --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be done, by call id, and what has been met on the way."""
+
+    open_calls: set[str]
+    made: set[str] = field(default_factory=set[str])
+    answered: set[str] = field(default_factory=set[str])
+    parents: dict[str, str] = field(default_factory=dict[str, str])
+    edits: list[Edit] = field(default_factory=list[Edit])
+
+    def takes(self, call_id: str) -> bool:
+        """Whether a result belongs to a call before it, and is the first."""
+        if call_id in self.answered or call_id not in self.made:
+            return False
+        self.answered.add(call_id)
+        return True
+
+    def edit(self, line: Line, why: str, after: str | None = None, *, is_new: bool = False) -> None:
+        before = None if is_new else _shown(line.raw.decode("utf-8", "backslashreplace"))
+        shown = None if after is None else _shown(after)
+        self.edits.append(Edit(place=line.place, before=before, after=shown, why=why))
+
+
+def repaired_lines(
+    path: Path,
+    into: Path,
+    read: Callable[[Path], VendorHistory],
+    rewrite: Callable[[Line, Plan], Iterator[bytes]],
+) -> RepairedCopy:
+    """Copy a session that is a file of lines, each as `rewrite` has it; all others stay as bytes.
+
+    What to do is decided by core/history: calls without a result are closed, results without a call
+    and second ones go. Lines that cannot be read are left out, and stay in the one kept before.
+    """
+    history = read(path)
+    before, after = prepare(into, path)
+    keep(path, before)
+    parts = [part for message in history.history.messages for part in message.parts]
+    answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+    calls = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
+    plan = Plan(open_calls=calls - answered)
+    after.touch(mode=0o600)
+    with after.open("wb") as copy:
+        for line in read_lines(before):
+            if line.why:
+                plan.edit(line, line.why)
+            else:
+                copy.writelines(raw + b"\n" for raw in rewrite(line, plan))
+    left = tuple(still_wrong(read(after)))
+    return RepairedCopy(source=path, before=before, after=after, edits=tuple(plan.edits), left=left)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from upthread.agents._prompting import TurnSeen
+from upthread.agents._prompt import TurnSeen
 from upthread.agents.acp.outcomes import failure_of, outcome_of_suspicion, result_of
 from upthread.agents.acp.quirks import NO_QUIRK, QUIRKS, quirk_for
 from upthread.core.types import Outcome
@@ -61,6 +61,11 @@ def seen_as(outcome, code, message, data=None, agent=""):
         ),
         ("unknown", False, "", -32603, "tool_use without tool_result", None),
         ("credit_exhausted", False, "", -32603, "Your credit balance is too low", None),
+        ("credit_exhausted", True, "", -32603, "credit balance is too low", {"status": 400}),
+        (
+            *("credit_exhausted", True, "", -32603, "Your credit balance is too low"),
+            {"errorKind": "invalid_request"},
+        ),
         ("transient", False, "", -32603, "Overloaded", None),
         ("unknown", False, "", -32603, "Internal error", None),
         ("unknown", False, "", -32601, "Method not found", {"method": "session/resume"}),

@@ -100,7 +100,7 @@ class Claude:
         self.end()
 
     def ask(self, _text):
-        self.write("control_request", request_id="r1", request={"subtype": "hook_callback"})
+        self.write("control_request", request_id="r1", request={"subtype": "mcp_message"})
         answer = json.loads(sys.stdin.readline())["response"]
         self.say(f"{answer['subtype']}: {answer['error']}")
         self.end()

@@ -28,6 +28,8 @@ def failed(status, said):
         ("rate_limited", "", failed(429, "x")),
         ("auth", "", failed(401, "x")),
         ("credit_exhausted", "", failed(402, "x")),
+        ("credit_exhausted", "", failed(400, "Your credit balance is too low")),
+        ("credit_exhausted", "invalid_request", failed(400, "Your credit balance is too low")),
         ("transient", "", failed(500, "x")),
         ("unknown", "", failed(None, "x")),
         ("cancelled", "", {"is_error": True, "terminal_reason": "aborted_streaming"}),

@@ -66,3 +66,15 @@ def test_a_child_is_named_where_it_began(tmp_path):
     assert started.call_id == announced.call_id == "t1"
     assert started.child_upstream_session_id == f"{SESSION}:subagent:a1"
     assert updated.child_upstream_session_id == f"{SESSION}:subagent:a1"
+
+
+def test_a_command_that_failed_by_itself_did_run_and_one_that_nobody_allowed_did_not(tmp_path):
+    made = ClaudeTranscript()
+    made.user("hello")
+    made.assistant(use("t1"), use("t2"), use("t3"), message_id="m")
+    made.user([result("t1", "Exit code 1\n2 failed", is_error=True)])
+    made.user([result("t2", "This command requires approval", is_error=True)])
+    made.user([result("t3", "Exit code 1 is what it says")])
+    history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
+    ended = {each.call_id: each.did_run for each in history if isinstance(each, ToolCallUpdated)}
+    assert ended == {"t1": True, "t2": False, "t3": False}

@@ -59,7 +59,9 @@ def test_a_streamed_answer_is_told_in_pieces_and_once():
         ReasoningReceived(upstream_session_id=SESSION, text="hm"),
         TextReceived(upstream_session_id=SESSION, text="hel", message_id="msg_1"),
         TextReceived(upstream_session_id=SESSION, text="lo", message_id="msg_1"),
-        UsageReported(upstream_session_id=SESSION, tokens_used=22),
+        UsageReported(
+            upstream_session_id=SESSION, tokens_used=22, tokens_read=15, tokens_written=7
+        ),
     ]
 
 
@@ -138,6 +140,24 @@ def test_what_a_child_says_is_the_childs():
         (ToolCallUpdated, SESSION),
     ]
     assert events[-1].child_upstream_session_id == CHILD
+
+
+def test_what_a_childs_request_read_is_told_once_for_all_frames_of_its_answer():
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 10, "output_tokens": 1}
+    answer = {"id": "msg_2", "role": "assistant", "usage": usage}
+    frames = [
+        {"type": "assistant", "session_id": SESSION, "message": {**answer, "content": [block]}}
+        for block in (said("a"), said("b"))
+    ]
+    events = events_of(
+        assistant(use("Task", CALL, subagent_type="general-purpose")),
+        STARTED,
+        *({**frame, **OF_CHILD} for frame in frames),
+        frames[0],  # the session's own is told of while it is streamed
+    )
+    assert [event for event in events if isinstance(event, UsageReported)] == [
+        UsageReported(upstream_session_id=CHILD, tokens_used=15, tokens_read=15)
+    ]
 
 
 def test_what_the_user_is_said_to_say_in_the_main_session_is_nothing_new():

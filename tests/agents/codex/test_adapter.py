@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from upthread.agents.base import PermissionAnswer
-from upthread.agents.codex import CodexAdapter, connection, threads
+from upthread.agents.codex import connection, threads
+from upthread.agents.codex.adapter import CodexAdapter
 from upthread.core.events import ChildStarted, PermissionAnswered, TextReceived, UnknownReceived
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError
@@ -23,8 +24,9 @@ from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
 pytestmark = pytest.mark.anyio
 
 SCRIPTED = Path(__file__).parent / "scripted_codex.py"
+LARGE = "many words, " * 20_000 + "the end"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
-CANNOT = {"opaque", "pieces", "child", "permission"}
+CANNOT = {"opaque", "pieces", "child", "child_words", "permission", "leaves", "usage"}
 """What only the real one can be brought to, and does in tests/live."""
 LONE_SURROGATES = "A12_an_odd_prompt_is_kept_identical"
 """Codex holds no half of a surrogate pair: see below."""
@@ -59,6 +61,9 @@ AGENT = AgentUnderTest(
     hang="hang",
     deaf="deaf",
     late="late",
+    late_words="too late",
+    resets="limited",
+    large=(LARGE, LARGE),
     unstamped="unstamped",
     unknown_update="news",
     garbage="garbage",

@@ -155,3 +155,19 @@ def test_tokens_are_what_the_thread_holds_now(last, window, expected):
     told = {"tokenUsage": {"last": last, "modelContextWindow": window}}
     event = items.usage(told, "own")
     assert (event and (event.tokens_used, event.tokens_window)) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_code", "did_run"),
+    [
+        ("failed", 1, True),
+        ("failed", -1, False),
+        ("failed", 137, False),
+        ("failed", None, False),
+        ("declined", 1, False),
+        ("completed", 0, False),
+    ],
+)
+def test_a_command_that_failed_by_itself_did_run(status, exit_code, did_run):
+    item = {**RUN, "status": status, "exitCode": exit_code}
+    assert items.updated(item, "own").did_run is did_run

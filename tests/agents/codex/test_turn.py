@@ -192,6 +192,14 @@ def test_tokens_are_reported_and_added_up_for_the_turn_of_the_prompt_alone(told)
     assert (told.turn.tokens_in, told.turn.tokens_out) == (20, 4)
 
 
+def test_a_request_that_is_told_again_is_counted_once(told):
+    last = {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}
+    for total, events in ((12, [UsageReported]), (12, []), (24, [UsageReported])):
+        usage = {"last": last, "total": {"totalTokens": total}}
+        assert told("thread/tokenUsage/updated", thread=OWN, tokenUsage=usage) == events
+    assert (told.turn.tokens_in, told.turn.tokens_out) == (20, 4)
+
+
 def test_what_codex_tries_again_is_kept_and_remembered_until_it_says_something(told):
     info = {"responseStreamDisconnected": {"httpStatusCode": 429}}
     error = {"message": "Reconnecting... 1/5", "codexErrorInfo": info}

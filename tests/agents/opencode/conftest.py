@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from upthread.agents.opencode import OpenCodeAdapter
+from upthread.agents.opencode.adapter import OpenCodeAdapter
 from upthread.agents.opencode.turn import Turn
 from upthread.core.events import AgentEvent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.opencode import OpenCodeAdapter
+from upthread.agents.opencode.adapter import OpenCodeAdapter
 from upthread.agents.registry import adapter_for
 from upthread.core.types import Outcome
 from upthread.errors import ConfigError, UpstreamError

@@ -34,6 +34,7 @@ def api_error(status, message="no", **more):
         (api_error(402), Outcome.CREDIT_EXHAUSTED),
         (api_error(429), Outcome.RATE_LIMITED),
         (api_error(429, "You exceeded your insufficient quota"), Outcome.CREDIT_EXHAUSTED),
+        (api_error(400, "Your credit balance is too low to access"), Outcome.CREDIT_EXHAUSTED),
         (api_error(503), Outcome.TRANSIENT),
         (api_error(418), Outcome.UNKNOWN),
         (api_error(400, "rate limit reached"), Outcome.UNKNOWN),

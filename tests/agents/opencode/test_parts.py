@@ -94,3 +94,15 @@ def test_a_stored_history_reads_as_it_was_said():
     ]
     assert {event.upstream_session_id for event in events} == {SESSION}
     assert history({"no": "list"}, SESSION) == ()
+
+
+def test_a_call_is_named_by_its_tool_and_object_until_opencode_names_it():
+    """OpenCode gives a title when a call has ended, and it is recorded when it begins."""
+    running = tool("write", status="running", input={"filePath": "x0.txt", "content": "x"})
+    assert announced(tool("write", status="pending"), SESSION).title == "write"
+    assert announced(running, SESSION).title == updated(running, SESSION).title == "write x0.txt"
+    shell = tool("bash", status="running", input={"command": "git push"})
+    assert updated(shell, SESSION).title == "git push"
+    ended = tool("write", input={"filePath": "x0.txt"}, title="x0.txt")
+    assert updated(ended, SESSION).title == "x0.txt"
+    assert updated(tool("weather"), SESSION).title is None

@@ -154,7 +154,7 @@ async def test_a_permission_is_asked_for_and_the_answer_goes_back(
         await anyio.sleep(0.3)
     (request,) = asked
     assert request.upstream_session_id != session, "it is the child that asks"
-    assert (request.tool_kind, request.title) == ("edit", "write / edit: c.txt")
+    assert (request.tool_kind, request.title) == ("edit", "write c.txt / edit: c.txt")
     replies = [(path, body) for path, body in posts() if path.startswith("/permission/")]
     assert [path.endswith("/reply?directory=%2Fproject") for path, _ in replies] == [True]
 

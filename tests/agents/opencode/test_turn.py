@@ -36,6 +36,7 @@ def test_a_reply_is_its_reasoning_its_text_and_what_the_session_then_holds():
     ]
     assert (events[1].text, events[2].text) == ("hm", "hello there")
     assert (events[3].tokens_used, events[3].tokens_window) == (8176, WINDOW_TOKENS)
+    assert events[3].tokens_read + events[3].tokens_written == 8176
     assert {event.upstream_session_id for event in events} == {turn.session}
     assert (turn.is_over, turn.failure, turn.finish) == (True, None, "stop")
 
@@ -65,6 +66,10 @@ def test_a_childs_words_are_its_own_and_lie_between_its_start_and_its_end():
     assert [event.text for event in of(TextReceived, events) if event.upstream_session_id == child]
     (asked,) = of(UserTextReplayed, events)
     assert asked.upstream_session_id == child
+    assert {usage.upstream_session_id for usage in of(UsageReported, events)} == {
+        turn.session,
+        child,
+    }
     returned = [u for u in of(ToolCallUpdated, events) if u.child_upstream_session_id == child]
     assert returned[-1].status == "completed"
 
@@ -81,6 +86,31 @@ def test_an_error_ends_the_turn_with_what_it_means():
     assert turn.failure is not None
     assert turn.failure.outcome is Outcome.AUTH
     assert "invalid api key" in turn.failure.detail
+
+
+def early_error(turn):
+    error = {"name": "UnknownError", "data": {"message": "TypeError: readonly property"}}
+    turn.take("session.error", {"sessionID": turn.session, "error": error})
+
+
+def test_an_error_before_the_prompt_begins_is_its_own_where_it_never_begins():
+    """As OpenCode 1.18.33 does with a definition it fails on: an error, and nothing after it."""
+    turn = new_turn("reply")
+    early_error(turn)
+    assert not turn.is_over, "it may be an earlier prompt's last word"
+    turn.end_unbegun()
+    assert turn.is_over
+    assert turn.failure is not None
+    assert turn.failure.outcome is Outcome.UNKNOWN
+    assert "readonly property" in turn.failure.detail
+
+
+def test_an_error_before_the_prompt_begins_is_not_its_own_where_it_does_begin():
+    turn = new_turn("reply")
+    early_error(turn)
+    told(turn, "reply")
+    turn.end_unbegun()
+    assert (turn.is_over, turn.failure) == (True, None)
 
 
 def test_a_compaction_is_noted_and_its_summary_is_no_reply():
@@ -148,3 +178,80 @@ def test_an_event_of_a_kind_nobody_knows_is_kept_as_it_came():
     (event,) = turn.take("session.painted", properties)
     assert (event.kind, event.raw) == ("session.painted", properties)
     assert turn.take("server.painted", {"colour": "blue"}) == ()
+
+
+def task_part(turn, state):
+    text = f'<task id="ses_child" state="{state}">\n<task_result>\nworking\n</task_result>\n</task>'
+    call = {"subagent_type": "general"}
+    metadata = {"sessionId": "ses_child", "background": True}
+    told_of = {"status": "completed", "input": call, "output": text, "metadata": metadata}
+    part = {"id": "prt_t", "type": "tool", "tool": "task", "callID": "c", "messageID": "msg_r"}
+    return {"sessionID": turn.session, "part": {**part, "state": told_of}}
+
+
+def message(turn, message_id, role, **more):
+    info = {"id": message_id, "role": role, **more}
+    return turn.take("message.updated", {"sessionID": turn.session, "info": info})
+
+
+def status(turn, kind, session=None):
+    properties = {"sessionID": session or turn.session, "status": {"type": kind}}
+    return turn.take("session.status", properties)
+
+
+def in_background():
+    """A turn whose own words have ended while its sub-agent works on."""
+    turn = new_turn("reply")
+    message(turn, "msg_u", "user")
+    message(turn, "msg_r", "assistant", time={"completed": 1}, finish="stop")
+    turn.take("message.part.updated", task_part(turn, "running"))
+    status(turn, "idle")
+    return turn
+
+
+def notice(turn, state):
+    text = f'<task id="ses_child" state="{state}">\n<task_result>\nseen\n</task_result>\n</task>'
+    message(turn, "msg_n", "user")
+    part = {"id": "prt_n", "type": "text", "synthetic": True, "text": text, "messageID": "msg_n"}
+    return turn.take("message.part.updated", {"sessionID": turn.session, "part": part})
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"), [("completed", Outcome.OK), ("error", Outcome.UNKNOWN)]
+)
+def test_a_turn_goes_on_until_a_sub_agent_in_the_background_is_told_as_ended(state, outcome):
+    turn = in_background()
+    assert (turn.is_over, turn.in_background) == (False, {"ses_child"})
+    ended, kept = notice(turn, state)
+    assert (ended.child_upstream_session_id, ended.outcome) == ("ses_child", outcome)
+    assert kept.kind == "background_ended", "and its words are kept as OpenCode told them"
+    status(turn, "idle")
+    assert not turn.is_over, "it has not gone on from it yet"
+    message(turn, "msg_last", "assistant", time={"completed": 2}, finish="stop")
+    status(turn, "idle")
+    assert turn.is_over
+
+
+def test_words_of_a_user_that_look_like_the_end_of_a_sub_agent_end_none():
+    turn = in_background()
+    text = '<task id="ses_child" state="completed">'
+    part = {"id": "prt_n", "type": "text", "text": text, "messageID": "msg_u"}
+    assert turn.take("message.part.updated", {"sessionID": turn.session, "part": part}) == ()
+    assert turn.in_background == {"ses_child"}
+
+
+def test_a_sub_agent_that_stands_still_and_is_not_told_as_ended_ends_the_wait():
+    turn = in_background()
+    status(turn, "busy", "ses_child")
+    assert (turn.has_silent_child, turn.end_silent()) == (False, ())
+    status(turn, "idle", "ses_child")
+    assert turn.has_silent_child
+    (ended,) = turn.end_silent()
+    assert (ended.outcome, turn.is_over) == (Outcome.UNKNOWN, True)
+
+
+def test_a_stop_ends_the_sub_agents_in_the_background_as_cancelled():
+    turn = in_background()
+    turn.is_stopping = True
+    (ended,) = turn.end_background()
+    assert (ended.outcome, turn.is_over) == (Outcome.CANCELLED, True)

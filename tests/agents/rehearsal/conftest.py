@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from upthread.core import pipeline
 from upthread.core.events import (
     QuestionAnswered,
     QuestionsAsked,
@@ -30,7 +29,8 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
 )
-from upthread.core.reports import Report, read_report
+from upthread.core.roles.reports import Report, read_report
+from upthread.core.runs import pipeline
 from upthread.core.types import Outcome
 
 ANSWER_TIMEOUT_S = 20.0

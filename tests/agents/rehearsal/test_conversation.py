@@ -27,7 +27,7 @@ def test_a_directive_takes_the_place_of_the_role(agent: Agent) -> None:
 
 
 def test_a_role_without_a_specification_says_what_it_lacks(agent: Agent) -> None:
-    from upthread.core.reports import read_report
+    from upthread.core.roles.reports import read_report
 
     agent.prompt(agent.new(), '<role name="planner">\nPlan.\n</role>\n\nplan it')
     report = read_report(agent.reply)
@@ -39,7 +39,7 @@ def test_a_role_without_a_specification_says_what_it_lacks(agent: Agent) -> None
 def test_a_report_can_be_left_out_or_broken_once_and_given_when_asked_again(
     agent: Agent, word: str
 ) -> None:
-    from upthread.core.reports import MalformedReportError, read_report
+    from upthread.core.roles.reports import MalformedReportError, read_report
 
     session_id = agent.new()
     role = '<role name="clarifier">\nAsk.\n</role>'

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from upthread.agents.rehearsal.history import History, replay
-from upthread.core.prompt import continuation
+from upthread.core.turns.prompt import continuation
 
 
 def _prompt(text: str) -> dict[str, object]:
@@ -48,7 +48,7 @@ def test_only_files_whose_content_arrived_were_read() -> None:
 
 def test_a_replay_tells_prompts_and_updates_in_order_and_nothing_else() -> None:
     entries = [{"entry": "session", "cwd": "/"}, _prompt("a"), _chunk("1"), {"entry": "turn_ended"}]
-    assert [update["sessionUpdate"] for update in replay(entries)] == [
+    assert [update["sessionUpdate"] for update in replay(entries, names_messages=True)] == [
         "user_message_chunk", "agent_message_chunk",
     ]  # fmt: skip
 

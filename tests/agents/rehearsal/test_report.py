@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from upthread.agents.rehearsal.report import BROKEN_BLOCK, Report, Verdict, block_of, prose_of
-from upthread.core import reports
+from upthread.core.roles import reports
 
 FULL = Report(
     status="needs_input",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from upthread.core.reports import read_report
+from upthread.core.roles.reports import read_report
 
 Agent = Any
 Start = Any

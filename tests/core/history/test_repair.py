@@ -15,7 +15,7 @@ from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.model import History
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
-from upthread.core.history.rendering import (
+from upthread.core.history.provider_requests import (
     as_anthropic_messages,
     as_chat_messages,
     as_responses_input,
@@ -31,7 +31,7 @@ from upthread.core.history.repair import (
 from upthread.core.history.rules import violations
 from upthread.core.history.soundness import faults, is_sound
 from upthread.core.history.unicode import unicode_text
-from upthread.core.stream import INTERRUPTED
+from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import Speaker, TextPart, ToolCallPart, ToolResultPart, UnknownPart
 from upthread.testing.rehearsal_model.history_rules import (
     CHAT_COMPLETIONS_RULES,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from upthread.core.redaction.colours import unpainted
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.running import HELD_CHARACTERS_MAX, settled_length
+from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX, settled_length
 
 REDACTOR = Redactor(b"k" * 32)
 ESCAPES = ("\x1b", "\\u001b", "\\u001B", "\\x1b", "\\033", "\\e", "\\\\u001b")

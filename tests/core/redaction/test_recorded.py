@@ -6,7 +6,7 @@ import pytest
 from tests.core.redaction.recording import FILES, RECORDED, Recording, secrets_in
 
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.running import settled_length
+from upthread.core.redaction.running_text import settled_length
 
 REDACTOR = Redactor(b"k" * 32)
 RECORDINGS = [Recording.read(path) for path in sorted(RECORDED.glob("*.json"))]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from upthread.runtime.bindings import looking
-from upthread.runtime.examining import PIECE_BYTES, examine
+from upthread.runtime.bindings import examined_files
+from upthread.runtime.turns.examination import PIECE_BYTES, examine
 
 LONG_AGO_NS = 1_000_000_000_000_000_000
 
@@ -21,14 +21,14 @@ CONTENTS = {
     "a CR at the end of a piece": b"x" * (PIECE_BYTES - 1) + b"\r\nmore\r",
     "CRs on both sides of a piece": b"x" * (PIECE_BYTES - 1) + b"\r\r\n",
     "binary": b"\0one\r\ntwo",
-    "a NUL where nobody looks any more": b"x" * looking.BINARY_LOOK_BYTES + b"\0\r\n",
-    "a NUL at the last place": b"x" * (looking.BINARY_LOOK_BYTES - 1) + b"\0\r\n",
+    "a NUL where nobody looks any more": b"x" * examined_files.BINARY_LOOK_BYTES + b"\0\r\n",
+    "a NUL at the last place": b"x" * (examined_files.BINARY_LOOK_BYTES - 1) + b"\0\r\n",
     "no UTF-8": b"\xff\xfe\r\n",
 }
 
 
 def seen_by_both(root: Path, path: str) -> None:
-    by_hook = looking.examined(str(root), path, "read")
+    by_hook = examined_files.examined(str(root), path, "read")
     by_turn = asdict(examine(str(root), path, how="read"))
     assert {**dict.fromkeys(by_turn), **by_hook} == by_turn
 
@@ -58,4 +58,6 @@ def test_a_file_that_was_seen_by_one_has_not_moved_for_the_other(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"one")
     os.utime(file, ns=(LONG_AGO_NS, LONG_AGO_NS))
-    assert not looking.has_moved(str(tmp_path), asdict(examine(str(tmp_path), "file", how="read")))
+    assert not examined_files.has_moved(
+        str(tmp_path), asdict(examine(str(tmp_path), "file", how="read"))
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from upthread.core.commands import RecordExamined
-from upthread.core.examined import ExaminedFile
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import TextPart, UpstreamSessionId
 from upthread.store.postgres import batch
 from upthread.store.postgres.prepared import Prepared

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from upthread.core.commands import RecordAct, RecordExamined
-from upthread.core.examined import ExaminedFile
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import TextPart, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError
 from upthread.store.postgres import PostgresStore, remembered

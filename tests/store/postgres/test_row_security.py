@@ -15,7 +15,7 @@ from psycopg import errors, sql
 from upthread.core.types import ProjectId
 from upthread.store.postgres import PostgresStore
 from upthread.testing.postgres_server import as_owner, drop_database_at, migrated_database_at
-from upthread.testing.store_conformance.moving import everything
+from upthread.testing.store_conformance.copies import everything
 from upthread.testing.store_conformance.samples import HOLDER, PROJECT
 
 ANOTHER = ProjectId("prj_another")

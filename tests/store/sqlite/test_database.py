@@ -124,9 +124,14 @@ def as_of(path, version):
     """A database as the version with so many migrations left it, with a conversation in it."""
     SqliteStore(path).close()
     connection = raw(path)
-    tables = "examined", "briefing_edit", "act"
-    for table in tables:
+    views = connection.execute("SELECT name FROM sqlite_schema WHERE type='view'").fetchall()
+    for (view,) in views:
+        connection.execute(f"DROP VIEW {view}")
+    added = "examined", "briefing_edit", "act"
+    for table in added:
         connection.execute(f"DROP TABLE {table}")
+    for table in {view.partition("_")[2] for (view,) in views}.difference(added):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN seal")
     connection.execute("ALTER TABLE part DROP COLUMN erased_bytes")
     connection.execute("DROP INDEX transition_due")
     connection.execute("ALTER TABLE transition DROP COLUMN is_settled")
@@ -149,6 +154,8 @@ def test_a_database_of_the_first_schema_is_moved_on_with_all_it_holds(tmp_path):
     store = SqliteStore(path)
     assert [each.base_name for each in store.workstreams("prj_old")] == ["Lyra"]
     store.commit(samples.home())
+    seals = store.database.connection.execute("SELECT seal FROM workstream").fetchall()
+    assert [len(seal) for (seal,) in seals] == [32, 32], "what was there is sealed, too"
     assert store.examined(CONVERSATION) == ()
     assert store.briefing_edit(CONVERSATION) is None
     assert store.database.connection.pragma("user_version") == KNOWN

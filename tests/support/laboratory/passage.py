@@ -22,6 +22,7 @@ from tests.support.laboratory.plan import NO_LOAD, Plan
 from tests.support.world import World
 
 from upthread.agents._marks import MARK_VARIABLE
+from upthread.core.turns.turn import HELD_BACK
 
 WORKSTREAM: Final = "spec-42"
 COMMANDS_MAX: Final = 60
@@ -118,6 +119,8 @@ class Passage:
         elif seen["open_questions"]:
             self._answer(seen["open_questions"][0]["id"])
         else:
+            if any(_is_held_back(each) for each in seen["roles"]):
+                self._let_be_done()
             self._go_on([each for each in seen["roles"] if _is_open(each)])
 
     def _answer(self, question_id: str) -> None:
@@ -130,6 +133,13 @@ class Passage:
         self._check(answering)
         if any("error" not in line for line in answering.lines):
             self._oracle.acknowledge("answer", {"question_id": question_id, "text": text})
+
+    def _let_be_done(self) -> None:
+        """Say of all that is held back that it may be done again."""
+        (held,) = self._upthread("effects", WORKSTREAM).lines_at_end
+        for each in (*held["in_doubt"], *held["done"]):
+            said = self._upthread("effects", WORKSTREAM, "again", each["effect_id"])
+            assert said.exit_code == 0, said.stderr
 
     def _go_on(self, interrupted: Sequence[Json]) -> None:
         if interrupted and self._plan.continues_by_tell(next(self._going_on)):
@@ -151,7 +161,7 @@ class Passage:
     def _environment(self, verb: str) -> dict[str, str]:
         """What the world's processes are found by is a mark of agents: a person has none."""
         known = self._world.environment
-        marked = known if verb != "answer" else {**known, MARK_VARIABLE: ""}
+        marked = known if verb not in {"answer", "effects"} else {**known, MARK_VARIABLE: ""}
         return dict(marked)
 
     def _watched(self, *words: str) -> None:
@@ -196,6 +206,11 @@ class Passage:
         words = [sys.executable, "-I", "check.py"]
         done = subprocess.run(words, cwd=self._world.project, capture_output=True, check=False)
         return [f"approved, and the check says {done.stderr!r}"] if done.returncode else []
+
+
+def _is_held_back(role: Mapping[str, Any]) -> bool:
+    parked = (role["last_turn"] or {}).get("parked") or {}
+    return parked.get("reason") == HELD_BACK
 
 
 def _is_open(role: Mapping[str, Any]) -> bool:

@@ -25,7 +25,8 @@ from tests.support.trusting import agree
 from tests.support.world import World
 
 import upthread
-from upthread.core.pipeline import RunView
+from upthread.core.runs.pipeline import RunView
+from upthread.core.turns.effects import Settlement
 from upthread.errors import LeaseHeldError
 
 LOOKS_EVERY_S: Final = 0.5
@@ -92,6 +93,8 @@ class Passage:
                     given = {"question_id": question.question_id, "text": text}
                     self.oracle.acknowledge("answer", given)
                 if view.parked is not None:
+                    for held in await project.effects_held(WORKSTREAM):
+                        await project.settle_effect(WORKSTREAM, Settlement.AGAIN, held.effect_id)
                     await leave(project, None)
             assert view.status == "approved"
 

@@ -6,6 +6,8 @@ import shlex
 import subprocess
 import sys
 
+import pytest
+
 PLAN = "[[rehearse: plan look around|write it]]"
 REPORT = (
     '[[rehearse: say ```upthread\n{"status": "done", "decisions": ["CSV first"],'
@@ -53,6 +55,51 @@ def test_broken_structure_is_kept_as_a_note_and_said(shared):
     assert "no heading of the briefing is left" in done.err
     assert "## A person's note\n*Edited by a person.*\nmind the cat" in done.out
     assert "CSV first" in done.out
+
+
+def test_a_persons_text_may_come_from_a_file(shared):
+    summary = '[[rehearse: say ```upthread\n{"status": "done", "summary": "1. Write it."}\n```]]'
+    shared("tell", "b7/planner", f"Plan the export. {summary}", "--agent", "rehearsal")
+    told = shared("brief", "b7/planner").out
+    assert "## Your last report\n1. Write it.\n" in told
+    given = shared.directory / "briefing.md"
+    given.write_text(told.replace("1. Write it.", "1. Write it in JSON."))
+    kept = shared("brief", "b7/planner", "--from", str(given)).out
+    assert "## Your last report\n*Edited by a person.*\n1. Write it in JSON.\n" in kept
+    assert shared("brief", "b7/planner").out == kept
+    nothing = shared("brief", "b7/planner", "--from", str(given) + "x", code=2)
+    assert str(given) + "x" in nothing.err
+    shared("brief", "b7/planner", "--edit", "--from", "-", code=2)
+    piped = shared("brief", "b7/planner", "--from", "-", stdin=kept.replace("JSON", "CSV").encode())
+    assert "1. Write it in CSV." in piped.out
+
+
+@pytest.mark.parametrize("role", ["planner", "validator"])
+@pytest.mark.parametrize("is_changed", [False, True], ids=["unchanged", "changed"])
+def test_what_is_shown_is_to_the_byte_what_a_fresh_session_is_told(shared, role, is_changed):
+    address = f"b8-{role}-{is_changed}/{role}"
+    notes = shared.directory / f"{role}-{is_changed}.md"
+    notes.write_text("notes")
+    pasted = "User: line\nAssistant: line\n" * 25
+    prompt = f"{pasted}\nPlan the export. [[rehearse: read {notes.name}]] {PLAN} {REPORT}"
+    shared("tell", address, prompt, "--agent", "rehearsal")
+    if is_changed:
+        notes.write_text("other notes")
+    shown = shared("brief", address).out
+    changed = f"- `{notes.name}`: changed" if is_changed else "- No changes to the files"
+    assert f"## What has changed\n{changed}" in shown
+    assert "## Goal\n[… 50 lines of a conversation that was pasted here]\n\nPlan the exp" in shown
+    shared("tell", address, "fresh: Now test it.", "--agent", "rehearsal")
+    audit = shared("audit", address.partition("/")[0], "--format", "json").json
+    (conversation,) = audit["conversations"]
+    (told,) = (
+        part["text"]
+        for message in conversation["turns"][-1]["messages"]
+        for part in message["parts"]
+        if part["kind"] == "context"
+    )
+    assert told.endswith(shown.removesuffix("\n"))
+    assert told.count("# Briefing\n") == 1
 
 
 def test_an_editor_that_fails_changes_nothing(shared):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.agents.opencode.test_histories import fingerprint
+from tests.agents.test_repair import damaged_rollout, damaged_transcript
 from tests.vendors.opencode_database import (
     SESSIONS,
     OpenCodeDatabase,
@@ -12,8 +14,6 @@ from tests.vendors.opencode_database import (
     text,
     tool,
 )
-from tests.vendors.test_line_copies import damaged_rollout, damaged_transcript
-from tests.vendors.test_opencode import fingerprint
 
 from upthread.core.history.proof import PROVIDERS
 

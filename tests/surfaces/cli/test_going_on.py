@@ -103,8 +103,8 @@ CASES = {
     "failed": (State.FAILED, told("[[rehearse: stop refusal]]", 1), DONE),
     "outdated": (State.OUTDATED, outdated, None),
     "idle": (State.IDLE, reset, DONE),
-    "idle run": (
-        State.IDLE,
+    "halfway run": (
+        State.HALFWAY,
         lambda up, name: piped(up, name, REPORTS, APPROVES, steps=1),
         None,
     ),

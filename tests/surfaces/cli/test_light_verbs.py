@@ -18,7 +18,8 @@ HEAVY = {
     *("acp", "acp.schema", "mcp", "rich.live", "rich.status", "rich.progress", "prompt_toolkit"),
     *("psycopg", "psycopg_binary"),
 }
-OF_AGENTS = {"upthread.agents.acp", "upthread.surfaces.cli.talking"}
+STORES_OF_AGENTS = {"upthread.agents.opencode.histories", "upthread.agents.claude_code.histories"}
+OF_AGENTS = {"upthread.agents.acp", "upthread.surfaces.cli.verbs.tell"}
 OF_THE_STORE = {"apsw", "upthread.client", "asyncio", "anyio", "msgspec", "yaml"}
 
 
@@ -42,8 +43,8 @@ def loaded(up, *arguments: str) -> set[str]:
         (("--version",), HEAVY | OF_AGENTS | OF_THE_STORE),
         (("--help",), HEAVY | OF_AGENTS | OF_THE_STORE),
         (("tell", "--help"), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("id", "w/planner"), HEAVY | OF_AGENTS),
-        (("ls",), HEAVY | OF_AGENTS),
+        (("id", "w/planner"), HEAVY | OF_AGENTS | STORES_OF_AGENTS),
+        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS),
         (("show", "w"), HEAVY),
     ],
 )

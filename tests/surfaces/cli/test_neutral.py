@@ -7,10 +7,10 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.decision_words import ordinal
-from upthread.surfaces.cli.neutral import code, fenced, neutral, one_line
-from upthread.surfaces.cli.output import plain
-from upthread.surfaces.cli.words import counted, moment
+from upthread.core.decision.words import ordinal
+from upthread.surfaces.cli.terminal.neutral import code, fenced, neutral, one_line
+from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.cli.terminal.words import counted, moment
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 TRICKY = st.text(st.sampled_from("`~\n\t\r#|ab \x1b\x07\u202e\ud83d\u2028"))

@@ -28,9 +28,9 @@ from tests.support.hostile_record import (
 )
 
 from upthread.surfaces.cli.__main__ import main
-from upthread.surfaces.cli.app import Invocation, build
-from upthread.surfaces.cli.output import Output
-from upthread.surfaces.cli.wrapping import width
+from upthread.surfaces.cli.terminal.line_wrap import width
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.typed.app import Invocation, build
 
 COLUMNS = 60
 COMMANDS: Any = typer.main.get_command(build(Invocation()))
@@ -82,6 +82,7 @@ def arguments_of(verb: str, values: Values) -> list[str]:
         "AGENT|ADDRESS": address,
         "ID": values.line,
         "AGENT": "claude",
+        "FILE": values.line,
         "[QUESTION] TEXT": "an answer",
     }
     given: list[str] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from upthread.surfaces.cli.app import _DAILY_VERBS, _MORE_VERBS
+from upthread.surfaces.cli.typed.app import _DAILY_VERBS, _MORE_VERBS
 from upthread.testing.postgres_server import as_role, drop_database_at, migrated_database_at
 
 OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
@@ -50,9 +50,14 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("reset", "x/planner", "--yes"), 0),
     (("adopt", "y/planner", "ses_unknown", *AGENT), 1),
     (("audit", "w"), 0),
+    (("effects", "w"), 0),
+    (("effects", "w", "done"), 3),
     (("worktree", "w"), 3),
     (("agents",), 0),
     (("doctor",), 0),
+    (("backup",), 2),
+    (("restore", "{file}"), 2),
+    (("salvage", "{file}"), 2),
     (("repair", "w/planner", "--dry-run"), 0),
     (("drain",), 0),
     (("mcp",), 0),

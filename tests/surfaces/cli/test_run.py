@@ -111,11 +111,11 @@ spec-42 (Leda): parked
   what helps   allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml
   go on with   upthread run spec-42
 
-ADDRESS              NAME              STATE     SINCE  TURNS  AGENT      SESSION
-spec-42/clarifier    Leda-clarifier    done      12:04 2      rehearsal  ses_1
-spec-42/planner      Leda-planner      done      12:04 2      rehearsal  ses_2
-spec-42/auditor      Leda-auditor      approved  12:04 2      rehearsal  ses_3
-spec-42/constructor  Leda-constructor  parked    12:04 1      rehearsal  ses_4
+ADDRESS              NAME              STATE     SINCE  TURNS  LAST TURN                       AGENT      SESSION
+spec-42/clarifier    Leda-clarifier    done      12:04 2      finished: done                  rehearsal  ses_1
+spec-42/planner      Leda-planner      done      12:04 2      finished: done                  rehearsal  ses_2
+spec-42/auditor      Leda-auditor      approved  12:04 2      finished: approved              rehearsal  ses_3
+spec-42/constructor  Leda-constructor  parked    12:04 1      stopped: it needs a permission  rehearsal  ses_4
   auditor: approved
 """)
     assert shown == snapshot("""\
@@ -125,17 +125,19 @@ spec-42/validator (Leda-validator): approved
   conversation con_1
   session 1    ses_1 (rehearsal; opened: no session yet; ended: the role starts fresh every time)
   session 2    ses_2 (rehearsal; opened: the role starts fresh every time)
-  last turn    2 turns; STARTED FRESH with a briefing (the role starts fresh every time), it ended well
+  last turn    2 turns; STARTED FRESH with a briefing (the role starts fresh every time), finished: approved
   verdict      approved
+  knows        4 files; 1 command whose reading is not known
   open it with nothing: rehearsal has no interface of its own
 """)
     assert tidy(up("why", "spec-42/validator").out) == snapshot("""\
 spec-42/validator (Leda-validator): approved
   is    approved, and that still holds: R1: greeter/words.py has it; R2: greeter/greet.py has it; R3: greeter/greet.py has it; R4: greeter/__main__.py has it; R5: README.md has it; `python -I check.py` ended with exit code 0: all 3 greetings are right
   last  STARTED FRESH ses_1 with a briefing · 2nd turn: the role starts fresh every time
-        ~N tokens to resume; ~N to brief
+        ~N tokens to resume; ~N to brief, the agent's own not known yet
+  knows 4 files; 1 command whose reading is not known
   now   it would start a fresh session with a briefing: the role starts fresh every time
-        ~N tokens to resume; ~N to brief
+        ~N tokens to resume; ~N to brief, the agent's own not known yet
 """)
     assert timeless(up("ls").out) == snapshot("""\
 WORKSTREAM  NAME  STATE     SINCE  AGENT      OPEN  TURNS  ROLES

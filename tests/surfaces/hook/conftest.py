@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ TIMEOUT_S = 60.0
 KEEP_WORDS = """
 import os, sys
 from pathlib import Path
-from upthread.client.hearing import keep_words
+from upthread.client.hook_words import keep_words
 if "--words" in sys.argv:
     keep_words(sys.stdin.buffer.read(), Path(sys.argv[2]), environment=os.environ)
 """
@@ -139,10 +140,14 @@ class HookPlace:
             time.sleep(0.02)
 
     def _without(self, words: str, kind: str) -> list[Any]:
-        there = [json.loads(path.read_text()) for path in self.files(f"spool/*-{words}.json")]
-        whose = {event["call_id"] for event in there}
-        events = [json.loads(path.read_text()) for path in self.files(f"spool/*-{kind}.json")]
+        whose = {event["call_id"] for event in self._spooled(words)}
+        events = self._spooled(kind)
         return [each for each in events if each["call_id"] not in whose and lives(each["drain"])]
+
+    def _spooled(self, kind: str) -> Iterator[Any]:
+        for path in self.files(f"spool/*-{kind}.json"):
+            with contextlib.suppress(FileNotFoundError):  # taken in meanwhile
+                yield json.loads(path.read_text())
 
     def files(self, pattern: str) -> list[Path]:
         return sorted(self.home.glob(f"hooks/projects/*/{pattern}"))

@@ -77,6 +77,7 @@ def test_any_main_session_is_told_whom_to_open_and_write_to(place, codex, worked
         assert f"- spec-42/planner: resume_agent with id '{CHILD}', then send_input to it" in told
     line = codex("PreToolUse", **writing("What was it?"), session_id="main-2")["systemMessage"]
     assert f"RESUMED {CHILD} · 2nd turn" in line
+    assert "another role" not in line, "a message names no role: it keeps the one it finds"
     worked(said("What was it?"), last="It was a plan.", session_id="main-1")
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     kept = json.dumps(conversation["turns"])

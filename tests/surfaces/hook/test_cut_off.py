@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.vendors.opencode_database import OpenCodeDatabase, text, tool
 from tests.vendors.transcripts import ClaudeTranscript, result, said, use
 
 PROMPT = "Make the file, KIWI-9."
@@ -30,8 +31,15 @@ class Killed:
         self.transcript = self.main.with_suffix("") / "subagents" / f"agent-{CHILD}.jsonl"
         self.made = place.project / "made.txt"
 
-    def begin(self, prompt: str = PROMPT, call_id: str = "c1") -> None:
+    def begin(
+        self, prompt: str = PROMPT, call_id: str = "c1", *, is_background: bool = False
+    ) -> None:
         self.before(prompt, call_id)
+        if is_background:
+            self.answered({"isAsync": True, "agentId": CHILD}, prompt, call_id)
+        self.die()
+
+    def die(self) -> None:
         for path in (*self.place.files("bindings/*.json"), *self.place.files("spool/*.json")):
             kept = json.loads(path.read_text())
             held = kept.get("claim", kept)
@@ -43,6 +51,14 @@ class Killed:
         asked = {"hook_event_name": "PreToolUse", "session_id": "main-1", "tool_name": "Agent"}
         asked |= {"cwd": str(self.place.project), "tool_use_id": call_id, "tool_input": given}
         return self.place.hook(asked, agent="claude-code").answer
+
+    def answered(self, answer: dict, prompt: str, call_id: str) -> None:
+        given = {"subagent_type": "planner", "prompt": prompt}
+        event = {"hook_event_name": "PostToolUse", "session_id": "main-1", "tool_name": "Agent"}
+        event |= {"cwd": str(self.place.project), "tool_use_id": call_id, "tool_input": given}
+        event |= {"tool_response": answer, "transcript_path": str(self.main)}
+        self.place.hook(event, agent="claude-code")
+        self.place.wait_for_words()
 
     def leave_transcript(self, prompt: str = PROMPT, call_id: str = "c1") -> None:
         self.made.write_text("made\n")
@@ -117,12 +133,62 @@ def test_the_next_call_in_the_agent_gets_the_replay_with_what_must_not_be_done_a
     assert "the last turn was cut off" in answer["systemMessage"]
 
 
+def test_the_next_call_is_told_that_the_last_turn_was_cut_off_and_the_one_after_it_as_well(killed):
+    killed.begin()
+    killed.leave_transcript()
+    killed.place.upthread("drain")
+    prompt = killed.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
+    assert "There the turn was cut off, and that prompt was never answered" in prompt
+    killed.answered(
+        {"agentId": "a9", "content": [{"type": "text", "text": "Well."}]}, "Go on.", "c2"
+    )
+    killed.place.upthread("drain")
+    answer = killed.before("And now.", "c3")
+    prompt = answer["hookSpecificOutput"]["updatedInput"]["prompt"]
+    assert "STARTED FRESH" in answer["systemMessage"]
+    assert "an earlier turn was cut off" in prompt
+    assert "it was asked: Make the file, KIWI-9." in prompt
+
+
 def test_a_next_call_that_is_made_before_anything_is_taken_in_is_never_silently_fresh(killed):
     killed.begin()
     killed.leave_transcript()
     answer = killed.before("Go on.", "c2")  # its drain takes nothing in
     assert "UNDECIDED" in answer["systemMessage"]
     assert "its last call was cut off" in answer["systemMessage"]
+
+
+def in_opencode(killed: Killed) -> dict:
+    """The next call of the same role, in another agent than the last one's."""
+    return killed.place.hook(killed.place.request("before", "c2", prompt="Go on.")).answer
+
+
+def begin_and_die(killed: Killed) -> None:
+    killed.begin(is_background=True)
+    killed.leave_transcript()
+
+
+def begin_and_end(killed: Killed) -> None:
+    ended_well(killed, is_behind=False)
+
+
+@pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
+def test_another_agent_is_never_told_to_replay_what_was_not_taken_in(killed, last_call):
+    last_call(killed)
+    answer = in_opencode(killed)  # its drain takes nothing in
+    assert answer["line"].startswith("upthread: UNDECIDED")
+    assert "its last call" in answer["line"]
+    assert "replay" not in answer["line"]
+
+
+@pytest.mark.parametrize("last_call", [begin_and_die, begin_and_end])
+def test_another_agent_waits_for_the_replay_of_a_call_that_is_being_taken_in(killed, last_call):
+    last_call(killed)
+    killed.place.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
+    answer = in_opencode(killed)
+    assert "ROLLED OVER to a new session with replay" in answer["line"]
+    assert "KIWI-9" in answer["prompt"]
+    assert answer["prompt"].endswith("\n\nGo on.")
 
 
 def test_taken_in_twice_it_is_there_once(killed):
@@ -213,8 +279,9 @@ def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(k
     for words in (("show", "spec-42"), ("show", "spec-42/planner")):
         told = killed.place.run(*words).stdout
         assert "agent-stderr" not in told, words
-        assert "what helps   delegate it again in the agent, or tell it from here" in told, words
-        assert 'go on with   upthread tell spec-42/planner "…"' in told, words
+        assert "look whether it was done, and say so" in told, "it was pushing"
+        go_on = "then delegate it again in the agent, or tell it from here: upthread tell"
+        assert f'{go_on} spec-42/planner "…"' in told, words
 
 
 def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(killed):
@@ -245,6 +312,15 @@ def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_rec
     assert unseen == {"turns": 1, "agents": ["claude-code"], "calls": 0}
 
 
+def ended_without_a_call(killed: Killed) -> None:
+    """A call that was answered, and whose sub-agent's transcript has nothing but words."""
+    killed.before(PROMPT, "c1")
+    told = ClaudeTranscript(is_sidechain=True, version="2.1.330")
+    told.user(PROMPT)
+    told.assistant(said("I need not, MANGO-9."))
+    end(killed, told, "I need not, MANGO-9.")
+
+
 def ended_well(killed: Killed, *, is_behind: bool) -> None:
     """A call that pushed and was answered; where `is_behind`, its transcript lacks the answer."""
     killed.before(PROMPT, "c1")
@@ -256,15 +332,16 @@ def ended_well(killed: Killed, *, is_behind: bool) -> None:
         told.assistant({**use("b2"), "input": {"command": "git status"}})
     else:
         told.assistant(said("Pushed, MANGO-9."))
+    end(killed, told, "Pushed, MANGO-9.")
+
+
+def end(killed: Killed, told: ClaudeTranscript, reply: str) -> None:
+    """The call's transcript is written, and its hook told of the answer."""
     told.write(killed.transcript)
     killed.main.write_text("")
     killed.transcript.with_suffix(".meta.json").write_text(json.dumps({"toolUseId": "c1"}))
-    answer = {"agentId": CHILD, "content": [{"type": "text", "text": "Pushed, MANGO-9."}]}
-    given = {"subagent_type": "planner", "prompt": PROMPT}
-    event = {"hook_event_name": "PostToolUse", "session_id": "main-1", "tool_name": "Agent"}
-    event |= {"cwd": str(killed.place.project), "tool_use_id": "c1", "tool_input": given}
-    event |= {"tool_response": answer, "transcript_path": str(killed.main)}
-    killed.place.hook(event, agent="claude-code")
+    answer = {"agentId": CHILD, "content": [{"type": "text", "text": reply}]}
+    killed.answered(answer, PROMPT, "c1")
     killed.place.wait_for_words()
 
 
@@ -279,6 +356,28 @@ def test_what_a_call_that_ended_well_did_is_on_record_too(killed, is_behind):
     assert turn["outcome"] == "ok"
     said_in = json.dumps(turn)
     assert (said_in.count("KIWI-9"), said_in.count("MANGO-9")) == (1, 1)
+
+
+def test_what_a_call_read_with_commands_is_known_beside_what_its_tools_named(killed):
+    named, shown = killed.place.project / "named.txt", killed.place.project / "shown.txt"
+    for file in (named, shown):
+        file.write_text("one\n")
+    killed.before(PROMPT, "c1")
+    told = ClaudeTranscript(is_sidechain=True, version="2.1.330")
+    told.user(PROMPT)
+    lines = {"b1": f"cat {shown.name}", "b2": "make"}
+    calls = [{**use(each), "input": {"command": line}} for each, line in lines.items()]
+    read = {**use("r1", "Read"), "input": {"file_path": str(named)}}
+    told.assistant(*calls, read)
+    told.user([result(each) for each in (*lines, "r1")])
+    told.assistant(said("Looked, MANGO-9."))
+    end(killed, told, "Looked, MANGO-9.")
+    killed.place.upthread("drain")
+    for file in (named, shown):
+        file.write_text("another\n")
+    why = killed.place.upthread("why", "spec-42/planner")
+    assert why["now"]["stale_files"] == [named.name, shown.name]
+    assert (why["reading"]["files"], why["reading"]["commands_not_known"]) == (2, 1)
 
 
 def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_with_it(killed):
@@ -303,3 +402,160 @@ def test_a_turn_that_was_killed_keeps_its_words_when_the_main_session_goes_on_wi
     assert "made.txt" in first
     assert "Gone on." not in first
     assert "PLUM-9" not in first
+
+
+def test_what_was_asked_is_in_the_main_session_before_there_is_a_sub_agent(killed):
+    killed.begin()
+    main = ClaudeTranscript(version="2.1.330")
+    main.user("Go.")
+    main.assistant({**use("c1", "Agent"), "input": {"prompt": PROMPT, "subagent_type": "planner"}})
+    main.write(killed.main)
+    for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("brief", "spec-42/planner")):
+        assert "it was asked: Make the file, KIWI-9." in killed.place.run(*words).stdout, words
+    answer = killed.before("Go on.", "c2")
+    assert "KIWI-9" in answer["hookSpecificOutput"]["updatedInput"]["prompt"]
+
+
+class KilledOpenCode:
+    """OpenCode, killed in a call of the planner, before or after its session was begun."""
+
+    def __init__(self, place) -> None:
+        self.place = place
+        self.database = OpenCodeDatabase(place.home.parent / ".local/share/opencode/opencode.db")
+        self.main = self.database.session()
+
+    def begin(self, call_id: str, prompt: str, *, child: str = "") -> None:
+        """The call is made, and its main session keeps what it asked for; then all is dead."""
+        self.hook("before", call_id, prompt=prompt)
+        given = {"subagent_type": "planner", "prompt": prompt}
+        part = tool("task", call_id, "running", input=given)
+        self.database.message(self.main, "assistant", part)
+        if child:
+            self.hook("started", call_id, child=child)
+        for path in (*self.place.files("bindings/*.json"), *self.place.files("spool/*.json")):
+            kept = json.loads(path.read_text())
+            (kept.get("claim") or kept).update(pid=dead_pid(), ticks=1)
+            path.write_text(json.dumps(kept))
+
+    def hook(self, event: str, call_id: str, **fields: object) -> dict:
+        asked = self.place.request(event, call_id, session=self.main, **fields)
+        return self.place.hook(asked).answer
+
+
+@pytest.fixture
+def opencode(place) -> KilledOpenCode:
+    return KilledOpenCode(place)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_session_that_never_got_its_first_prompt_is_not_gone_on_with(opencode, is_begun):
+    opencode.begin("c1", PROMPT, child=opencode.database.session() if is_begun else "")
+    assert "KIWI-9" in opencode.place.run("show", "spec-42").stdout
+    answer = opencode.hook("before", "c2", prompt="Go on.")
+    assert "KIWI-9" in answer["prompt"]
+    assert answer["task_id"] == ""
+    assert "the session has what it did" not in answer["line"]
+
+
+def test_a_session_that_is_resumed_and_never_got_the_last_prompt_is_not_said_to_have_it(opencode):
+    child = opencode.database.session()
+    opencode.database.message(child, "user", text("Plan it."))
+    opencode.place.call("c1", child)
+    opencode.place.upthread("drain")
+    opencode.begin("c2", PROMPT, child=child)
+    assert "KIWI-9" in opencode.place.run("show", "spec-42").stdout
+    answer = opencode.hook("before", "c3", prompt="Go on.")
+    assert answer["task_id"] == child
+    assert "the last turn was cut off before the session got its prompt" in answer["line"]
+    assert "the session has what it did" not in answer["line"]
+
+
+def test_a_transcript_that_was_away_is_read_when_it_is_back_and_once(killed):
+    killed.begin()
+    killed.leave_transcript()
+    away = killed.transcript.rename(killed.transcript.with_suffix(".away"))
+    for _ in range(2):
+        assert "KIWI-9" not in killed.place.run("show", "spec-42").stdout
+    away.rename(killed.transcript)
+    for _ in range(2):
+        told = killed.place.run("show", "spec-42").stdout
+        assert "it was asked: Make the file, KIWI-9." in told
+        assert "made.txt: done" in told
+    effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
+    assert [each["state"] for each in effects] == ["done", "unknown"]
+    (conversation,) = killed.place.upthread("audit", "spec-42")["conversations"]
+    (turn,) = conversation["turns"]
+    assert json.dumps(turn["messages"]).count("KIWI-9") == 1
+    assert killed.place.files("unread/*") == []
+    prompt = killed.before("Go on.", "c2")["hookSpecificOutput"]["updatedInput"]["prompt"]
+    assert "KIWI-9" in prompt
+    assert "made.txt: done" in prompt
+
+
+def test_a_database_that_was_locked_is_read_when_it_is_free(opencode):
+    child = opencode.database.session(parent=opencode.main)
+    written = tool("write", "w1", input={"filePath": "made.txt"}, title="made.txt")
+    opencode.database.message(child, "user", text(PROMPT))
+    opencode.database.message(child, "assistant", written)
+    opencode.begin("c1", PROMPT, child=child)
+    execute = opencode.database.connection.execute
+    execute("PRAGMA locking_mode = EXCLUSIVE")
+    execute("BEGIN EXCLUSIVE")
+    told = opencode.place.run("show", "spec-42").stdout
+    assert "locked" in told
+    assert "not kept" in told
+    execute("ROLLBACK")
+    opencode.database.close()
+    told = opencode.place.run("show", "spec-42").stdout
+    assert "it was asked: Make the file, KIWI-9." in told
+    assert "made.txt: done" in told
+
+
+def test_what_was_forgotten_is_not_looked_for_again(killed):
+    killed.begin()
+    killed.leave_transcript()
+    away = killed.transcript.rename(killed.transcript.with_suffix(".away"))
+    killed.place.run("show", "spec-42")
+    killed.place.upthread("forget", "spec-42", "--yes")
+    away.rename(killed.transcript)
+    assert "KIWI-9" not in killed.place.run("audit", "spec-42").stdout
+
+
+def test_a_store_is_not_looked_into_again_once_the_conversation_has_gone_on(killed):
+    killed.begin()
+    killed.leave_transcript()
+    killed.transcript.rename(killed.transcript.with_suffix(".away"))
+    killed.place.run("show", "spec-42")
+    assert len(killed.place.files("unread/*")) == 1
+    killed.begin("Something else.", "c2")
+    killed.place.run("show", "spec-42")
+    assert killed.place.files("unread/*") == []
+
+
+def test_a_store_is_looked_into_again_for_some_days_only(killed):
+    killed.begin()
+    killed.leave_transcript()
+    killed.transcript.rename(killed.transcript.with_suffix(".away"))
+    killed.place.run("show", "spec-42")
+    (path,) = killed.place.files("unread/*")
+    days_ago_s = path.stat().st_mtime - 4 * 86_400
+    os.utime(path, (days_ago_s, days_ago_s))
+    killed.place.run("show", "spec-42")
+    assert killed.place.files("unread/*") == []
+
+
+def test_that_a_turn_did_nothing_is_said_where_its_store_was_read(killed):
+    ended_without_a_call(killed)
+    told = killed.place.run("show", "spec-42", "--effects").stdout
+    assert "not known" not in told
+    unseen = killed.place.upthread("show", "spec-42", "--effects")["unseen"]
+    assert unseen == {"turns": 0, "agents": [], "calls": 0}
+
+
+def test_two_conversations_of_a_role_that_were_cut_off_are_told_apart(killed):
+    killed.before(PROMPT, "c1")
+    killed.before("Another, PLUM-9.", "c2")
+    killed.die()
+    told = killed.place.run("show", "spec-42").stdout
+    assert "\n  planner:\n" in told
+    assert "\n  planner~2:\n" in told

@@ -1,4 +1,4 @@
-"""A hook decides what `core.handshake.decide` decides, on all its inputs, or loads it to ask."""
+"""A hook decides what `core.decision.handshake.decide` decides, on all its inputs, or loads it to ask."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.core.test_handshake import INPUTS
+from tests.core.decision.test_handshake import INPUTS
 
-from upthread.core.decision_rules import RULES
-from upthread.core.decisions import AgentLimit, HandshakeInputs, Limits
-from upthread.core.examined import ExaminedFile
-from upthread.core.freshness import Surroundings, freshness
-from upthread.core.handshake import because, decide
-from upthread.core.price import Price, Spending, Tokens, cache_state
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import Surroundings, freshness
+from upthread.core.decision.handshake import because, decide
+from upthread.core.decision.model import AgentLimit, HandshakeInputs, Limits
+from upthread.core.decision.price import Price, Spending, Tokens, cache_state
+from upthread.core.decision.rules import RULES
 from upthread.core.types import ConversationId, Outcome
 from upthread.runtime.bindings.places import Place
-from upthread.runtime.examining import examine, look_again
-from upthread.runtime.publishing import beforehand, grounds
+from upthread.runtime.hooked.publication import beforehand, grounds
+from upthread.runtime.turns.examination import examine, look_again
 from upthread.surfaces.hook.call import Call
-from upthread.surfaces.hook.decision import CALLERS_VARIABLE, take_decision
+from upthread.surfaces.hook.decision import take_decision
+from upthread.surfaces.hook.taken import CALLERS_VARIABLE
 
 AGENTS = ("opencode", "claude-code", "codex")
 SESSION = "ses_1"
@@ -257,7 +258,7 @@ REACHED = {
     ),
     "briefing_cheaper": (
         {
-            "price": Price(resume=_tokens(9_000), briefing=_tokens(10)),
+            "price": Price(resume=_tokens(9_000), briefing=_tokens(10), fixed=_tokens(5)),
             "limits": Limits(brief_if_times_cheaper=10.0),
         },
         {"idle_s": 1_000_000},
@@ -269,6 +270,7 @@ REACHED = {
     "branch_changed": ({}, {"branch": "other"}),
     "directory_changed": ({}, {"was_in": "/"}),
     "agent_limited": ({"agent_limit": AgentLimit(reason=Outcome.RATE_LIMITED)}, {}),
+    "unheard": ({"was_interrupted": True, "was_unheard": True}, {}),
     "interrupted": ({"was_interrupted": True}, {}),
     "commit_changed": ({}, {"commit": COMMITS[1]}),
     "unchanged": ({}, {}),
@@ -279,6 +281,8 @@ NOT_SEEN_BY_HOOKS = {
     "sub_agent_session": "a call comes from inside the agent, through its own tool",
     "agent_changed": "a hook never learns the version of the agent that it runs in",
     "git_unknown": "a hook takes what it cannot read in git for nothing known",
+    "older_record": "a hook does not read the agent's own session",
+    "not_compared": "a hook does not read the agent's own session",
 }
 
 

@@ -157,6 +157,87 @@ def test_a_call_whose_agent_died_frees_its_session_and_is_told_as_interrupted(pl
     assert [t["outcome"] for t in conversation["turns"]] == ["process_died", "ok"]
 
 
+def named(place, call_id: str, child: str, **ended):
+    """One delegation of a model that names the session to go on in."""
+    decided = place.hook(place.request("named", call_id, prompt="Go on.", child=child))
+    place.hook(place.request("started", call_id, child=child))
+    end = {"prompt": "Go on.", "outcome": "ok", "reply": "Gone on.", **ended}
+    place.hook(place.request("ended", call_id, child=child, **end))
+    place.wait_for_words()
+    return decided.answer["line"]
+
+
+def test_a_session_that_the_model_names_itself_is_gone_on_with_on_record(place):
+    place.call("c1", "ses_1")
+    assert "spec-42/planner" in named(place, "c2", "ses_1")
+    (role,) = place.upthread("show", "spec-42")["roles"]
+    assert (role["turns"], role["upstream_session_id"]) == (2, "ses_1")
+    place.hook(place.request("named", "c3", prompt="And on.", child="ses_1"))
+    assert place.upthread("show", "spec-42")["state"] == "running"
+
+
+def test_a_session_that_is_no_role_s_any_more_is_recorded_beside_it_when_the_model_names_it(place):
+    place.call("c1", "ses_1")
+    place.call("c2", "ses_2", prompt="fresh: Anew.")
+    line = named(place, "c3", "ses_1")
+    assert "goes on in a session that is no role's now, only recorded" in line
+    named(place, "c4", "ses_unknown", reply="Who am I?")
+    (role,) = place.upthread("show", "spec-42")["roles"]
+    assert (role["turns"], role["upstream_session_id"]) == (2, "ses_2")
+    kept = json.dumps(place.upthread("audit", "spec-42"))
+    assert "Gone on." in kept
+    assert "Who am I?" in kept
+
+
+UNKNOWN = "ses_nobody_knows"
+
+
+def misnamed(place, call_id: str, *, role: str = "planner"):
+    """A delegation whose model names a session that its agent does not have."""
+    request = place.request("before", call_id, prompt="Go on.", named=UNKNOWN, role=role)
+    return place.hook(request).answer
+
+
+def test_a_session_that_the_agent_does_not_have_is_said_and_on_record_when_a_model_names_it(place):
+    place.call("c1", "ses_1")
+    told = misnamed(place, "c2")
+    assert told["task_id"] == "ses_1", "what the role's session is decides"
+    assert f"the call named {UNKNOWN}, a session that the agent does not have" in told["line"]
+    end = {"child": "ses_1", "prompt": "Go on.", "outcome": "ok", "reply": "Gone on."}
+    place.hook(place.request("ended", "c2", **end))
+    place.wait_for_words()
+    (role,) = place.upthread("show", "spec-42")["roles"]
+    assert (role["turns"], role["upstream_session_id"]) == (2, "ses_1")
+    assert role["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
+    said = place.run("why", "spec-42/planner").stdout
+    assert "the call named a session that the agent does not have" in said
+
+
+def test_an_unknown_session_is_said_and_on_record_for_roles_nobody_configured_too(place):
+    told = misnamed(place, "c1", role="explore")
+    assert (told["task_id"], told["is_traced"]) == ("", True)
+    assert f"the call named {UNKNOWN}, a session that the agent does not have" in told["line"]
+    end = {"child": "ses_new", "prompt": "Go on.", "outcome": "ok", "role": "explore"}
+    place.hook(place.request("ended", "c1", reply="Who am I?", **end))
+    place.wait_for_words()
+    _, child = place.upthread("audit", "spec-42")["conversations"]
+    assert child["turns"][0]["reasons"] == ["recorded_only", "unknown_session"]
+
+
+def test_another_role_s_session_is_gone_on_with_and_that_is_said(place):
+    place.call("c1", "ses_1")
+    request = place.request("named", "c2", prompt="Go on.", child="ses_1", role="validator")
+    assert "the call asks for another role in it: validator" in place.hook(request).answer["line"]
+
+
+def test_a_session_that_somebody_is_using_is_said_to_be_in_use_when_a_model_names_it(place):
+    place.call("c1", "ses_1")
+    place.hook(place.request("before", "c2", prompt="Go on."))
+    line = place.hook(place.request("named", "c3", prompt="And?", child="ses_1")).answer["line"]
+    assert "goes on in a session that is in use by a call in opencode" in line
+    assert "only recorded" in line
+
+
 def test_files_that_changed_are_told_and_too_many_of_them_start_fresh(place):
     names = [f"file-{number}.txt" for number in range(6)]
     for name in names:
@@ -290,7 +371,10 @@ def test_files_are_private_and_names_are_never_paths(place):
     assert not any("escape" in path.name for path in place.home.parent.rglob("*"))
 
 
-HEAVY = ("json", "re", "typing", "dataclasses", "pathlib", "enum", "subprocess", "argparse", "apsw")
+HEAVY = (
+    *("json", "re", "typing", "dataclasses", "pathlib", "enum", "subprocess", "argparse", "apsw"),
+    *("unicodedata", "upthread.core.text.visible"),
+)
 LISTING = """
 import sys
 sys.argv = ["hook"]

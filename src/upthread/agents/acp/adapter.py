@@ -61,7 +61,7 @@ class AcpAdapter:
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         await anyio.to_thread.run_sync(_import_library)
-        environment = {**self._quirk.environment, **self._environment, **request.environment}
+        environment = {**self._environment, **request.environment, **self._quirk.environment}
         start = ChildStart(
             command=self._command,
             working_directory=request.working_directory,

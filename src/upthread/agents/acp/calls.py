@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from upthread.agents._ending import died, last_words
 from upthread.agents._json import as_object
 from upthread.agents._process import ChildProcess
+from upthread.agents._process_end import died, last_words
 from upthread.agents.acp.outcomes import Failure, failure_of
 from upthread.agents.acp.quirks import Quirk
 from upthread.agents.acp.transport import ProcessTransport

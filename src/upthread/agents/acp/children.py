@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from upthread.agents._json import member
 from upthread.agents.acp.wire import ToolCall, events_of, result_text, shaped
@@ -288,7 +289,7 @@ def _child_named(call: ToolCall) -> tuple[UpstreamSessionId | None, bool]:
 def _stamped(event: AgentEvent, child: UpstreamSessionId | None) -> AgentEvent:
     if child is None or not isinstance(event, ToolCallUpdated):
         return event
-    return replace(event, child_upstream_session_id=child)
+    return structs.replace(event, child_upstream_session_id=child)
 
 
 def _said_to_child(between: _Between) -> UserTextReplayed:

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import anyio
 
+from upthread.agents._connection import Connection, Steps
 from upthread.agents._json import Unreadable, member
 from upthread.agents._process import ChildProcess
-from upthread.agents._prompting import Limits, RunningPrompt
+from upthread.agents._prompt import RunningPrompt
 from upthread.agents.acp.calls import AgentCalls, AgentWords
 from upthread.agents.acp.children import Translator
 from upthread.agents.acp.outcomes import (
@@ -29,7 +30,6 @@ from upthread.agents.acp.silent_children import read_silent_children
 from upthread.agents.acp.transport import ProcessTransport
 from upthread.agents.acp.wire import Initialized, Message, shaped
 from upthread.agents.base import (
-    AgentProcess,
     Capabilities,
     ListedSession,
     OnEvent,
@@ -49,20 +49,17 @@ CANCEL_LEAVES_S: Final = 0.05
 """How long a cancel gets to leave before an agent that nobody waits for is ended."""
 
 
-class AcpConnection:
+class AcpConnection(Connection):
     """A running agent. Made by `AcpAdapter.open` only; shake hands before anything else."""
 
     def __init__(self, child: ChildProcess, request: OpenRequest, words: AgentWords) -> None:
-        self._child = child
-        self._request = request
+        super().__init__(request)
+        self._agent_process = child
         self._words = words
         self._translator = Translator()
-        self._running: RunningPrompt | None = None
-        self._is_prompting = False
         self._replay: list[AgentEvent] | None = None
         self._aborted_messages: set[str] = set()
         self._settled_at = 0.0
-        self._late_events = 0
         self._capabilities = Capabilities(
             agent=words.agent, version="", can_resume=False, can_load=False
         )
@@ -81,12 +78,8 @@ class AcpConnection:
         return self._capabilities
 
     @property
-    def process(self) -> AgentProcess | None:
-        return AgentProcess(pid=self._child.pid, started_at_ticks=self._child.started_at_ticks)
-
-    @property
-    def late_events(self) -> int:
-        return self._late_events
+    def _child(self) -> ChildProcess:
+        return self._agent_process
 
     async def close(self) -> None:
         """End the agent, reading what it still says; then let go of the pipes."""
@@ -171,64 +164,27 @@ class AcpConnection:
 
     # --- prompts -------------------------------------------------------------------------------
 
-    async def prompt(
-        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    async def _answered(
+        self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        if self._is_prompting:
-            raise UpstreamError(
-                f"session {upstream_session_id} cannot be prompted: a prompt is running",
-                outcome=Outcome.BUSY,
-                hint="one prompt at a time on one connection; open another",
-                upstream_session_id=upstream_session_id,
-            )
-        self._is_prompting = True
-        try:
-            await anyio.sleep_until(self._settled_at)
-            running = RunningPrompt(upstream_session_id)
-            await self._run(running, text, on_event)
-            is_alive = not isinstance(running.error, ConnectionError)
-            if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:
-                await read_silent_children(self._translator, self.load_session, on_event)
-            return await self._concluded(running)
-        finally:
-            self._is_prompting = False
+        await anyio.sleep_until(self._settled_at)
+        running = RunningPrompt(session)
 
-    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
-        if self._running is not None and self._running.session == upstream_session_id:
-            self._running.request_cancel()
-
-    async def _run(self, running: RunningPrompt, text: str, on_event: OnEvent) -> None:
         async def ask() -> None:
             running.answer, running.error = await self._calls.prompt(running.session, text)
 
-        async def send_cancel() -> None:
+        async def cancel() -> None:
             await self._calls.send_cancel(running.session)
 
-        limits = Limits(
-            prompt_timeout_s=self._request.prompt_timeout_s,
-            cancel_timeout_s=self._request.cancel_timeout_s,
-        )
-        self._running = running
-        try:
-            await running.run(
-                ask=ask,
-                send_cancel=send_cancel,
-                end_agent=self._child.stop,
-                on_event=on_event,
-                limits=limits,
-            )
-        except BaseException:
-            await self._abandon(running.session)
-            raise
-        finally:
-            self._running = None
-
-    async def _abandon(self, session: UpstreamSessionId) -> None:
-        """End the agent: words still to come from it would pass for the next reply."""
-        with anyio.CancelScope(shield=True):
-            await self._calls.send_cancel(session)
+        async def leave() -> None:
+            await cancel()
             await anyio.sleep(CANCEL_LEAVES_S)
-            await self._child.stop()
+
+        await self._run(running, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        is_alive = not isinstance(running.error, ConnectionError)
+        if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:
+            await read_silent_children(self._translator, self.load_session, on_event)
+        return await self._concluded(running)
 
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
         tokens_used = running.seen.tokens_used
@@ -287,9 +243,7 @@ class AcpConnection:
             self._replay.append(event)
             return
         is_stale = isinstance(event, TextReceived) and event.message_id in self._aborted_messages
-        running = self._running
-        if is_stale or running is None or not await running.deliver(event):
-            self._late_events += 1
+        await self._deliver((event,), None if is_stale else self._running)
 
     async def _on_request(self, method: str, params: Any, is_notification: bool) -> Any:  # noqa: FBT001  # the library's shape
         from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring

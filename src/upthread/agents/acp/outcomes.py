@@ -15,11 +15,11 @@ from http import HTTPStatus
 from typing import Final
 
 from upthread.agents._json import member
-from upthread.agents._prompting import TurnSeen
-from upthread.agents._statuses import outcome_of_status
+from upthread.agents._prompt import TurnSeen
+from upthread.agents._statuses import outcome_of_status, says_no_credit
 from upthread.agents.acp.quirks import GENERAL_ERRORS, UNPAIRED_CALL, Quirk
 from upthread.agents.base import PromptResult
-from upthread.core.stops import REFUSAL
+from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
 CODE_AUTH_REQUIRED: Final = -32000
@@ -118,6 +118,8 @@ def _by_code(code: int, data: object, said: str) -> Outcome | None:
     is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
     if is_refused and UNPAIRED_CALL.search(said):
         return Outcome.CORRUPTED
+    if says_no_credit(HTTPStatus.BAD_REQUEST if is_refused else status, said):
+        return Outcome.CREDIT_EXHAUSTED
     of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None
     return of_kind or outcome_of_status(status)
 

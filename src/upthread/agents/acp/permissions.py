@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from upthread.agents._asking import as_foreseen, ask_caller
-from upthread.agents._prompting import RunningPrompt
+from upthread.agents._permission_request import as_foreseen, ask_caller
+from upthread.agents._prompt import RunningPrompt
 from upthread.agents.acp.wire import (
     PermissionParams,
     implied_kinds,

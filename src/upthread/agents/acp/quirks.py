@@ -77,6 +77,8 @@ QUIRKS: Final = (
             # An unknown id and any other fault of its service share these words.
             _sounds_like(r"OpenCode service failure", Outcome.UNKNOWN),
         ),
+        # A sub-agent that goes on in the background would answer after its turn: it is waited for.
+        environment={"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "false"},
         resume_command=("opencode", "--session", "{id}"),
         has_silent_children=True,
     ),

@@ -13,7 +13,7 @@ from typing import Final
 from upthread.agents.acp.children import Translator
 from upthread.agents.base import OnEvent
 from upthread.core.events import AgentEvent, ToolCallUpdated, UnknownReceived, UserTextReplayed
-from upthread.core.stream import CALL_ENDED
+from upthread.core.turns.stream import CALL_ENDED
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpstreamError
 

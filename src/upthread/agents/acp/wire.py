@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from upthread.agents._exits import did_run
 from upthread.agents._json import Unreadable, as_object, member, read_json
 from upthread.core.events import (
     AgentEvent,
@@ -26,6 +27,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.turns.stream import CALL_FAILED
 from upthread.core.types import UpstreamSessionId
 
 SILENT_UPDATES: Final = frozenset(
@@ -273,7 +275,11 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
     if call.status in {None, "pending"} and text is None:
         return (announced,)
     more = ToolCallUpdated(
-        upstream_session_id=session, call_id=call.tool_call_id, status=call.status, text=text
+        upstream_session_id=session,
+        call_id=call.tool_call_id,
+        status=call.status,
+        text=text,
+        did_run=call.status == CALL_FAILED and did_run(member(call.raw_output, "exitCode")),
     )
     return (announced, more)
 
@@ -292,6 +298,7 @@ def _tool_call_update(update: object, session: UpstreamSessionId | None) -> _Eve
         locations=locations_of(call),
         implied_kinds=implied_kinds(call),
         text=result_text(call),
+        did_run=call.status == CALL_FAILED and did_run(member(call.raw_output, "exitCode")),
     )
     return (changed,)
 

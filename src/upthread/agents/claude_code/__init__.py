@@ -2,10 +2,8 @@
 
 `adapter` finds out what is installed, `connection` attaches and prompts, `process` is one running
 CLI and the requests both ways, `translation` turns its frames into events, `tools` names its tools
-in ACP's words, `outcomes` says how a turn ended, `permissions` answers its questions, `transcript`
-reads a session back, `writers` knows who else holds one. Written for Claude Code 2.1 (2.1.330).
+in ACP's words, `outcomes` says how a turn ended, `permissions` answers its questions, `histories`
+reads its transcripts, whose `entries` hooks read too, `repair` makes them valid in a copy,
+`transcript` and `stored` read a session back as events, `writers` knows who else holds one. Written
+for Claude Code 2.1 (2.1.330).
 """
-
-from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
-
-__all__ = ["ClaudeCodeAdapter"]

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -18,10 +17,13 @@ import anyio
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
+from upthread.core.agents import AGENTS
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
+from upthread.vendors.homes import home_of
 
+ROW: Final = AGENTS["claude-code"]
 ENVIRONMENT: Final = {
     # A task that goes on in the background would answer after its turn.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
@@ -36,13 +38,13 @@ class ClaudeCodeAdapter:
     def __init__(
         self,
         *,
-        agent: str = "claude-code",
-        command: Sequence[str] = ("claude",),
+        agent: str = ROW.name,
+        command: Sequence[str] = ROW.ways[0].command,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._agent = agent
         self._command = tuple(command)
-        self._environment = {**ENVIRONMENT, **(environment or {})}
+        self._environment = dict(environment or {})
 
     @property
     def agent(self) -> str:
@@ -58,13 +60,13 @@ class ClaudeCodeAdapter:
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
-        environment = {**self._environment, **request.environment}
+        environment = {**self._environment, **request.environment, **ENVIRONMENT}
         installed = Installation(
             agent=self._agent,
             command=self._command,
             version=await self._version(request, environment),
             environment=environment,
-            home=_home({**os.environ, **environment}),
+            home=home_of(ROW.name, {**os.environ, **environment}),
         )
         async with task_group() as tasks:
             connection = ClaudeCodeConnection(tasks, request, installed)
@@ -112,7 +114,5 @@ _SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
 """The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
 
 
-def _home(environment: Mapping[str, str]) -> Path:
-    """Return where Claude Code keeps its sessions, under the environment it is started with."""
-    configured = environment.get("CLAUDE_CONFIG_DIR")
-    return Path(configured) if configured else Path(environment.get("HOME", "~")) / ".claude"
+ADAPTER: Final = ClaudeCodeAdapter
+"""By which the registry makes it."""

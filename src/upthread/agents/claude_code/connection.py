@@ -16,19 +16,21 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from upthread.agents._connection import Connection, Steps
 from upthread.agents._json import as_object, member, text_at
-from upthread.agents._process import ChildStart, started_child
-from upthread.agents._prompting import Limits, RunningPrompt
+from upthread.agents._process import ChildProcess, ChildStart, started_child
+from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import (
-    AgentProcess,
     Capabilities,
     ListedSession,
     OnEvent,
     OpenRequest,
     PromptResult,
 )
+from upthread.agents.claude_code.histories import find_transcript
+from upthread.agents.claude_code.limits import limiting_words
 from upthread.agents.claude_code.outcomes import is_missing, result_of
-from upthread.agents.claude_code.permissions import decide
+from upthread.agents.claude_code.permissions import HOOKS, decide, hold
 from upthread.agents.claude_code.process import ClaudeProcess
 from upthread.agents.claude_code.transcript import read_history
 from upthread.agents.claude_code.translation import Translator, session_of
@@ -37,7 +39,6 @@ from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
-from upthread.vendors.claude_code import find_transcript
 
 OPENING_WORDS: Final = "This session was opened by upthread; its next task follows."
 """What a new session holds before its first prompt: without a message it cannot be resumed.
@@ -52,8 +53,6 @@ STREAMING: Final = (
     *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),
     *("--include-partial-messages", "--forward-subagent-text"),
     *("--permission-prompt-tool", "stdio"),
-    # They wait for a person at a terminal, or go on when the turn is over.
-    *("--disallowedTools", "AskUserQuestion,CronCreate,ScheduleWakeup,Monitor"),
 )
 
 
@@ -68,22 +67,19 @@ class Installation:
     home: Path
 
 
-class ClaudeCodeConnection:
+class ClaudeCodeConnection(Connection):
     """A running Claude Code. Made by `ClaudeCodeAdapter.open` only, within a task group."""
 
     def __init__(self, tasks: TaskGroup, request: OpenRequest, installed: Installation) -> None:
+        super().__init__(request)
         self._tasks = tasks
-        self._request = request
         self._installed = installed
         self._process: ClaudeProcess | None = None
         self._session = UpstreamSessionId("")
         self._translator = Translator()
-        self._running: RunningPrompt | None = None
-        self._is_prompting = False
         self._result: dict[str, Any] = {}
         self._has_result = anyio.Event()
         self._reset_at_ms: int | None = None
-        self._late_events = 0
 
     @property
     def capabilities(self) -> Capabilities:
@@ -93,18 +89,12 @@ class ClaudeCodeConnection:
             can_resume=True,
             can_load=True,
             can_fork=True,
+            can_hold=True,
         )
 
     @property
-    def process(self) -> AgentProcess | None:
-        if self._process is None:
-            return None
-        child = self._process.child
-        return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
-
-    @property
-    def late_events(self) -> int:
-        return self._late_events
+    def _child(self) -> ChildProcess | None:
+        return self._process.child if self._process is not None else None
 
     async def close(self) -> None:
         """End the process, reading what it still says."""
@@ -190,7 +180,9 @@ class ClaudeCodeConnection:
         process: ClaudeProcess = await self._tasks.start(self._serve, words)
         self._process = process
         try:
-            await process.ask("initialize", timeout_s=self._request.start_timeout_s)
+            await process.ask(
+                "initialize", {"hooks": HOOKS}, timeout_s=self._request.start_timeout_s
+            )
         except UpstreamError as error:
             await self.close()
             if is_missing(error.hint, session):
@@ -200,8 +192,9 @@ class ClaudeCodeConnection:
     async def _serve(
         self, words: tuple[str, ...], *, task_status: TaskStatus[ClaudeProcess]
     ) -> None:
+        limits = limiting_words(self._request.limits, agent=self._installed.agent)
         start = ChildStart(
-            command=(*self._installed.command, *STREAMING, *words),
+            command=(*self._installed.command, *STREAMING, *limits, *words),
             working_directory=self._request.working_directory,
             stderr_path=self._request.stderr_path,
             redactor=self._request.redactor,
@@ -245,43 +238,13 @@ class ClaudeCodeConnection:
 
     # --- prompts -------------------------------------------------------------------------------
 
-    async def prompt(
-        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    async def _answered(
+        self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        if self._is_prompting:
-            raise UpstreamError(
-                f"session {upstream_session_id} cannot be prompted: a prompt is running",
-                outcome=Outcome.BUSY,
-                hint="one prompt at a time on one connection; open another",
-                upstream_session_id=upstream_session_id,
-            )
-        self._is_prompting = True
-        try:
-            refused = await self._turned_to(upstream_session_id)
-            if refused is not None:
-                return PromptResult(outcome=Outcome(refused.outcome), detail=str(refused))
-            running = RunningPrompt(upstream_session_id)
-            await self._run(running, text, on_event)
-            return await self._concluded(running)
-        finally:
-            self._is_prompting = False
-
-    async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:
-        """Attach a session of this connection again that another one has taken the place of."""
-        if self._process is not None and self._session == session:
-            return None
-        try:
-            await self.resume_session(session)
-        except UpstreamError as error:
-            return error
-        return None
-
-    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
-        if self._running is not None and self._running.session == upstream_session_id:
-            self._running.request_cancel()
-
-    async def _run(self, running: RunningPrompt, text: str, on_event: OnEvent) -> None:
-        process = self._require_process()
+        refused = await self._turned_to(session)
+        if refused is not None:
+            return PromptResult(outcome=Outcome(refused.outcome), detail=str(refused))
+        running, process = RunningPrompt(session), self._require_process()
         self._translator.begin()
         self._reset_at_ms = None
         self._result = {}
@@ -292,34 +255,25 @@ class ClaudeCodeConnection:
             await process.send(_prompt(text))
             await self._result_or_end(process)
 
-        async def interrupt() -> None:
+        async def cancel() -> None:
             await process.request("interrupt", "upthread-interrupt")
 
-        limits = Limits(
-            prompt_timeout_s=self._request.prompt_timeout_s,
-            cancel_timeout_s=self._request.cancel_timeout_s,
-        )
-        self._running = running
-        try:
-            await running.run(
-                ask=ask,
-                send_cancel=interrupt,
-                end_agent=process.child.stop,
-                on_event=on_event,
-                limits=limits,
-            )
-        except BaseException:
-            await self._abandon(process)
-            raise
-        finally:
-            self._running = None
-
-    async def _abandon(self, process: ClaudeProcess) -> None:
-        """End the agent: words still to come from it would pass for the next reply."""
-        with anyio.CancelScope(shield=True):
-            await process.request("interrupt", "upthread-interrupt")
+        async def leave() -> None:
+            await cancel()
             await anyio.sleep(INTERRUPT_LEAVES_S)
-            await process.child.stop()
+
+        await self._run(running, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        return await self._concluded(running)
+
+    async def _turned_to(self, session: UpstreamSessionId) -> UpstreamError | None:
+        """Attach a session of this connection again that another one has taken the place of."""
+        if self._process is not None and self._session == session:
+            return None
+        try:
+            await self.resume_session(session)
+        except UpstreamError as error:
+            return error
+        return None
 
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
         if running.is_timed_out or running.is_cancelled:
@@ -349,20 +303,13 @@ class ClaudeCodeConnection:
             case "control_cancel_request":
                 return  # the turn's own end withdraws what is still asked
             case "result":
-                for event in self._translator.translate(frame):
-                    await self._take(event)
+                await self._deliver(self._translator.translate(frame), self._running)
                 self._result = content
                 self._has_result.set()
             case "rate_limit_event":
                 self._note_limit(content)
             case _:
-                for event in self._translator.translate(frame):
-                    await self._take(event)
-
-    async def _take(self, event: AgentEvent) -> None:
-        running = self._running
-        if running is None or not await running.deliver(event):
-            self._late_events += 1
+                await self._deliver(self._translator.translate(frame), self._running)
 
     def _note_limit(self, frame: dict[str, Any]) -> None:
         """What the provider says of a subscription's limit; the time is in seconds."""
@@ -373,13 +320,18 @@ class ClaudeCodeConnection:
 
     async def _reply(self, process: ClaudeProcess, frame: dict[str, Any]) -> None:
         request, request_id = as_object(frame.get("request")), text_at(frame, "request_id")
-        if request.get("subtype") != "can_use_tool":
-            await process.refuse(request_id, "upthread does not do this")
-            return
         running = self._running
-        if running is None:
-            self._late_events += 1
-        response = await decide(request, running, self._request.answer_permission)
+        match request.get("subtype"):
+            case "can_use_tool":
+                if running is None:
+                    self._late_events += 1
+                response = await decide(request, running, self._request.answer_permission)
+            case "hook_callback":
+                told = as_object(request.get("input"))
+                response = await hold(told, running, self._request.hold_call)
+            case _:
+                await process.refuse(request_id, "upthread does not do this")
+                return
         await process.answer(request_id, response)
 
 

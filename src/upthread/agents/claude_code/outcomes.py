@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from upthread.agents._json import member, text_at, texts_at
+from upthread.agents._statuses import says_no_credit
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
 
@@ -73,6 +74,8 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
     status = frame.get("api_error_status")
     if error_kind in _OF_ERROR:
         return _OF_ERROR[error_kind]
+    if isinstance(status, int) and says_no_credit(status, text_at(frame, "result")):
+        return Outcome.CREDIT_EXHAUSTED
     if isinstance(status, int):
         return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
     return Outcome.UNKNOWN
@@ -89,6 +92,11 @@ def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
         *texts_at(frame, "errors"),
     ]
     return ": ".join(part for part in said if part)[:DETAIL_CHARACTERS_MAX]
+
+
+def read_of(usage: object) -> int | None:
+    """Return the tokens that a request read, those that a cache held too; None for none named."""
+    return tokens_of(usage, _READ)
 
 
 def tokens_of(usage: object, names: tuple[str, ...] = (*_READ, *_WRITTEN)) -> int | None:

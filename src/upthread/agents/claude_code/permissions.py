@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from upthread.agents._asking import as_foreseen, ask_caller
 from upthread.agents._json import text_at
-from upthread.agents._prompting import RunningPrompt
-from upthread.agents.base import AnswerPermission, PermissionRequest
+from upthread.agents._permission_request import CANCELLED, as_foreseen, ask_caller, ask_to_hold
+from upthread.agents._prompt import RunningPrompt
+from upthread.agents.base import AnswerPermission, HoldCall, PermissionRequest
 from upthread.agents.claude_code.children import child_session
 from upthread.agents.claude_code.tools import kind_of, locations_of, title_of
 from upthread.core.events import PermissionAnswered
 from upthread.core.types import UpstreamSessionId
 
-CANCELLED: Final = "cancelled"
 ALLOW: Final = "allow"
 REJECT: Final = "reject"
 OPTIONS: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
@@ -28,6 +27,9 @@ _NOT_ANSWERED: Final = {
     "message": "Nobody could be asked for this permission.",
     "interrupt": True,
 }
+HOOKS: Final = {"PreToolUse": [{"hookCallbackIds": ["upthread-before-a-call"], "timeout": 3600}]}
+"""What has the CLI tell us of every call before it runs, whatever its settings allow."""
+
 _REJECTED: Final = {"behavior": "deny", "message": "This was not permitted. Do not try it again."}
 
 
@@ -57,6 +59,27 @@ async def decide(
     return {"behavior": "allow", "updatedInput": request.get("input")}
 
 
+async def hold(
+    told: dict[str, Any], running: RunningPrompt | None, hold_call: HoldCall | None
+) -> dict[str, Any]:
+    """Return the response to one `hook_callback`: what a PreToolUse hook would print."""
+    if running is None or hold_call is None or text_at(told, "hook_event_name") != "PreToolUse":
+        return {}
+    request = {**told, "input": told.get("tool_input")}
+    asked = as_foreseen(_request(request, running.session), running)
+    held = await ask_to_hold(asked, running, hold_call)
+    if held is None:
+        return {}
+    return {
+        **({"continue": False, "stopReason": held.why} if held.ends_turn else {}),
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": held.why,
+        },
+    }
+
+
 def _request(request: dict[str, Any], session: UpstreamSessionId) -> PermissionRequest:
     tool, arguments = text_at(request, "tool_name"), request.get("input")
     agent_id = text_at(request, "agent_id")
@@ -68,4 +91,5 @@ def _request(request: dict[str, Any], session: UpstreamSessionId) -> PermissionR
         arguments=arguments,
         locations=locations_of(arguments),
         options=OPTIONS,
+        tool=tool,
     )

@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from upthread.agents._ending import died, last_words
 from upthread.agents._json import Unreadable, as_object, read_json, text_at, write_frame
 from upthread.agents._process import ChildProcess
+from upthread.agents._process_end import died, last_words
 from upthread.core.types import Outcome
 from upthread.errors import QuotaExceededError, UpstreamError
 
@@ -80,12 +80,14 @@ class ClaudeProcess:
         """Queue a frame; a dead process eats it."""
         await self.child.write_line(write_frame(frame))
 
-    async def ask(self, subtype: str, *, timeout_s: float) -> None:
+    async def ask(
+        self, subtype: str, more: Mapping[str, Any] | None = None, *, timeout_s: float
+    ) -> None:
         """Ask and wait for the answer. UpstreamError when there is none, or it is a no."""
         identity = f"upthread-{next(self._numbers)}"
         asked = self._asked[identity] = _Asked()
         try:
-            await self.request(subtype, identity)
+            await self.request(subtype, identity, more)
             with anyio.fail_after(timeout_s):
                 await asked.is_answered.wait()
         except TimeoutError as error:
@@ -105,9 +107,11 @@ class ClaudeProcess:
                 hint=self.last_words(),
             )
 
-    async def request(self, subtype: str, identity: str) -> None:
+    async def request(
+        self, subtype: str, identity: str, more: Mapping[str, Any] | None = None
+    ) -> None:
         """Ask without waiting."""
-        request = {"subtype": subtype}
+        request = {"subtype": subtype, **(more or {})}
         await self.send({"type": "control_request", "request_id": identity, "request": request})
 
     async def answer(self, request_id: str, response: Mapping[str, Any]) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from upthread.agents._json import objects_at, text_at
-from upthread.core.markdown import one_line
+from upthread.agents.claude_code.entries import PATHS
+from upthread.core.text.markdown import one_line
 
 TITLE_CHARACTERS_MAX: Final = 200
 
@@ -22,7 +23,7 @@ _KINDS: Final[Mapping[str, str]] = {
     # What a sub-agent does is announced as its own calls.
     **dict.fromkeys(("Task", "Agent", "TodoWrite"), "think"),
 }
-_PATHS: Final = ("file_path", "notebook_path", "path")
+_PATHS: Final = (*PATHS, "path")
 _TELLING: Final = ("command", *_PATHS, "pattern", "url", "query", "description")
 """The argument a title is made of, the first there is."""
 

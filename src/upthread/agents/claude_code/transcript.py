@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from upthread.agents._exits import did_run, exit_code_in
 from upthread.agents.claude_code.children import child_session, role_of
-from upthread.agents.claude_code.outcomes import tokens_of
+from upthread.agents.claude_code.histories import Entry, read_branch, subagents_by_call
+from upthread.agents.claude_code.outcomes import read_of, tokens_of
 from upthread.agents.claude_code.tools import kind_of, locations_of, title_of
 from upthread.core.events import (
     AgentEvent,
@@ -22,6 +24,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.turns.stream import CALL_FAILED
 from upthread.core.types import (
     Part,
     ReasoningPart,
@@ -30,7 +33,6 @@ from upthread.core.types import (
     ToolResultPart,
     UpstreamSessionId,
 )
-from upthread.vendors.claude_code import Entry, read_branch, subagents_by_call
 
 
 def read_history(
@@ -49,7 +51,10 @@ def read_history(
         for part in entry.parts:
             events += _events(entry, part, session, children)
         if with_usage and (held := tokens_of(entry.usage)):
-            events.append(UsageReported(upstream_session_id=session, tokens_used=held))
+            read = read_of(entry.usage)
+            events.append(
+                UsageReported(upstream_session_id=session, tokens_used=held, tokens_read=read)
+            )
     return tuple(events)
 
 
@@ -66,6 +71,7 @@ def _events(
                 call_id=call_id,
                 status=status,
                 text=text,
+                did_run=status == CALL_FAILED and did_run(exit_code_in(text)),
                 child_upstream_session_id=children.get(call_id),
             )
         case _ if entry.is_synthetic:

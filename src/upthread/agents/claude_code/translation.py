@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from upthread.agents._json import Unreadable, as_object, member, objects_at, text_at
 from upthread.agents.claude_code.children import Children
-from upthread.agents.claude_code.outcomes import tokens_of
+from upthread.agents.claude_code.outcomes import read_of
 from upthread.agents.claude_code.tools import kind_of, locations_of, plan_of, title_of
 from upthread.core.events import (
     AgentEvent,
@@ -61,6 +61,7 @@ class Translator:
         self._speaking: dict[UpstreamSessionId, str] = {}
         self._tokens_in: dict[UpstreamSessionId, int] = {}
         self._models: dict[UpstreamSessionId, str] = {}
+        self._counted: dict[UpstreamSessionId, str] = {}
 
     def begin(self) -> None:
         """Forget the last turn's error: another prompt is about to be sent."""
@@ -99,7 +100,7 @@ class Translator:
         match event.get("type"):
             case "message_start":
                 self._speaking[session] = text_at(event, "message", "id")
-                self._tokens_in[session] = tokens_of(member(event, "message", "usage")) or 0
+                self._tokens_in[session] = read_of(member(event, "message", "usage")) or 0
                 self._models[session] = text_at(event, "message", "model")
                 return ()
             case "content_block_delta":
@@ -125,12 +126,21 @@ class Translator:
         self._streamed[message_id] = None
 
     def _usage(self, event: _Frame, session: UpstreamSessionId) -> _Events:
-        """What the session holds after an answer: all that was read, and the answer."""
+        """What an answer's request took, and the session holds after it: all that was read, and it.
+
+        The sum at the turn's end leaves out what sub-agents took.
+        """
         said = member(event, "usage", "output_tokens")
         if session not in self._tokens_in or not isinstance(said, int):
             return ()
-        tokens = self._tokens_in[session] + said
-        return (UsageReported(upstream_session_id=session, tokens_used=tokens),)
+        read = self._tokens_in[session]
+        report = UsageReported(
+            upstream_session_id=session,
+            tokens_used=read + said,
+            tokens_read=read,
+            tokens_written=said,
+        )
+        return (report,)
 
     def _window(self, frame: _Frame, session: UpstreamSessionId) -> _Events:
         """The window of the model that answered; the turn's end lists every model that was used.
@@ -154,11 +164,28 @@ class Translator:
             return ()
         message_id = text_at(frame, "message", "id")
         is_streamed = message_id in self._streamed
-        return tuple(
+        said = tuple(
             event
             for block in objects_at(frame, "message", "content")
             for event in _block(block, session, message_id=message_id, is_streamed=is_streamed)
         )
+        return (*said, *self._usage_of_child(frame, session, message_id))
+
+    def _usage_of_child(
+        self, frame: _Frame, session: UpstreamSessionId, message_id: str
+    ) -> _Events:
+        """What a sub-agent's request read, once for all the frames of its answer.
+
+        Its answers are not streamed, and whole they tell no more of what was written than the first
+        piece of one would (2.1.330): that is left open.
+        """
+        if not text_at(frame, "parent_tool_use_id") or self._counted.get(session) == message_id:
+            return ()
+        self._counted[session] = message_id
+        read = read_of(member(frame, "message", "usage"))
+        if read is None:
+            return ()
+        return (UsageReported(upstream_session_id=session, tokens_used=read, tokens_read=read),)
 
     # --- results, and what a child is told --------------------------------------------------------
 

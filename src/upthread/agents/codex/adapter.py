@@ -7,14 +7,17 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
+from upthread.agents._call_listener import listening
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents.base import AgentConnection, OpenRequest
+from upthread.agents.codex import gate_hook
 from upthread.agents.codex.connection import CodexConnection
 from upthread.agents.codex.hooks import Hook
 from upthread.agents.codex.server import CodexServer
+from upthread.core.agents import AGENTS
 from upthread.core.types import UpstreamSessionId
 
-COMMAND: Final = ("codex", "app-server")
+ROW: Final = AGENTS["codex"]
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -24,8 +27,8 @@ class CodexAdapter:
     def __init__(
         self,
         *,
-        agent: str = "codex",
-        command: Sequence[str] = COMMAND,
+        agent: str = ROW.name,
+        command: Sequence[str] = ROW.ways[0].command,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._agent = agent
@@ -51,18 +54,21 @@ class CodexAdapter:
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[CodexConnection]:
-        start = ChildStart(
-            command=self._command,
-            working_directory=request.working_directory,
-            stderr_path=request.stderr_path,
-            redactor=request.redactor,
-            environment={**self._environment, **request.environment},
-        )
-        async with started_child(start) as child:
-            server = CodexServer(child, agent=self._agent, timeout_s=request.start_timeout_s)
-            connection = CodexConnection(server, request)
-            async with connection.serving():
-                yield connection
+        async with listening() as calls:
+            is_asking = request.hold_call is not None
+            asking = calls.environment if is_asking else {}
+            start = ChildStart(
+                command=(*self._command, *(gate_hook.words() if is_asking else ())),
+                working_directory=request.working_directory,
+                stderr_path=request.stderr_path,
+                redactor=request.redactor,
+                environment={**self._environment, **request.environment, **asking},
+            )
+            async with started_child(start) as child:
+                server = CodexServer(child, agent=self._agent, timeout_s=request.start_timeout_s)
+                connection = CodexConnection(server, request, calls=calls)
+                async with connection.serving():
+                    yield connection
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
         # Any other word would be taken for a thread's name, or for an option.
@@ -70,3 +76,7 @@ class CodexAdapter:
             return None
         # Without the word its shared server keeps the session to itself when the person has left.
         return ("codex", "resume", "--no-daemon", upstream_session_id)
+
+
+ADAPTER: Final = CodexAdapter
+"""By which the registry makes it."""

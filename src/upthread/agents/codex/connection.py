@@ -9,23 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 
+from upthread.agents._call_listener import CallListener
+from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
 from upthread.agents._json import Unreadable, as_object, text_at
-from upthread.agents._prompting import Limits, RunningPrompt
-from upthread.agents.base import (
-    AgentProcess,
-    Capabilities,
-    ListedSession,
-    OnEvent,
-    OpenRequest,
-    PromptResult,
-)
+from upthread.agents._process import ChildProcess
+from upthread.agents._prompt import RunningPrompt
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
+from upthread.agents.codex import gate_hook
 from upthread.agents.codex.hooks import Hook, hooks_in
 from upthread.agents.codex.items import unknown
 from upthread.agents.codex.outcomes import Failure
@@ -33,7 +30,6 @@ from upthread.agents.codex.permissions import PermissionDesk
 from upthread.agents.codex.server import CodexServer
 from upthread.agents.codex.threads import Threads
 from upthread.agents.codex.turn import SPOKEN, Turn
-from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -52,28 +48,29 @@ _LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 REPLACEMENT: Final = "\ufffd"
 
 
-@dataclass(slots=True, kw_only=True)
-class _Prompt:
-    running: RunningPrompt
-    turn: Turn
-    is_ended: anyio.Event = field(default_factory=anyio.Event)
+_Prompt: TypeAlias = ServerPrompt[Turn]
 
 
-class CodexConnection:
+class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
     """A running server. Use `serving` around everything else."""
 
-    def __init__(self, server: CodexServer, request: OpenRequest) -> None:
-        self._server = server
-        self._request = request
-        self._threads = Threads(
-            server, working_directory=request.working_directory, title=request.title
+    def __init__(self, server: CodexServer, request: OpenRequest, *, calls: CallListener) -> None:
+        threads = Threads(
+            server,
+            working_directory=request.working_directory,
+            title=request.title,
+            limits=request.limits,
         )
-        self._desk = PermissionDesk(server, request.answer_permission)
+        super().__init__(request, sessions=threads, desk=PermissionDesk(server, request))
+        self._server = server
+        calls.hold = self._hold
+        self._can_hold = False
         self._tasks: TaskGroup | None = None
-        self._prompt: _Prompt | None = None
-        self._is_prompting = False
-        self._late_events = 0
         self._version = ""
+
+    @property
+    def _child(self) -> ChildProcess:
+        return self._server.child
 
     @property
     def capabilities(self) -> Capabilities:
@@ -84,16 +81,9 @@ class CodexConnection:
             can_load=True,
             can_list=True,
             can_fork=True,
+            can_hold=self._can_hold,
+            has_sandbox=True,
         )
-
-    @property
-    def process(self) -> AgentProcess | None:
-        child = self._server.child
-        return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
-
-    @property
-    def late_events(self) -> int:
-        return self._late_events
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -126,6 +116,10 @@ class CodexConnection:
             )
         self._version = found[1][:VERSION_CHARACTERS_MAX]
         await self._server.notify("initialized")
+        if self._request.hold_call is not None:
+            asked_of = gate_hook.command()
+            hooks = await self.hooks()
+            self._can_hold = any(hook.is_run and hook.command == asked_of for hook in hooks)
 
     async def hooks(self) -> tuple[Hook, ...]:
         """Return the hooks that hold in the working directory, in Codex's order."""
@@ -139,77 +133,28 @@ class CodexConnection:
         if self._prompt is not None:
             self._prompt.is_ended.set()
 
-    # --- sessions ------------------------------------------------------------------------------
-
-    async def new_session(self) -> UpstreamSessionId:
-        return await self._threads.new()
-
-    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
-        await self._threads.attach(upstream_session_id)
-
-    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-        return await self._threads.read(upstream_session_id)
-
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
-        return await self._threads.listed()
-
-    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
-        return await self._threads.fork(upstream_session_id)
-
     # --- prompts -------------------------------------------------------------------------------
 
-    async def prompt(
-        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    async def _answered(
+        self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        if self._is_prompting:
-            raise UpstreamError(
-                f"session {upstream_session_id} cannot be prompted: a prompt is running",
-                outcome=Outcome.BUSY,
-                hint="one prompt at a time on one connection; open another",
-                upstream_session_id=upstream_session_id,
-            )
-        self._is_prompting = True
-        running = RunningPrompt(upstream_session_id)
-        prompt = _Prompt(running=running, turn=Turn(upstream_session_id, title=self._request.title))
-        try:
-            await self._run(prompt, text, on_event)
-            return await self._concluded(prompt)
-        finally:
-            self._is_prompting = False
+        turn = Turn(session, title=self._request.title)
+        prompt = self._prompt = _Prompt(running=RunningPrompt(session), turn=turn)
 
-    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
-        if self._prompt is not None and self._prompt.running.session == upstream_session_id:
-            self._prompt.running.request_cancel()
-
-    async def _run(self, prompt: _Prompt, text: str, on_event: OnEvent) -> None:
         async def ask() -> None:
             self._server.child.allowance.renew(TURN)
             await self._send(prompt, text)
             await prompt.is_ended.wait()
 
-        async def send_cancel() -> None:
+        async def cancel() -> None:
             self._stop(prompt)
 
-        limits = Limits(
-            prompt_timeout_s=self._request.prompt_timeout_s,
-            cancel_timeout_s=self._request.cancel_timeout_s,
-        )
-        self._prompt = prompt
-        try:
-            await prompt.running.run(
-                ask=ask,
-                send_cancel=send_cancel,
-                end_agent=self._server.child.stop,
-                on_event=on_event,
-                limits=limits,
-            )
-        except BaseException:
-            await self._abandon(prompt)
-            raise
-        finally:
-            prompt.is_ended.set()
-            self._prompt = None
-            self._late_events += prompt.turn.late
+        async def leave() -> None:
+            with anyio.move_on_after(INTERRUPT_LEAVES_S):
+                await self._interrupt(prompt)
+
+        await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        return await self._concluded(prompt)
 
     async def _send(self, prompt: _Prompt, text: str) -> None:
         session = prompt.running.session
@@ -228,13 +173,9 @@ class CodexConnection:
         """Have the running work interrupted; the server itself says when it has ended."""
         assert self._tasks is not None
         prompt.turn.is_stopping = True
-        self._tasks.start_soon(self._interrupt_until_ended, prompt)
-
-    async def _interrupt_until_ended(self, prompt: _Prompt) -> None:
-        while not prompt.is_ended.is_set():
-            await self._interrupt(prompt)
-            with anyio.move_on_after(INTERRUPT_AGAIN_S):
-                await prompt.is_ended.wait()
+        interrupt = partial(self._interrupt, prompt)
+        until_ended = partial(self._stop_until_ended, again_s=INTERRUPT_AGAIN_S)
+        self._tasks.start_soon(until_ended, prompt, interrupt)
 
     async def _interrupt(self, prompt: _Prompt) -> None:
         """Interrupt the turn and those below it, and end the commands they leave running."""
@@ -244,13 +185,6 @@ class CodexConnection:
             with suppress(UpstreamError):
                 await self._server.ask("turn/interrupt", asked)
                 await self._server.ask("thread/backgroundTerminals/clean", {"threadId": session})
-
-    async def _abandon(self, prompt: _Prompt) -> None:
-        """End the server: words still to come from it would pass for the next reply."""
-        with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(INTERRUPT_LEAVES_S):
-                await self._interrupt(prompt)
-            await self._server.child.stop()
 
     # --- how a prompt ended --------------------------------------------------------------------
 
@@ -294,20 +228,19 @@ class CodexConnection:
             self._late_events += method in SPOKEN
         elif isinstance(message, Unreadable) or not method:
             raw = message.raw if isinstance(message, Unreadable) else message
-            await self._deliver(prompt, (unknown("unreadable_frame", raw, None),))
+            await self._deliver((unknown("unreadable_frame", raw, None),), prompt.running)
         else:
             await self._take_news(prompt, method, params)
 
     async def _take_news(self, prompt: _Prompt, method: str, params: Mapping[str, Any]) -> None:
         turn = prompt.turn
         newcomers = turn.newcomers(method, params)
-        roles = {child: await self._threads.role_of(child) for child in newcomers}
-        await self._deliver(prompt, turn.take(method, params, roles=roles))
+        roles = {child: await self._sessions.role_of(child) for child in newcomers}
+        await self._deliver(turn.take(method, params, roles=roles), prompt.running)
         if turn.retrying is not None and turn.retrying.outcome is Outcome.RATE_LIMITED:
             assert self._tasks is not None
             self._tasks.start_soon(self._lose_patience, prompt, turn.retrying)
-        if turn.is_over:
-            prompt.is_ended.set()
+        prompt.end_if_over()
 
     async def _lose_patience(self, prompt: _Prompt, limit: Failure) -> None:
         """End a turn in which Codex has waited out a limit in silence for too long."""
@@ -316,11 +249,6 @@ class CodexConnection:
         if prompt.turn.retrying is limit and not prompt.is_ended.is_set():
             prompt.turn.given_up = limit
             self._stop(prompt)
-
-    async def _deliver(self, prompt: _Prompt, events: tuple[AgentEvent, ...]) -> None:
-        for event in events:
-            if not await prompt.running.deliver(event):
-                self._late_events += 1
 
     def _answer(self, message: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         """Have a question answered in a task of its own: the others are not kept waiting."""

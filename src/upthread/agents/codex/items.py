@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from upthread.agents._exits import did_run
 from upthread.agents._json import member, objects_at, text_at, texts_at
 from upthread.agents.codex.children import ACTIVITY, CALL, children_named
 from upthread.core.events import (
@@ -24,7 +25,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.markdown import one_line
+from upthread.core.text.markdown import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 TITLE_CHARACTERS_MAX: Final = 200
@@ -87,6 +88,7 @@ def updated(item: _Item, session: UpstreamSessionId) -> ToolCallUpdated:
         status=_STATUSES.get(text_at(item, "status"), "completed"),
         locations=_locations(item) or None,
         text=_result(item),
+        did_run=text_at(item, "status") == "failed" and did_run(item.get("exitCode")),
         child_upstream_session_id=children[0] if children else None,
     )
 
@@ -190,13 +192,24 @@ def plan(told: _Item, session: UpstreamSessionId) -> PlanChanged:
 
 
 def usage(told: _Item, session: UpstreamSessionId) -> UsageReported | None:
-    """Return how much a thread holds after a model's answer, None while that is not known."""
+    """Return what a model's answer took and the thread then holds, None while that is not known.
+
+    Codex tells of a cache's tokens among those that were read, and of reasoning among the written.
+    """
     total = member(told, "tokenUsage", "last", "totalTokens")
     window = member(told, "tokenUsage", "modelContextWindow")
     if not isinstance(total, int) or total <= 0:
         return None
     known_window = window if isinstance(window, int) and window > 0 else None
-    return UsageReported(upstream_session_id=session, tokens_used=total, tokens_window=known_window)
+    read = member(told, "tokenUsage", "last", "inputTokens")
+    written = member(told, "tokenUsage", "last", "outputTokens")
+    return UsageReported(
+        upstream_session_id=session,
+        tokens_used=total,
+        tokens_window=known_window,
+        tokens_read=read if isinstance(read, int) else None,
+        tokens_written=written if isinstance(written, int) else None,
+    )
 
 
 def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> UnknownReceived:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upthread.agents._json import as_object, member, text_at
-from upthread.agents._statuses import outcome_of_status
+from upthread.agents._statuses import outcome_of_status, says_no_credit
 from upthread.core.types import Outcome
 
 DETAIL_CHARACTERS_MAX: Final = 2000
@@ -65,7 +65,9 @@ def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure
     told = " ".join(filter(None, (text_at(error, "message"), text_at(error, "additionalDetails"))))
     kind, status = _kind_and_status(member(error, "codexErrorInfo"))
     outcome = _of_status(status) or _OF_KIND.get(kind, Outcome.UNKNOWN)
-    if outcome is Outcome.RATE_LIMITED and _CREDIT_WORDS.search(told):
+    refused = 400 if kind == _REFUSED_BY_PROVIDER else status
+    is_limit_of_credit = outcome is Outcome.RATE_LIMITED and _CREDIT_WORDS.search(told)
+    if is_limit_of_credit or says_no_credit(refused, told):
         outcome = Outcome.CREDIT_EXHAUSTED
     elif kind == _REFUSED_BY_PROVIDER and _UNPAIRED_CALL.match(told):
         outcome = Outcome.CORRUPTED

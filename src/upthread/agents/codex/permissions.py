@@ -9,17 +9,17 @@ dismissed, and the event says so. Without an answer the call is refused and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._asking import as_foreseen, ask_caller
 from upthread.agents._json import as_object, member, text_at
-from upthread.agents._prompting import RunningPrompt
-from upthread.agents.base import AnswerPermission, PermissionRequest
+from upthread.agents._permission_request import CANCELLED, as_foreseen, ask_caller, ask_to_hold
+from upthread.agents._prompt import RunningPrompt
+from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
 from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import PermissionAnswered, ToolCallAnnounced
-from upthread.core.markdown import one_line
+from upthread.core.text.markdown import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 ALLOW: Final = "allow"
@@ -30,6 +30,8 @@ _KINDS: Final = dict(OPTIONS)
 TITLE_CHARACTERS_MAX: Final = 200
 
 QUESTION: Final = "item/tool/requestUserInput"
+APPLY_PATCH: Final = "apply_patch"
+"""What its hook calls a change of files, whose text it hands over as a command (0.169.0)."""
 
 _Told: TypeAlias = Mapping[str, Any]
 _Answer: TypeAlias = Mapping[str, Any]
@@ -88,9 +90,18 @@ _REQUESTS: Final[Mapping[str, _Kind]] = {
 class PermissionDesk:
     """Where the requests of one server are answered."""
 
-    def __init__(self, server: CodexServer, answer_permission: AnswerPermission) -> None:
+    def __init__(self, server: CodexServer, request: OpenRequest) -> None:
         self._server = server
-        self._answer_permission = answer_permission
+        self._answer_permission = request.answer_permission
+        self._hold_call = request.hold_call
+        self._sandbox = request.limits.sandbox
+
+    async def hold(self, told: _Told, running: RunningPrompt) -> CallAnswer | None:
+        """Return what holds back a call that is about to run, None to let it run (A14)."""
+        if self._hold_call is None:
+            return None
+        call = replace(_call(told), is_sandboxed=bool(self._sandbox))
+        return await ask_to_hold(as_foreseen(call, running), running, self._hold_call)
 
     async def answer(
         self,
@@ -120,7 +131,7 @@ class PermissionDesk:
                 upstream_session_id=asked.upstream_session_id,
                 call_id=asked.call_id,
                 title=asked.title,
-                answer=_KINDS[answer.option_id] if answer.option_id else "cancelled",
+                answer=_KINDS[answer.option_id] if answer.option_id else CANCELLED,
                 answered_by=answer.answered_by,
             )
         )
@@ -140,6 +151,25 @@ def _is_a_form(told: _Told) -> bool:
     return bool(member(told, "requestedSchema", "properties")) or bool(text_at(told, "url"))
 
 
+def _call(told: _Told) -> PermissionRequest:
+    """Return a call that is about to run, as our hook tells it."""
+    tool, arguments = text_at(told, "tool"), told.get("arguments")
+    command = text_at(arguments, "command")
+    if tool == APPLY_PATCH:
+        arguments, command = {"patch": command}, ""
+    return PermissionRequest(
+        upstream_session_id=UpstreamSessionId(text_at(told, "session")),
+        call_id=text_at(told, "call") or None,
+        title=one_line(command or tool)[:TITLE_CHARACTERS_MAX],
+        tool_kind="execute" if command else "edit" if tool == APPLY_PATCH else "other",
+        arguments=arguments,
+        locations=(),
+        options=(),
+        tool=tool,
+        reads_by_commands=True,
+    )
+
+
 def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> PermissionRequest:
     arguments: dict[str, JsonValue] = {}
     for name in ("command", "cwd", "reason", "permissions", "grantRoot", "networkApprovalContext"):
@@ -155,6 +185,7 @@ def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> Permis
         arguments=_with_changes(arguments, call),
         locations=call.locations if call else (),
         options=OPTIONS,
+        reads_by_commands=True,
     )
 
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from upthread.agents._ending import died, last_words
 from upthread.agents._json import Unreadable, as_object, read_json, text_at, write_frame
 from upthread.agents._process import ChildProcess
+from upthread.agents._process_end import died, last_words
 from upthread.agents.codex.outcomes import outcome_of_refusal
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError

@@ -14,9 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import structs
+
 from upthread.agents._json import as_object, member, objects_at, text_at, texts_at
 from upthread.agents.codex import items
-from upthread.core.cut_off import CutOffCall, StoredSession
+from upthread.agents.codex.histories import (
+    OUTPUTS,
+    arguments_of,
+    find_rollout,
+    output_text,
+    read_items,
+)
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -25,10 +33,10 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.history.openai_responses import OUTPUT_OF
-from upthread.core.markdown import one_line
+from upthread.core.text.markdown import one_line
+from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import JsonValue, UpstreamSessionId
-from upthread.vendors.codex import OUTPUTS, arguments_of, find_rollout, output_text, read_items
-from upthread.vendors.finding import require_own
+from upthread.vendors.homes import file_stamp, require_own
 
 ROLLOUT_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -53,11 +61,21 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
     """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
     if not call.session:
         return _spawned(home, call)
-    path = find_rollout(home, call.session)
+    return read_session(home, UpstreamSessionId(call.session))
+
+
+def stamp_of(home: Path, session: UpstreamSessionId) -> str:
+    """Return what a thread's rollout is known by, empty without one."""
+    path = find_rollout(home, session)
+    return file_stamp(path) if path else ""
+
+
+def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    """Return a thread as its rollout holds it, None without one. Raises StoreError."""
+    path = find_rollout(home, session)
     if path is None:
         return None
     require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
-    session = UpstreamSessionId(call.session)
     written_at_ns = path.stat().st_mtime_ns
     return StoredSession(
         upstream_session_id=session,
@@ -68,27 +86,41 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
 
 def _spawned(home: Path, call: CutOffCall) -> StoredSession | None:
     """Return what became of a call that nobody saw a sub-agent of, by its main thread's rollout."""
-    path = find_rollout(home, call.main_session)
-    if path is None:
-        return None
-    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
-    items = [each for kind, each in read_items(path) if kind == "response_item"]
-    mine = [each for each in items if text_at(each, "call_id") == call.call_id]
+    path, mine = _in_main(home, call)
     told = [output_text(each.get("output")) for each in mine if each.get("type") in OUTPUTS]
-    if not told:
+    if path is None or not told:
         return None
     child = _agent_id(told[-1])
     if child:
         return read_stored(home, replace(call, session=child))
-    asked = [text_at(as_object(arguments_of(each)), "message") for each in mine]
     nowhere = UpstreamSessionId("")
-    prompt = UserTextReplayed(upstream_session_id=nowhere, text=next(filter(None, asked), ""))
+    prompt = UserTextReplayed(upstream_session_id=nowhere, text=_asked(mine))
     return StoredSession(
         upstream_session_id=nowhere,
         events=(prompt,),
         written_at_ns=path.stat().st_mtime_ns,
         refusal=told[-1] or "it said nothing",
     )
+
+
+def read_asked(home: Path, call: CutOffCall) -> str:
+    """Return what a call asked for by its main thread, empty for nothing. Raises StoreError."""
+    return _asked(_in_main(home, call)[1])
+
+
+def _in_main(home: Path, call: CutOffCall) -> tuple[Path | None, list[Mapping[str, Any]]]:
+    """Return the rollout of a call's main thread, and what of the call is in it."""
+    path = find_rollout(home, call.main_session)
+    if path is None:
+        return None, []
+    require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    items = [each for kind, each in read_items(path) if kind == "response_item"]
+    return path, [each for each in items if text_at(each, "call_id") == call.call_id]
+
+
+def _asked(mine: list[Mapping[str, Any]]) -> str:
+    asked = (text_at(as_object(arguments_of(each)), "message") for each in mine)
+    return next(filter(None, asked), "")
 
 
 def _agent_id(output: str) -> str:
@@ -123,7 +155,8 @@ def _events(
 
 def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
     """Yield what the thread holds after a model's answer, in the words of Codex's server."""
-    last = {"totalTokens": member(told, "last_token_usage", "total_tokens")}
+    names = {"totalTokens": "total_tokens", "inputTokens": "input_tokens"}
+    last = {name: member(told, "last_token_usage", stored) for name, stored in names.items()}
     window = member(told, "model_context_window")
     held = items.usage({"tokenUsage": {"last": last, "modelContextWindow": window}}, session)
     if held is not None:
@@ -173,8 +206,8 @@ def _whole(item: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[Agen
         if each.get("type") == "read" and (path := text_at(each, "path"))
     )
     made, ended = items.announced(item, session), items.updated(item, session)
-    yield replace(made, locations=made.locations or read)
-    yield replace(ended, locations=None)
+    yield structs.replace(made, locations=made.locations or read)
+    yield structs.replace(ended, locations=None)
 
 
 def _by_name(

@@ -18,6 +18,7 @@ from upthread.agents.codex.items import history_of
 from upthread.agents.codex.server import CodexServer
 from upthread.agents.codex.turn import FIRST_NAME
 from upthread.core.events import AgentEvent
+from upthread.core.roles.limits import RoleLimits
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
@@ -29,18 +30,27 @@ ROLE_ASKED_AGAIN_S: Final = 0.05
 SOURCES: Final = ("cli", "vscode", "exec", "appServer")
 """Threads that people or programs have begun; those of sub-agents are left out."""
 
+_AS_NARROW: Final = {
+    "read-only": frozenset({"readOnly"}),
+    "workspace-write": frozenset({"readOnly", "workspaceWrite"}),
+}
+"""The policies a thread answers with, as narrow as each mode or narrower (0.169.0)."""
+
 
 class Threads:
     """The threads one server knows. Each method may raise UpstreamError."""
 
-    def __init__(self, server: CodexServer, *, working_directory: str, title: str) -> None:
+    def __init__(
+        self, server: CodexServer, *, working_directory: str, title: str, limits: RoleLimits
+    ) -> None:
         self._server = server
+        self._limits = limits
         self._directory = working_directory
         self._title = title
 
     async def new(self) -> UpstreamSessionId:
         """Make a thread and have it written down, which takes a name."""
-        session = self._named(await self._server.ask("thread/start", {"cwd": self._directory}))
+        session = self._named(await self._asked("thread/start", {"cwd": self._directory}))
         await self._name(session, self._title or FIRST_NAME)
         return session
 
@@ -54,7 +64,7 @@ class Threads:
                 upstream_session_id=session,
             )
         asked = {"threadId": session, "cwd": self._directory, "excludeTurns": True}
-        returned = self._named(await self._server.ask("thread/resume", asked, session=session))
+        returned = self._named(await self._asked("thread/resume", asked, session=session))
         if returned != session:
             raise UpstreamError(
                 f"{self._server.agent} answered with session {returned} "
@@ -82,7 +92,7 @@ class Threads:
         """Return a new thread with the same history."""
         await self.attach(session)
         asked = {"threadId": session, "cwd": self._directory, "excludeTurns": True}
-        forked = self._named(await self._server.ask("thread/fork", asked, session=session))
+        forked = self._named(await self._asked("thread/fork", asked, session=session))
         if forked == session:
             raise UpstreamError(
                 f"{self._server.agent} answered the fork of session {forked} with that session",
@@ -93,6 +103,30 @@ class Threads:
         if self._title:
             await self._name(forked, self._title)
         return forked
+
+    async def _asked(
+        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
+    ) -> dict[str, Any]:
+        """Ask for a thread within the role's limits.
+
+        Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
+        is left as it is. Raises UpstreamError where the one asked for is not what is there.
+        """
+        model = self._limits.model_for(self._server.agent)
+        asked = {**asked, **({"model": model} if model else {})}
+        wanted = self._limits.sandbox
+        if wanted == "read-only":
+            asked = {**asked, "sandbox": wanted}
+        answer = await self._server.ask(method, asked, session=session)
+        if wanted == "workspace-write" and _sandbox_in(answer) == "dangerFullAccess":
+            answer = await self._server.ask(method, {**asked, "sandbox": wanted}, session=session)
+        if wanted and _sandbox_in(answer) not in _AS_NARROW[wanted]:
+            raise UpstreamError(
+                f"{self._server.agent} did not take the role's sandbox {wanted}",
+                outcome=Outcome.UNKNOWN,
+                hint="nothing was sent; look at sandbox_mode in the role's file",
+            )
+        return answer
 
     async def _name(self, session: UpstreamSessionId, name: str) -> None:
         asked = {"threadId": session, "name": name}
@@ -137,6 +171,10 @@ class Threads:
                 hint="nothing was recorded; try again",
             )
         return UpstreamSessionId(session)
+
+
+def _sandbox_in(answer: Mapping[str, Any]) -> str:
+    return text_at(answer, "sandbox", "type")
 
 
 def _listed(thread: Mapping[str, Any]) -> ListedSession:

@@ -70,6 +70,7 @@ class Turn:
         self.late = 0
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None
+        self._totals: dict[UpstreamSessionId, object] = {}
         self._family = Family(session)
         self._has_ended = False
         self._reset_at_ms: int | None = None
@@ -174,7 +175,11 @@ class Turn:
         return (items.unknown("error", dict(told), session),)
 
     def _usage(self, told: _Told, session: UpstreamSessionId) -> _Events:
-        last = member(told, "tokenUsage", "last")
+        """Return what a request took; told again without another one, it is no news."""
+        last, total = (member(told, "tokenUsage", name) for name in ("last", "total"))
+        if total is not None and self._totals.get(session) == total:
+            return ()
+        self._totals[session] = total
         if session == self.session:
             self.tokens_in = _sum(self.tokens_in, member(last, "inputTokens"))
             self.tokens_out = _sum(self.tokens_out, member(last, "outputTokens"))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 import anyio.to_thread
 
+from upthread.agents._call_listener import CallListener, listening
+from upthread.agents._process import inherited_environment
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.opencode.connection import OpenCodeConnection
+from upthread.agents.opencode.gate import with_gate
 from upthread.agents.opencode.server import started_server
+from upthread.core.agents import AGENTS
 from upthread.core.types import UpstreamSessionId
 
-COMMAND: Final = ("opencode", "serve")
-VERSION_SEEN: Final = "1.18.33"
+ROW: Final = AGENTS["opencode"]
 
 
 def _wall_clock_ms() -> int:
@@ -29,8 +34,8 @@ class OpenCodeAdapter:
     def __init__(
         self,
         *,
-        agent: str = "opencode",
-        command: Sequence[str] = COMMAND,
+        agent: str = ROW.name,
+        command: Sequence[str] = ROW.ways[0].command,
         environment: Mapping[str, str] | None = None,
         now_ms: Callable[[], int] = _wall_clock_ms,
     ) -> None:
@@ -54,10 +59,26 @@ class OpenCodeAdapter:
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
         await anyio.to_thread.run_sync(_import_library)
-        async with started_server(self._agent, self._command, request, self._environment) as server:
-            connection = OpenCodeConnection(server, request, now_ms=self._now_ms)
-            async with connection.serving():
-                yield connection
+        async with listening() as calls:
+            asking = self._gated(request, calls)
+            async with started_server(
+                self._agent, self._command, asking or request, self._environment
+            ) as server:
+                connection = OpenCodeConnection(
+                    server, request, calls=calls if asking else None, now_ms=self._now_ms
+                )
+                async with connection.serving():
+                    yield connection
+
+    def _gated(self, request: OpenRequest, calls: CallListener) -> OpenRequest | None:
+        """Return the request with a plug-in that asks us before each call, None without one."""
+        if request.hold_call is None:
+            return None
+        given = {**inherited_environment(os.environ), **self._environment, **request.environment}
+        gate = with_gate(given)
+        if gate is None:
+            return None
+        return replace(request, environment={**request.environment, **calls.environment, **gate})
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
         # An id that begins with a dash would be taken for an option.
@@ -69,3 +90,7 @@ class OpenCodeAdapter:
 def _import_library() -> None:
     """Import httpx off the event loop's thread: it takes a good part of a second, once."""
     import httpx  # noqa: PLC0415, F401  # pyright: ignore[reportUnusedImport]  # for its effect
+
+
+ADAPTER: Final = OpenCodeAdapter
+"""By which the registry makes it."""

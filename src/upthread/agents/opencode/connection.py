@@ -8,36 +8,39 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
+from upthread.agents._call_listener import CallListener
+from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
 from upthread.agents._json import Unreadable, as_object, member, text_at
-from upthread.agents._prompting import Limits, RunningPrompt
-from upthread.agents.base import (
-    AgentProcess,
-    Capabilities,
-    ListedSession,
-    OnEvent,
-    OpenRequest,
-    PromptResult,
-)
+from upthread.agents._process import ChildProcess
+from upthread.agents._prompt import RunningPrompt
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
 from upthread.agents.opencode.client import ApiError, ServerGoneError
+from upthread.agents.opencode.limits import prompt_limits
 from upthread.agents.opencode.outcomes import Failure, detail_of_finish, failure_of_request
 from upthread.agents.opencode.parts import unknown, window_of
 from upthread.agents.opencode.permissions import PermissionDesk
 from upthread.agents.opencode.server import OpenCodeServer
 from upthread.agents.opencode.sessions import Sessions, path_of
 from upthread.agents.opencode.turn import SPOKEN, Turn
-from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 from upthread.tasks import task_group
 
 MAJOR_VERSION: Final = "1"
+BEGINS_WITHIN_S: Final = 5.0
+"""An error before a prompt has begun is its own when it has not begun so long after."""
+
+TOLD_WITHIN_S: Final = 5.0
+"""A sub-agent in the background that stands still so long, and is not told as ended, has ended."""
+
 SETTLE_S: Final = 0.25
 """How long after a prompt that failed its last words may still come; then the next may leave."""
 ABORT_AGAIN_S: Final = 0.5
@@ -47,32 +50,37 @@ ABORT_LEAVES_S: Final = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
-class _Prompt:
-    running: RunningPrompt
-    turn: Turn
+class _Prompt(ServerPrompt[Turn]):
     preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    is_ended: anyio.Event = field(default_factory=anyio.Event)
+    is_doubted: bool = False
+    is_listened_for: bool = False
 
 
-class OpenCodeConnection:
+class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     """A running server. Use `serving` around everything else."""
 
     def __init__(
-        self, server: OpenCodeServer, request: OpenRequest, *, now_ms: Callable[[], int]
+        self,
+        server: OpenCodeServer,
+        request: OpenRequest,
+        *,
+        calls: CallListener | None,
+        now_ms: Callable[[], int],
     ) -> None:
+        super().__init__(
+            request,
+            sessions=Sessions(server, title=request.title),
+            desk=PermissionDesk(server.client, request),
+        )
         self._server = server
-        self._request = request
         self._now_ms = now_ms
-        self._sessions = Sessions(server)
-        self._desk = PermissionDesk(server.client, request.answer_permission)
+        if calls is not None:
+            calls.hold = self._hold
         self._tasks: TaskGroup | None = None
         self._is_listening = anyio.Event()
         self._lost = ""
-        self._prompt: _Prompt | None = None
-        self._running: RunningPrompt | None = None
         self._stale: set[str] = set()
         self._settled_at = 0.0
-        self._late_events = 0
         self._providers: object = None
         self._capabilities = Capabilities(
             agent=server.agent,
@@ -81,6 +89,7 @@ class OpenCodeConnection:
             can_load=True,
             can_list=True,
             can_fork=True,
+            can_hold=calls is not None,
         )
 
     @property
@@ -88,13 +97,8 @@ class OpenCodeConnection:
         return self._capabilities
 
     @property
-    def process(self) -> AgentProcess | None:
-        child = self._server.child
-        return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
-
-    @property
-    def late_events(self) -> int:
-        return self._late_events
+    def _child(self) -> ChildProcess:
+        return self._server.child
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -121,13 +125,8 @@ class OpenCodeConnection:
                 outcome=Outcome.UNKNOWN,
                 hint='drive it over ACP: --agent acp:"opencode acp"',
             )
-        self._capabilities = Capabilities(
-            agent=self._server.agent,
-            version=one_line_name(version, most=VERSION_CHARACTERS_MAX),
-            can_resume=True,
-            can_load=True,
-            can_list=True,
-            can_fork=True,
+        self._capabilities = replace(
+            self._capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
         )
 
     async def _listen(self) -> None:
@@ -160,85 +159,39 @@ class OpenCodeConnection:
         if self._prompt is not None:
             self._prompt.is_ended.set()
 
-    # --- sessions ------------------------------------------------------------------------------
-
-    async def new_session(self) -> UpstreamSessionId:
-        return await self._sessions.new(self._request.title)
-
-    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
-        await self._sessions.attach(upstream_session_id)
-
-    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-        return await self._sessions.read(upstream_session_id)
-
-    async def list_sessions(self) -> tuple[ListedSession, ...]:
-        return await self._sessions.listed(roots_only=True)
-
-    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
-        return await self._sessions.fork(upstream_session_id)
-
     # --- prompts -------------------------------------------------------------------------------
 
-    async def prompt(
-        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    async def _answered(
+        self, session: UpstreamSessionId, text: str, on_event: OnEvent
     ) -> PromptResult:
-        if self._running is not None:
-            raise UpstreamError(
-                f"session {upstream_session_id} cannot be prompted: a prompt is running",
-                outcome=Outcome.BUSY,
-                hint="one prompt at a time on one connection; open another",
-                upstream_session_id=upstream_session_id,
-            )
-        running = self._running = RunningPrompt(upstream_session_id)
-        try:
-            prompt = self._new_prompt(running)
-            await self._run(prompt, text, on_event)
-            return await self._concluded(prompt)
-        finally:
-            self._running = None
+        prompt = self._new_prompt(session)
 
-    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
-        if self._running is not None and self._running.session == upstream_session_id:
-            self._running.request_cancel()
-
-    def _new_prompt(self, running: RunningPrompt) -> _Prompt:
-        def window(message: Mapping[str, Any]) -> int | None:
-            return window_of(self._providers, message)
-
-        turn = Turn(running.session, stale=self._stale, window_of=window, now_ms=self._now_ms)
-        return _Prompt(running=running, turn=turn)
-
-    async def _run(self, prompt: _Prompt, text: str, on_event: OnEvent) -> None:
         async def ask() -> None:
             self._server.client.allowance.renew(TURN)
             if await self._prepare(prompt):
                 await self._send(prompt, text)
                 await prompt.is_ended.wait()
 
-        async def send_cancel() -> None:
+        async def cancel() -> None:
             prompt.preparing.cancel()
             self._stop(prompt)
 
-        limits = Limits(
-            prompt_timeout_s=self._request.prompt_timeout_s,
-            cancel_timeout_s=self._request.cancel_timeout_s,
-        )
+        async def leave() -> None:
+            with anyio.move_on_after(ABORT_LEAVES_S):
+                await self._abort(prompt)
+
         try:
-            await prompt.running.run(
-                ask=ask,
-                send_cancel=send_cancel,
-                end_agent=self._server.child.stop,
-                on_event=on_event,
-                limits=limits,
-            )
-        except BaseException:
-            await self._abandon(prompt)
-            raise
+            await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
         finally:
-            prompt.is_ended.set()
-            self._prompt = None
             self._stale |= prompt.turn.messages.keys()
-            self._late_events += prompt.turn.late
+        return await self._concluded(prompt)
+
+    def _new_prompt(self, session: UpstreamSessionId) -> _Prompt:
+        def window(message: Mapping[str, Any]) -> int | None:
+            return window_of(self._providers, message)
+
+        turn = Turn(session, stale=self._stale, window_of=window, now_ms=self._now_ms)
+        return _Prompt(running=RunningPrompt(session), turn=turn)
 
     async def _prepare(self, prompt: _Prompt) -> bool:
         """Let an earlier prompt's last words pass; False when this one was ended meanwhile."""
@@ -256,7 +209,8 @@ class OpenCodeConnection:
 
     async def _send(self, prompt: _Prompt, text: str) -> None:
         session = prompt.running.session
-        body = {"parts": [{"type": "text", "text": text}]}
+        limits = prompt_limits(self._request.limits, agent=self._server.agent)
+        body = {"parts": [{"type": "text", "text": text}], **limits}
         try:
             await self._server.client.post(path_of(session, "prompt_async"), body)
         except (ApiError, ServerGoneError, TimeoutError) as error:
@@ -270,25 +224,19 @@ class OpenCodeConnection:
         assert self._tasks is not None
         if self._prompt is prompt and not prompt.turn.is_stopping:
             prompt.turn.is_stopping = True
-            self._tasks.start_soon(self._abort_until_ended, prompt)
+            until_ended = partial(self._stop_until_ended, again_s=ABORT_AGAIN_S)
+            self._tasks.start_soon(until_ended, prompt, partial(self._abort_all, prompt))
 
-    async def _abort_until_ended(self, prompt: _Prompt) -> None:
-        while not prompt.is_ended.is_set():
-            await self._abort(prompt)
-            with anyio.move_on_after(ABORT_AGAIN_S):
-                await prompt.is_ended.wait()
+    async def _abort_all(self, prompt: _Prompt) -> None:
+        await self._abort(prompt)
+        await self._deliver(prompt.turn.end_background(), prompt.running)
+        prompt.end_if_over()
 
     async def _abort(self, prompt: _Prompt) -> None:
         # What an abort cannot reach is ended by the deadline for cancelling.
-        with suppress(ApiError, ServerGoneError, TimeoutError):
-            await self._server.client.post(path_of(prompt.running.session, "abort"))
-
-    async def _abandon(self, prompt: _Prompt) -> None:
-        """End the server: words still to come from it would pass for the next reply."""
-        with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(ABORT_LEAVES_S):
-                await self._abort(prompt)
-            await self._server.child.stop()
+        for session in (*sorted(prompt.turn.in_background), prompt.running.session):
+            with suppress(ApiError, ServerGoneError, TimeoutError):
+                await self._server.client.post(path_of(session, "abort"))
 
     # --- how a prompt ended --------------------------------------------------------------------
 
@@ -347,25 +295,44 @@ class OpenCodeConnection:
             return
         if isinstance(event, Unreadable) or not kind:
             raw = event.raw if isinstance(event, Unreadable) else event
-            await self._deliver(prompt, (unknown("unreadable_event", raw, None),))
+            await self._deliver((unknown("unreadable_event", raw, None),), prompt.running)
             return
-        await self._deliver(prompt, prompt.turn.take(kind, properties))
+        await self._deliver(prompt.turn.take(kind, properties), prompt.running)
         self._answer(prompt, kind, properties, text_at(event, "directory"))
         if prompt.turn.given_up is not None:
             self._stop(prompt)
-        if prompt.turn.is_over:
-            prompt.is_ended.set()
+        if prompt.turn.failure_before is not None and not prompt.is_doubted:
+            prompt.is_doubted = True
+            assert self._tasks is not None
+            self._tasks.start_soon(self._end_unbegun, prompt)
+        if prompt.turn.has_silent_child and not prompt.is_listened_for:
+            prompt.is_listened_for = True
+            assert self._tasks is not None
+            self._tasks.start_soon(self._end_silent, prompt)
+        prompt.end_if_over()
+
+    async def _end_silent(self, prompt: _Prompt) -> None:
+        """End the sub-agents in the background that stand still and are not told as ended."""
+        with anyio.move_on_after(TOLD_WITHIN_S):
+            await prompt.is_ended.wait()
+        prompt.is_listened_for = False
+        if not prompt.is_ended.is_set():
+            await self._deliver(prompt.turn.end_silent(), prompt.running)
+        prompt.end_if_over()
+
+    async def _end_unbegun(self, prompt: _Prompt) -> None:
+        """End a prompt that the server has given up before it began, and says nothing more of."""
+        with anyio.move_on_after(BEGINS_WITHIN_S):
+            await prompt.is_ended.wait()
+        prompt.is_doubted = False
+        prompt.turn.end_unbegun()
+        prompt.end_if_over()
 
     def _take_late(self, kind: str, properties: Mapping[str, Any]) -> None:
         """Count what was said after a prompt's end, and remember its messages as not the next's."""
         self._late_events += kind in SPOKEN
         if kind == "message.updated":
             self._stale.add(text_at(properties, "info", "id"))
-
-    async def _deliver(self, prompt: _Prompt, events: tuple[AgentEvent, ...]) -> None:
-        for event in events:
-            if not await prompt.running.deliver(event):
-                self._late_events += 1
 
     def _answer(
         self, prompt: _Prompt, kind: str, properties: Mapping[str, Any], directory: str

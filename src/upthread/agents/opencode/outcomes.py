@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from upthread.agents._json import member, text_at
-from upthread.agents._statuses import outcome_of_status
+from upthread.agents._statuses import outcome_of_status, says_no_credit
 from upthread.agents.opencode.client import ApiError
-from upthread.core.stops import REFUSAL
+from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
 DETAIL_CHARACTERS_MAX: Final = 2000
@@ -107,6 +107,8 @@ def _of_status(status: object, said: str) -> Outcome:
     if not isinstance(status, int):
         return Outcome.TRANSIENT if PASSING_WORDS.search(said) else Outcome.UNKNOWN
     if status == 429 and CREDIT_WORDS.search(said):  # OpenAI says so of an empty account
+        return Outcome.CREDIT_EXHAUSTED
+    if says_no_credit(status, said):
         return Outcome.CREDIT_EXHAUSTED
     return outcome_of_status(status) or Outcome.UNKNOWN
 

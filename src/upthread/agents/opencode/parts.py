@@ -24,10 +24,17 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.text.markdown import one_line
 from upthread.core.types import UpstreamSessionId
+
+TITLE_CHARACTERS_MAX: Final = 200
+"""As much of a command as stands for the call."""
 
 SILENT_PARTS: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent"})
 """Parts about OpenCode's own bookkeeping, not about the conversation: no event."""
+
+_READ: Final = (("input",), ("cache", "read"), ("cache", "write"))
+"""The tokens that a message's request read; `input` has none that a cache held."""
 
 TOOL_KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("read",), "read"),
@@ -61,7 +68,7 @@ def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> ToolCallAn
     return ToolCallAnnounced(
         upstream_session_id=session,
         call_id=text_at(part, "callID"),
-        title=text_at(part, "state", "title") or tool,
+        title=_title(part) or tool,
         tool_kind=tool_kind(tool),
         arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
         locations=_locations(part),
@@ -79,12 +86,20 @@ def updated(
         upstream_session_id=session,
         call_id=text_at(part, "callID"),
         status=STATUSES.get(text_at(part, "state", "status")),
-        title=text_at(part, "state", "title") or None,
+        title=_title(part) or None,
         arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
         locations=_locations(part) or None,
         text=_printed(part),
         child_upstream_session_id=child,
     )
+
+
+def _title(part: Mapping[str, Any]) -> str:
+    """Return what a call is named by; until OpenCode says that, at its end, its tool and object."""
+    told = text_at(part, "state", "title") or text_at(part, "state", "input", "command")
+    path = text_at(part, "state", "input", "filePath")
+    title = told or (f"{text_at(part, 'tool')} {path}" if path else "")
+    return one_line(title)[:TITLE_CHARACTERS_MAX]
 
 
 def _locations(part: Mapping[str, Any]) -> tuple[str, ...]:
@@ -118,6 +133,19 @@ def goes_on_in_background(part: Mapping[str, Any]) -> bool:
     return found is not None and found["state"] == "running"
 
 
+def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool] | None:
+    """Return the child that OpenCode says has ended in the background, and whether it went well.
+
+    It tells so where a user would speak; None for what a user says.
+    """
+    if part.get("synthetic") is not True:
+        return None
+    found = _TASK_TEXT.match(text_at(part, "text"))
+    if found is None or not found["id"] or found["state"] not in {"completed", "error"}:
+        return None
+    return UpstreamSessionId(found["id"]), found["state"] == "completed"
+
+
 def said(
     part: Mapping[str, Any], session: UpstreamSessionId, text: str, *, message_id: str
 ) -> AgentEvent:
@@ -139,11 +167,22 @@ def user_text(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[Agen
 def usage(
     message: Mapping[str, Any], session: UpstreamSessionId, *, window: int | None
 ) -> UsageReported | None:
-    """Return how much the session holds after a message, None while that is not known."""
+    """Return what a message's request took and the session then holds, None while not known.
+
+    A message is one request to the model (1.18.33).
+    """
     total = member(message, "tokens", "total")
     if not isinstance(total, int | float) or total <= 0:
         return None
-    return UsageReported(upstream_session_id=session, tokens_used=int(total), tokens_window=window)
+    figures = [member(message, "tokens", *name) for name in _READ]
+    read = int(sum(each for each in figures if isinstance(each, int | float)))
+    return UsageReported(
+        upstream_session_id=session,
+        tokens_used=int(total),
+        tokens_window=window,
+        tokens_read=read,
+        tokens_written=max(0, int(total) - read),
+    )
 
 
 def plan(todos: object, session: UpstreamSessionId) -> PlanChanged:

@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
-from upthread.agents._asking import as_foreseen, ask_caller
 from upthread.agents._json import as_object, text_at, texts_at
-from upthread.agents._prompting import RunningPrompt
-from upthread.agents.base import AnswerPermission, PermissionRequest
+from upthread.agents._permission_request import CANCELLED, as_foreseen, ask_caller, ask_to_hold
+from upthread.agents._prompt import RunningPrompt
+from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
 from upthread.agents.opencode.client import ApiError, OpenCodeClient, ServerGoneError
 from upthread.agents.opencode.parts import tool_kind, unknown
 from upthread.core.events import PermissionAnswered
@@ -29,9 +29,16 @@ REJECT: Final = "reject"
 class PermissionDesk:
     """Where the requests of one server are answered."""
 
-    def __init__(self, client: OpenCodeClient, answer_permission: AnswerPermission) -> None:
+    def __init__(self, client: OpenCodeClient, request: OpenRequest) -> None:
         self._client = client
-        self._answer_permission = answer_permission
+        self._answer_permission = request.answer_permission
+        self._hold_call = request.hold_call
+
+    async def hold(self, told: Mapping[str, Any], running: RunningPrompt) -> CallAnswer | None:
+        """Return what holds back a call that is about to run, None to let it run (A14)."""
+        if self._hold_call is None:
+            return None
+        return await ask_to_hold(as_foreseen(_call(told), running), running, self._hold_call)
 
     async def answer(
         self, asked: Mapping[str, Any], running: RunningPrompt, directory: str
@@ -45,7 +52,7 @@ class PermissionDesk:
                 upstream_session_id=request.upstream_session_id,
                 call_id=request.call_id,
                 title=request.title,
-                answer=dict(OPTIONS)[reply] if answer.option_id else "cancelled",
+                answer=dict(OPTIONS)[reply] if answer.option_id else CANCELLED,
                 answered_by=answer.answered_by,
             )
         )
@@ -68,6 +75,21 @@ class PermissionDesk:
             await self._client.post(path, body, {"directory": directory} if directory else None)
 
 
+def _call(told: Mapping[str, Any]) -> PermissionRequest:
+    """Return a call that is about to run, as our plug-in tells it."""
+    tool, arguments = text_at(told, "tool"), told.get("arguments")
+    return PermissionRequest(
+        upstream_session_id=UpstreamSessionId(text_at(told, "session")),
+        call_id=text_at(told, "call") or None,
+        title=text_at(arguments, "command") or tool,
+        tool_kind=tool_kind(tool),
+        arguments=arguments,
+        locations=(),
+        options=(),
+        tool=tool,
+    )
+
+
 def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
     """Return a `permission.asked` as the port has it."""
     permission = text_at(asked, "permission")
@@ -82,4 +104,5 @@ def request_of(asked: Mapping[str, Any]) -> PermissionRequest:
         arguments={"permission": permission, "patterns": named, **details},
         locations=(path,) if path else (),
         options=OPTIONS,
+        tool=permission,
     )

@@ -15,8 +15,8 @@ from typing import Final
 
 import anyio
 
-from upthread.agents._ending import died, exit_code_of, how_it_ended, last_words
 from upthread.agents._process import ChildProcess, ChildStart, started_child
+from upthread.agents._process_end import died, exit_code_of, how_it_ended, is_signal, last_words
 from upthread.agents.base import OpenRequest
 from upthread.agents.opencode.client import USER_NAME, ApiError, OpenCodeClient, ServerGoneError
 from upthread.agents.opencode.outcomes import failure_of_request
@@ -155,15 +155,19 @@ async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> str:
     """Return the address the server says it listens on."""
     said: list[bytes] = []
     outcome, how = Outcome.TIMED_OUT, f"did not say where it listens within {timeout_s:g} s"
+    was_killed = False
     with anyio.move_on_after(timeout_s):
         while (line := await child.read_line()) is not None:
             found = _LISTENING.search(line)
             if found is not None:
                 return found[1].decode("ascii")
             said = [*said, line][:FIRST_LINES_KEPT_MAX]
-        ended = how_it_ended(await exit_code_of(child), closed=CLOSED)
+        exit_code = await exit_code_of(child)
+        ended, was_killed = how_it_ended(exit_code, closed=CLOSED), is_signal(exit_code)
         outcome, how = Outcome.PROCESS_DIED, f"{ended} before it listened"
-    raise UpstreamError(f"{agent} {how}", outcome=outcome, hint=_said(child, said))
+    error = UpstreamError(f"{agent} {how}", outcome=outcome, hint=_said(child, said))
+    error.was_killed = was_killed
+    raise error
 
 
 def _said(child: ChildProcess, lines: list[bytes]) -> str:

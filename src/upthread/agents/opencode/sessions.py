@@ -29,15 +29,16 @@ def path_of(session: UpstreamSessionId, *below: str) -> str:
 class Sessions:
     """The sessions one server knows."""
 
-    def __init__(self, server: OpenCodeServer) -> None:
+    def __init__(self, server: OpenCodeServer, *, title: str) -> None:
         self._server = server
+        self._title = title
 
-    async def new(self, title: str) -> UpstreamSessionId:
+    async def new(self) -> UpstreamSessionId:
         """Make a session. Raises UpstreamError when none was named.
 
         With a title of ours OpenCode asks no model for one.
         """
-        body = {"title": title} if title else None
+        body = {"title": self._title} if self._title else None
         return self._named(as_object(await self._server.post("/session", body)), "POST /session")
 
     async def attach(self, session: UpstreamSessionId) -> None:
@@ -78,7 +79,7 @@ class Sessions:
         messages = await self._server.get(path_of(session, "message"), session=session)
         return history(messages, session)
 
-    async def listed(self, *, roots_only: bool) -> tuple[ListedSession, ...]:
+    async def listed(self, *, roots_only: bool = True) -> tuple[ListedSession, ...]:
         """Return the sessions of the project, children only where asked for."""
         query = {"limit": str(LISTED_MAX), **({"roots": "true"} if roots_only else {})}
         answer = await self._server.get("/session", query=query)

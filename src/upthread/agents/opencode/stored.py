@@ -1,6 +1,7 @@
 """A sub-agent's session of OpenCode, read back from its database.
 
-Where nobody was told which session a call made, the running part of the call names it.
+Where nobody was told which session a call made, the running part of the call names it. That part
+has what the call asked for as well, from before there is a session.
 """
 
 from __future__ import annotations
@@ -9,37 +10,75 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from upthread.agents._json import as_object
-from upthread.agents.opencode.parts import history, usage
-from upthread.core.cut_off import CutOffCall, StoredSession
-from upthread.core.events import AgentEvent
-from upthread.core.types import UpstreamSessionId
-from upthread.vendors.finding import require_own
-from upthread.vendors.opencode import (
+from upthread.agents._json import as_object, text_at
+from upthread.agents.opencode.histories import (
     DATABASE_BYTES_MAX,
     called_session,
-    find_databases,
+    called_with,
+    find_histories,
     read_messages,
+    session_stamp,
 )
+from upthread.agents.opencode.parts import history, usage
+from upthread.core.events import AgentEvent
+from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.types import UpstreamSessionId
+from upthread.vendors.homes import require_own
 
 NS_PER_MS = 1_000_000
 
 
 def read_stored(data_home: Path, call: CutOffCall) -> StoredSession | None:
     """Return what the store holds of a call's sub-agent, None for nothing. Raises StoreError."""
-    for path in find_databases(data_home):
+    for path in find_histories(data_home):
         require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
         named = call.session or called_session(path, call.main_session, call.call_id)
-        found = read_messages(path, named) if named else None
+        found = _in_database(path, UpstreamSessionId(named)) if named else None
         if found is not None:
-            session = UpstreamSessionId(named)
-            return StoredSession(
-                upstream_session_id=session,
-                events=tuple(event for each in found.messages for event in _events(each, session)),
-                # It counts in whole milliseconds: the whole of its last one is its own.
-                written_at_ns=(found.written_at_ms + 1) * NS_PER_MS,
-            )
+            return found
     return None
+
+
+def read_session(data_home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    """Return a session as the store holds it, None for one that is not there. StoreError."""
+    for path in find_histories(data_home):
+        require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
+        found = _in_database(path, session)
+        if found is not None:
+            return found
+    return None
+
+
+def stamp_of(data_home: Path, session: UpstreamSessionId) -> str:
+    """Return what a session's messages are known by, empty where there are none. StoreError."""
+    for path in find_histories(data_home):
+        require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
+        stamp = session_stamp(path, session)
+        if stamp:
+            return stamp
+    return ""
+
+
+def _in_database(path: Path, session: UpstreamSessionId) -> StoredSession | None:
+    found = read_messages(path, session)
+    if found is None:
+        return None
+    return StoredSession(
+        upstream_session_id=session,
+        events=tuple(event for each in found.messages for event in _events(each, session)),
+        # It counts in whole milliseconds: the whole of its last one is its own.
+        written_at_ns=(found.written_at_ms + 1) * NS_PER_MS,
+    )
+
+
+def read_asked(data_home: Path, call: CutOffCall) -> str:
+    """Return what a call asked for by its main session, empty for nothing. Raises StoreError."""
+    for path in find_histories(data_home):
+        require_own(data_home, path, bytes_max=DATABASE_BYTES_MAX)
+        asked = text_at(called_with(path, call.main_session, call.call_id), "prompt")
+        if asked:
+            return asked
+    return ""
 
 
 def _events(message: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:

@@ -5,7 +5,9 @@ is what its session and the sessions below it say in messages that were not ther
 OpenCode may add more than one (it compacts a full session and asks again), so that no message's
 parent tells. The prompt has begun when its own message is there, and is over when the session is
 idle again after something came of it; an earlier prompt's second `idle` (1.18.33 sends two after an
-error) finds nothing and ends nothing. An error counts unless the agent went on after it.
+error) finds nothing and ends nothing. An error counts unless the agent went on after it. While a
+sub-agent works on in the background the prompt is not over: its end is told to the session as if a
+user spoke, and the session goes on from there.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from upthread.agents.opencode import parts
 from upthread.agents.opencode.children import Family
 from upthread.agents.opencode.outcomes import Failure, failure_of_message, failure_of_retry
 from upthread.core.events import AgentEvent, TitleChanged, UsageReported
-from upthread.core.types import UpstreamSessionId
+from upthread.core.types import Outcome, UpstreamSessionId
 
 SILENT_EVENTS: Final = frozenset({"session.idle", "session.diff", "message.removed"})
 """Events of a session that say nothing of the conversation, or say it again."""
@@ -59,11 +61,13 @@ class Turn:
         self._window_of = window_of
         self._now_ms = now_ms
         self._family = Family(session)
+        self.failure_before: Failure | None = None
         self._has_begun = False
         self._has_reply = False
+        self._is_idle = False
         self._newest = ""
         self._title = ""
-        self._usage: UsageReported | None = None
+        self._usage: dict[str, UsageReported] = {}
         self._part_types: dict[str, str] = {}
         self._characters: dict[str, int] = {}
         self._announced: set[str] = set()
@@ -90,6 +94,32 @@ class Turn:
         return (parts.unknown(kind, dict(properties), session),)
 
     @property
+    def in_background(self) -> frozenset[UpstreamSessionId]:
+        """The sub-agents that work on though their calls have been answered."""
+        return frozenset(self._family.in_background)
+
+    @property
+    def has_silent_child(self) -> bool:
+        """Whether one of them stands still, and its end has not been told."""
+        return not self._family.in_background.isdisjoint(self._family.silent)
+
+    def end_silent(self) -> _Events:
+        """End the sub-agents that stand still and of whose end nothing was told."""
+        return self._settle(self._family.end_background(Outcome.UNKNOWN, only_silent=True))
+
+    def end_background(self) -> _Events:
+        """End all of them: the prompt was stopped, and they with it."""
+        return self._settle(self._family.end_background(Outcome.CANCELLED, only_silent=False))
+
+    def end_unbegun(self) -> None:
+        """End a prompt that has not become a message: what went wrong before was its own.
+
+        Whether it was cannot be told at once: the words may be an earlier prompt's last.
+        """
+        if self.failure_before is not None:
+            self.failure, self.is_over = self.failure_before, True
+
+    @property
     def _readers(self) -> Mapping[str, _Reader]:
         return {
             "message.updated": self._message,
@@ -111,15 +141,15 @@ class Turn:
         is_new = message_id not in self.messages
         self.messages[message_id] = SUMMARY if message.get("summary") is True else role
         if session != self.session:
-            return ()
+            return self._told_usage(message, session)
         if role == "user":
-            self._has_begun = True
+            self._has_begun, self.failure_before = True, None
             return ()
         if is_new:
             self._newest, self.failure = message_id, None
         if message_id == self._newest:
             self._note_end(message)
-        return self._told_usage(message)
+        return self._told_usage(message, session)
 
     def _note_end(self, message: Mapping[str, Any]) -> None:
         self.finish = text_at(message, "finish")
@@ -128,11 +158,13 @@ class Turn:
         if message.get("error") is not None:
             self.failure = failure_of_message(message["error"], now_ms=self._now_ms())
 
-    def _told_usage(self, message: Mapping[str, Any]) -> _Events:
-        told = parts.usage(message, self.session, window=self._window_of(message))
-        if told is None or told == self._usage:
+    def _told_usage(self, message: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        """Return what a message's request took, once: a message is told of several times."""
+        message_id = text_at(message, "id")
+        told = parts.usage(message, session, window=self._window_of(message))
+        if told is None or told == self._usage.get(message_id):
             return ()
-        self._usage = told
+        self._usage[message_id] = told
         return (told,)
 
     # --- parts ---------------------------------------------------------------------------------
@@ -152,7 +184,7 @@ class Turn:
     ) -> _Events:
         kind = text_at(part, "type")
         if spoken_by == "user":
-            return () if session == self.session else parts.user_text(part, session)
+            return self._of_user(part, session)
         if spoken_by == SUMMARY:
             return self._of_summary(part, session)
         if kind in {"text", "reasoning"}:
@@ -160,6 +192,17 @@ class Turn:
         if kind == "tool":
             return self._call(part, session)
         return () if kind in parts.SILENT_PARTS else (parts.unknown(kind, dict(part), session),)
+
+    def _of_user(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
+        otherwise = Outcome.CANCELLED if self.is_stopping else Outcome.UNKNOWN
+        ended = self._family.told_of_end(part, session, otherwise=otherwise)
+        if session != self.session:
+            return (*ended, *parts.user_text(part, session))
+        if not ended:
+            return ()
+        # It goes on from what it is told: what it said before is no end.
+        self._has_reply, self._is_idle = False, False
+        return (*ended, parts.unknown("background_ended", dict(part), session))
 
     def _of_summary(self, part: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         """A compaction's summary is no reply; it is kept once, when it is whole."""
@@ -209,14 +252,28 @@ class Turn:
         if status.get("type") == "retry":
             self.given_up = self.given_up or failure_of_retry(status, now_ms=self._now_ms())
             return (parts.unknown("session.status", dict(status), session),)
-        if status.get("type") == "idle" and session == self.session:
-            has_come_to_something = self._has_reply or self.failure or self.is_stopping
-            self.is_over = self.is_over or bool(self._has_begun and has_come_to_something)
+        is_idle = status.get("type") == "idle"
+        if session == self.session:
+            self._is_idle = is_idle
+            return self.end_background() if is_idle and self.is_stopping else self._settle()
+        self._family.note_idle(session, is_idle=is_idle)
         return ()
 
+    def _settle(self, events: _Events = ()) -> _Events:
+        """Return the events, and be over where nothing more is to come of them."""
+        has_come_to_something = self._has_reply or self.failure or self.is_stopping
+        is_waiting = self._family.in_background and not self.is_stopping
+        if self._is_idle and self._has_begun and has_come_to_something and not is_waiting:
+            self.is_over = True
+        return events
+
     def _error(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
-        if session == self.session and self._has_begun:
-            self.failure = failure_of_message(properties.get("error"), now_ms=self._now_ms())
+        if session == self.session:
+            failure = failure_of_message(properties.get("error"), now_ms=self._now_ms())
+            if self._has_begun:
+                self.failure = failure
+            else:
+                self.failure_before = failure
         return ()
 
     def _session(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:

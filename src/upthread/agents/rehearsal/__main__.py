@@ -38,6 +38,7 @@ def main() -> None:
         log=log,
         pace_s=settings.pace_s,
         always=settings.always,
+        asks=settings.asks,
     )
     methods = Methods(agent, settings=settings)
     if settings.outlives_client:

@@ -150,6 +150,13 @@ def _write(turn: Turn, arguments: str) -> None:
     write_file(turn, path, text)
 
 
+def _announce(turn: Turn, arguments: str) -> None:
+    if not arguments:
+        raise _UsageError("COMMAND")
+    raw_input = {"command": arguments}
+    turn.begin_call(f"Run {arguments}", kind="execute", raw_input=raw_input).ask_and_begin()
+
+
 def _execute(turn: Turn, arguments: str) -> None:
     try:
         words = shlex.split(arguments)
@@ -338,6 +345,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "read": _read,
     "write": _write,
     "execute": _execute,
+    "announce": _announce,
     "plan": _plan,
     "usage": _usage,
     "tokens": _tokens,

@@ -81,8 +81,11 @@ class History:
         return [entry["update"] for entry in self._entries if entry["entry"] == "update"]
 
 
-def replay(entries: Sequence[Json]) -> list[Json]:
-    """Return a history as the ACP updates that tell it, those of the agent word for word."""
+def replay(entries: Sequence[Json], *, names_messages: bool) -> list[Json]:
+    """Return a history as the ACP updates that tell it, those of the agent word for word.
+
+    Without ids of messages where it does not `names_messages`, which ACP leaves to the agent.
+    """
     updates: list[Json] = []
     for entry in entries:
         if entry["entry"] == "prompt":
@@ -96,7 +99,9 @@ def replay(entries: Sequence[Json]) -> list[Json]:
             )
         elif entry["entry"] == "update":
             updates.append(cast("Json", entry["update"]))
-    return updates
+    if names_messages:
+        return updates
+    return [{k: v for k, v in update.items() if k != "messageId"} for update in updates]
 
 
 def _quoted(prompt: str) -> list[str]:

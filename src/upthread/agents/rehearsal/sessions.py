@@ -94,6 +94,13 @@ class SessionStore:
             found.append(listed)
         return found, None
 
+    def path(self, session_id: str) -> Path:
+        """Return the file of a session. Raises UnknownSessionError where there is none."""
+        path = self._path(session_id)
+        if not path.is_file():
+            raise UnknownSessionError(session_id)
+        return path
+
     def _listed(self, session_id: str) -> Json | None:
         title, cwd = "", ""
         try:

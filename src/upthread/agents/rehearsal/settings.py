@@ -18,6 +18,9 @@ PACE_MS_MAX: Final = 60_000
 SWITCHES: Final = frozenset({"no_load", "no_resume", "no_list", "no_fork", "no_close"})
 OPAQUE_ERRORS: Final = "opaque_errors"
 OUTLIVES: Final = "outlives"
+UNASKED: Final = "no_ask"
+NAMELESS: Final = "no_message_ids"
+WORDS: Final = (OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS)
 VERSION_PREFIX: Final = "protocol_version="
 
 
@@ -28,9 +31,10 @@ class SettingsError(Exception):
 class Settings(NamedTuple):
     """How this process behaves. `log_path` is None when nobody counts.
 
-    `outlives_client` is whether it ends its turn first when its client has gone. `pace_s` is how
-    long it thinks before each tool call, 0 by default. `always` are directives as every prompt
-    would end with them.
+    `outlives_client` is whether it ends its turn first when its client has gone, `asks` whether it
+    asks before it writes or runs, `names_messages` whether a history that it tells has ids of
+    messages. `pace_s` is how long it thinks before each tool call, 0 by default. `always` are
+    directives as every prompt would end with them.
     """
 
     sessions_directory: Path
@@ -38,6 +42,8 @@ class Settings(NamedTuple):
     switched_off: frozenset[str]
     has_opaque_errors: bool
     outlives_client: bool
+    asks: bool
+    names_messages: bool
     protocol_version: int
     pace_s: float
     always: str
@@ -53,16 +59,18 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             switched_off.add(word.removeprefix("no_"))
         elif word.startswith(VERSION_PREFIX) and word.removeprefix(VERSION_PREFIX).isdecimal():
             version = int(word.removeprefix(VERSION_PREFIX))
-        elif word not in {OPAQUE_ERRORS, OUTLIVES}:
-            known = ", ".join([*sorted(SWITCHES), OPAQUE_ERRORS, OUTLIVES, f"{VERSION_PREFIX}N"])
+        elif word not in WORDS:
+            known = ", ".join([*sorted(SWITCHES), *WORDS, f"{VERSION_PREFIX}N"])
             raise SettingsError(f"{CAPABILITIES_VARIABLE} has {word!r}; it may have: {known}")
     log = environment.get(LOG_VARIABLE)
     return Settings(
-        sessions_directory=_sessions_directory(environment),
+        sessions_directory=sessions_directory(environment),
         log_path=Path(log) if log else None,
         switched_off=frozenset(switched_off),
         has_opaque_errors=OPAQUE_ERRORS in words,
         outlives_client=OUTLIVES in words,
+        asks=UNASKED not in words,
+        names_messages=NAMELESS not in words,
         protocol_version=version,
         pace_s=_pace_ms(environment) / 1000,
         always=environment.get(ALWAYS_VARIABLE, ""),
@@ -76,7 +84,8 @@ def _pace_ms(environment: Mapping[str, str]) -> int:
     return int(word)
 
 
-def _sessions_directory(environment: Mapping[str, str]) -> Path:
+def sessions_directory(environment: Mapping[str, str]) -> Path:
+    """Return where the agent keeps its sessions."""
     if home := environment.get(HOME_VARIABLE):
         return Path(home)
     share = environment.get("XDG_DATA_HOME")

@@ -46,6 +46,7 @@ class Agent(NamedTuple):
     log: EventLog
     pace_s: float = 0.0
     always: str = ""
+    asks: bool = True
 
 
 class Turn:
@@ -148,7 +149,13 @@ class ToolCall:
         self._turn.tell(self._update(status="in_progress"))
 
     def ask_and_begin(self) -> bool:
-        """Ask for permission and begin; False, and the call has failed, when it is refused."""
+        """Ask for permission and begin; False, and the call has failed, when it is refused.
+
+        An agent that asks nobody begins.
+        """
+        if not self._turn.agent.asks:
+            self.begin()
+            return True
         try:
             answer = self._answer()
         except TurnCancelledError:

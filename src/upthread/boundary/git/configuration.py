@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from upthread.boundary.git.reading import GitFileError, read_plain
+from upthread.boundary.git.directory_files import GitFileError, read_plain
 
 BYTES_MAX = 1 << 20
 """How large a configuration may be that is read. Each branch adds about a hundred bytes."""

@@ -15,8 +15,8 @@ import stat
 from dataclasses import dataclass
 
 from upthread.boundary.git.configuration import Configuration, read_configuration
-from upthread.boundary.git.pointing import common_of, named_in, points_back
-from upthread.boundary.git.reading import LINE_BYTES_MAX, GitFileError, read_plain
+from upthread.boundary.git.directory_files import LINE_BYTES_MAX, GitFileError, read_plain
+from upthread.boundary.git.linkage import common_of, named_in, points_back
 from upthread.errors import UsageError
 
 UP_MAX = 256
@@ -36,7 +36,7 @@ _IS_HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class GitDirectories:
     """A working tree, its git directory and the one it shares with others of its repository."""
 
     top: str
@@ -68,7 +68,7 @@ def untrusted_around(*paths: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def find_place(directory: str) -> Place | None:
+def find_place(directory: str) -> GitDirectories | None:
     """Return the working tree a directory is in, None outside of any.
 
     Raises UsageError for one that must not be read, with the cure, and GitFileError for one that
@@ -89,7 +89,7 @@ def find_place(directory: str) -> Place | None:
     return None
 
 
-def place_at(top: str) -> Place | None:
+def place_at(top: str) -> GitDirectories | None:
     """Return the working tree whose top a directory is, None where it is none. Raises as above."""
     dot_git = os.path.join(top, ".git")
     try:
@@ -110,7 +110,7 @@ def place_at(top: str) -> Place | None:
     if stat.S_ISDIR(mode) and common != git_directory:
         raise _forged(top, git_directory, "is a folder's own and shares another's")
     _require_owned(top, (dot_git, top, git_directory, common))
-    return Place(
+    return GitDirectories(
         top=top,
         git_directory=git_directory,
         common_directory=common,
@@ -119,7 +119,7 @@ def place_at(top: str) -> Place | None:
 
 
 def _forged(top: str, git_directory: str, why: str) -> UsageError:
-    from upthread.core.shell import command  # loaded only here: a hook pays for no more
+    from upthread.core.shell.hint import command  # loaded only here: a hook pays for no more
 
     kept = os.path.join(git_directory, "config")
     cure = command("git", "config", "--file", kept, "core.worktree", top)
@@ -158,10 +158,10 @@ def _require_owned(top: str, paths: tuple[str, ...]) -> None:
     if all(os.lstat(path).st_uid in own for path in paths):
         return
     # Loaded and asked only here: this runs git.
-    from upthread.boundary.git.settings import is_trusted_by_the_person
-    from upthread.core.shell import command
+    from upthread.boundary.git.person import is_trusted_by_the_person
+    from upthread.core.shell.hint import command
 
-    if not is_trusted_by_the_person(top):
+    if not is_trusted_by_the_person(top, untrusted_around(top)):
         raise UsageError(
             f"detected dubious ownership in repository at '{top}'",
             hint="the repository belongs to another user; if you trust it: "

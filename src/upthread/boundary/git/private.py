@@ -17,10 +17,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from upthread.boundary.git import running
-from upthread.boundary.git.places import Place
-from upthread.boundary.git.reading import GitFileError, open_plain, read_plain
-from upthread.boundary.git.running import UNCONFIGURED, Done, private_parent, run_git
+from upthread.boundary.git import process
+from upthread.boundary.git.directory_files import GitFileError, open_plain, read_plain
+from upthread.boundary.git.places import GitDirectories
+from upthread.boundary.git.process import UNCONFIGURED, Done, private_parent, run_git
 from upthread.boundary.git.settings import PATTERNS_BYTES_MAX, read_settings
 from upthread.errors import UsageError
 
@@ -42,14 +42,14 @@ _UNBORN = "ref: refs/heads/none\n"
 class PrivateGit:
     """Git for one place, with nothing of that place's configuration. Blocking."""
 
-    place: Place
+    place: GitDirectories
     directory: str
     environment: dict[str, str]
     until_s: float
 
-    def ask(self, *arguments: str, given: bytes = b"") -> bytes | None:
+    def ask(self, *arguments: str) -> bytes | None:
         """Return what git says, None where it says no. Raises UsageError when it takes too long."""
-        done = self._run(arguments, given, self.until_s)
+        done = self._run(arguments, b"", self.until_s)
         return done.said if done.code == 0 else None
 
     def do(self, *arguments: str, given: bytes = b"") -> bytes:
@@ -77,9 +77,9 @@ class PrivateGit:
 
 
 @contextmanager
-def objects_of(place: Place, *, timeout_s: float | None = None) -> Generator[PrivateGit]:
+def objects_of(place: GitDirectories) -> Generator[PrivateGit]:
     """Give git the objects of a place alone: for questions about commits and what they hold."""
-    with _private(place, timeout_s) as git:
+    with _private(place, None) as git:
         _write(git.directory, "HEAD", _UNBORN)
         _write(git.directory, "config", _configuration(place, {}))
         yield git
@@ -87,7 +87,7 @@ def objects_of(place: Place, *, timeout_s: float | None = None) -> Generator[Pri
 
 @contextmanager
 def tree_of(
-    place: Place, commit: str | None, *, timeout_s: float | None = None, index: str = ""
+    place: GitDirectories, commit: str | None, *, timeout_s: float | None = None, index: str = ""
 ) -> Generator[PrivateGit]:
     """Give git the working tree of a place too, and a copy of its index, for reading.
 
@@ -115,9 +115,9 @@ def tree_of(
 
 
 @contextmanager
-def _private(place: Place, timeout_s: float | None) -> Generator[PrivateGit]:
+def _private(place: GitDirectories, timeout_s: float | None) -> Generator[PrivateGit]:
     _require_plain_objects(place.objects)
-    until_s = time.monotonic() + (running.TIMEOUT_S if timeout_s is None else timeout_s)
+    until_s = time.monotonic() + (process.TIMEOUT_S if timeout_s is None else timeout_s)
     parent = private_parent(place.untrusted)
     with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=parent) as directory:
         for name in ("objects", "refs"):
@@ -134,7 +134,7 @@ def _private(place: Place, timeout_s: float | None) -> Generator[PrivateGit]:
         yield PrivateGit(place=place, directory=directory, environment=environment, until_s=until_s)
 
 
-def _configuration(place: Place, values: dict[str, str]) -> str:
+def _configuration(place: GitDirectories, values: dict[str, str]) -> str:
     kind = place.configuration.last("extensions.objectformat") or "sha1"
     if kind not in {"sha1", "sha256"}:
         raise GitFileError(

@@ -6,8 +6,8 @@ import os
 import re
 from dataclasses import dataclass
 
-from upthread.boundary.git.places import Place
-from upthread.boundary.git.reading import GitFileError, read_line, read_plain
+from upthread.boundary.git.directory_files import GitFileError, read_line, read_plain
+from upthread.boundary.git.places import GitDirectories
 
 PACKED_BYTES_MAX = 256 << 20
 """How large `packed-refs` may be: about three million references."""
@@ -29,7 +29,7 @@ class Head:
     commit: str | None
 
 
-def read_head(place: Place) -> Head:
+def read_head(place: GitDirectories) -> Head:
     """Return what HEAD names. Raises GitFileError where it cannot be told."""
     line = _head_line(place.git_directory)
     if line is not None and not line.startswith(_LEADS_TO):
@@ -45,13 +45,13 @@ def read_head(place: Place) -> Head:
     raise GitFileError(f"HEAD of {place.git_directory} leads in a circle")
 
 
-def find_reference(place: Place, name: str) -> str | None:
+def find_reference(place: GitDirectories, name: str) -> str | None:
     """Return the object a reference names, None where there is none. Raises GitFileError."""
     line = _read(place, name) if is_reference(name) else None
     return None if line is None else _named(place, name, line)
 
 
-def symbolic(place: Place, name: str) -> str | None:
+def symbolic(place: GitDirectories, name: str) -> str | None:
     """Return the reference that another one names, None where it names none."""
     line = _read(place, name)
     if line is None or not line.startswith(_LEADS_TO):
@@ -73,7 +73,7 @@ def _head_line(git_directory: str) -> str | None:
         return read_line(path)
 
 
-def _read(place: Place, name: str) -> str | None:
+def _read(place: GitDirectories, name: str) -> str | None:
     at = place.git_directory if name.startswith(_OWN) else place.common_directory
     loose = os.path.join(at, name)
     _require_plain_way(at, name)
@@ -107,7 +107,7 @@ def _packed(common_directory: str, name: bytes) -> str | None:
     return os.fsdecode(packed[packed.rfind(b"\n", 0, at) + 1 : at])
 
 
-def _named(place: Place, name: str, text: str) -> str:
+def _named(place: GitDirectories, name: str, text: str) -> str:
     return _object(text, os.path.join(place.common_directory, name))
 
 

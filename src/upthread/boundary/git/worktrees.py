@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from upthread.boundary.git import running
+from upthread.boundary.git import process
+from upthread.boundary.git.directory_files import GitFileError, read_line
 from upthread.boundary.git.filters import filters_of
-from upthread.boundary.git.places import Place, place_at
-from upthread.boundary.git.pointing import named_in
+from upthread.boundary.git.linkage import named_in
+from upthread.boundary.git.places import GitDirectories, place_at
 from upthread.boundary.git.private import tree_of
-from upthread.boundary.git.reading import GitFileError, read_line
 from upthread.boundary.git.references import find_reference, is_reference, read_head
 from upthread.boundary.programs import is_in
-from upthread.core.shell import command
+from upthread.core.shell.hint import command
 from upthread.errors import UsageError
 
 HEADS: Final = "refs/heads/"
@@ -54,7 +54,7 @@ class LinkedTree:
         return self.lock == _BEING_MADE
 
 
-def list_trees(place: Place) -> list[LinkedTree]:
+def list_trees(place: GitDirectories) -> list[LinkedTree]:
     """Return the working trees of a repository, the main one first. Raises GitFileError."""
     main = os.path.dirname(place.common_directory)
     found = [LinkedTree(path=main, branch=_branch(place.common_directory))]
@@ -102,7 +102,7 @@ def _branch(git_directory: str) -> str:
     return line.removeprefix(prefix) if line.startswith(prefix) else ""
 
 
-def add_tree(place: Place, path: str, branch: str) -> dict[bytes, bytes]:
+def add_tree(place: GitDirectories, path: str, branch: str) -> dict[bytes, bytes]:
     """Make a linked working tree on a branch, from HEAD where the branch is new. Blocking.
 
     Returns the files that have a filter, with its name: they are there as git stores them. Raises
@@ -131,7 +131,7 @@ def add_tree(place: Place, path: str, branch: str) -> dict[bytes, bytes]:
         raise
 
 
-def _make_branch(place: Place, branch: str, commit: str) -> None:
+def _make_branch(place: GitDirectories, branch: str, commit: str) -> None:
     name = HEADS + branch
     parts = name.split("/")
     above = ["/".join(parts[:count]) for count in range(3, len(parts))]
@@ -145,7 +145,7 @@ def _make_branch(place: Place, branch: str, commit: str) -> None:
     os.replace(f"{path}.lock", path)
 
 
-def _make_record(place: Place, path: str, branch: str) -> str:
+def _make_record(place: GitDirectories, path: str, branch: str) -> str:
     folder = os.path.join(place.common_directory, "worktrees")
     os.makedirs(folder, exist_ok=True)
     _require_within(place, folder)
@@ -170,7 +170,7 @@ def _fill(path: str, record: str, commit: str) -> dict[bytes, bytes]:
     if made is None:
         raise GitFileError(f"{path} did not become a working tree")
     index = os.path.join(record, "index")
-    with tree_of(made, commit, timeout_s=running.WORK_TIMEOUT_S, index=index) as git:
+    with tree_of(made, commit, timeout_s=process.WORK_TIMEOUT_S, index=index) as git:
         git.do("read-tree", "-m", "-u", commit)
         filtered = filters_of(git, git.do("ls-files", "-z").split(b"\0")[:-1])
     os.unlink(os.path.join(record, "locked"))
@@ -207,7 +207,7 @@ def forget_tree(tree: LinkedTree) -> None:
         os.rmdir(os.path.dirname(tree.record))
 
 
-def _require_within(place: Place, folder: str) -> None:
+def _require_within(place: GitDirectories, folder: str) -> None:
     if not is_in(folder, (place.common_directory,)):
         raise GitFileError(f"{folder} leads out of {place.common_directory}")
 

@@ -24,8 +24,8 @@ from procrastinate.worker import Worker as QueueWorker
 
 import upthread
 from upthread.agents.registry import REHEARSAL, end_process_group, installed_agents
-from upthread.client.opening import open_project
 from upthread.client.project import Project
+from upthread.client.project_opener import open_project
 from upthread.client.workers.lost import LostWorkers, recover_for_ever
 from upthread.client.workers.queue import (
     ATTEMPTS_MAX,
@@ -38,10 +38,10 @@ from upthread.client.workers.queue import (
 from upthread.config import Settings
 from upthread.core.codec import encode_event
 from upthread.core.events import RunEvent
-from upthread.core.queueing import ANY_QUEUE, queue_of
+from upthread.core.runs.queue_name import ANY_QUEUE, queue_of
 from upthread.core.types import ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
-from upthread.runtime.live_run import Transition
+from upthread.runtime.runs.live_run import Transition
 from upthread.runtime.system import System, host_name
 from upthread.store.base import Run
 from upthread.store.postgres.workers import Recovered, Registration, WorkerTable

@@ -9,7 +9,7 @@ is that of the first of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -19,11 +19,13 @@ from upthread.core.history.rules import (
     JsonObject,
     Request,
     Rule,
-    has_lone_surrogate,
     items_of,
+    messages_of,
     object_of,
     repeated,
+    text_is_unicode,
     text_of,
+    there_is_a_message,
 )
 
 _REFERENCE: Final = "https://platform.claude.com/docs/en/api/messages"
@@ -55,13 +57,9 @@ class _Joined(NamedTuple):
 _NOTHING: Final = _Joined(0, "", [])
 
 
-def _messages(request: Request) -> Sequence[JsonObject]:
-    return items_of(request.get("messages"))
-
-
 def _joined(request: Request) -> list[_Joined]:
     joined: list[_Joined] = []
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         content = message.get("content")
         role = text_of(message.get("role"))
         text: JsonObject = {"type": "text", "text": content}
@@ -80,13 +78,8 @@ def _blocks(request: Request, kind: str) -> Iterator[tuple[int, JsonObject]]:
                 yield joined.start, block
 
 
-def _there_is_a_message(request: Request) -> Iterator[Finding]:
-    if not _messages(request):
-        yield None, "there is no message"
-
-
 def _roles_are_known(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         if message.get("role") not in {"user", "assistant"}:
             yield index, f"role {message.get('role')!r}"
 
@@ -163,7 +156,7 @@ def _text_says_something(request: Request) -> Iterator[Finding]:
 
 
 def _content_is_there(request: Request) -> Iterator[Finding]:
-    messages = _messages(request)
+    messages = messages_of(request)
     for index, message in enumerate(messages):
         is_final_answer = index + 1 == len(messages) and message.get("role") == "assistant"
         if not message.get("content") and not is_final_answer:
@@ -191,7 +184,7 @@ def _thinking_is_signed(request: Request) -> Iterator[Finding]:
 
 
 def _thinking_comes_before_uses(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         kinds = [text_of(block.get("type")) for block in items_of(message.get("content"))]
         if "tool_use" in kinds and _THOUGHTS & set(kinds[kinds.index("tool_use") :]):
             yield index, "thinking stands after a tool use"
@@ -212,27 +205,9 @@ def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
             yield start, f"image of type {source.get('media_type')!r}"
 
 
-def _text_is_unicode(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
-        if has_lone_surrogate(message):
-            yield index, "half of a surrogate pair, which has no UTF-8 form"
-
-
 ANTHROPIC_MESSAGES_RULES: Final = (
-    Rule(
-        name="there_is_a_message",
-        demand="`messages` holds at least one message.",
-        source=_REFERENCE,
-        cure="send the prompt with it",
-        find=_there_is_a_message,
-    ),
-    Rule(
-        name="text_is_unicode",
-        demand="The request is valid UTF-8.",
-        source="https://www.rfc-editor.org/rfc/rfc8259#section-8.1",
-        cure="show the half of a character as U+FFFD",
-        find=_text_is_unicode,
-    ),
+    there_is_a_message(_REFERENCE),
+    text_is_unicode(messages_of),
     Rule(
         name="roles_are_known",
         demand="A role is `user` or `assistant`; the system prompt is a field of its own.",

@@ -7,8 +7,9 @@ judged, repaired and rendered by the same code. Parts are those of core/types.py
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from upthread.core.types import ErasedPart, Message, Part, Speaker, UnknownPart
 
@@ -26,8 +27,7 @@ class Spoken(Protocol):
     def parts(self) -> tuple[Part, ...]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryMessage:
+class HistoryMessage(Struct, frozen=True, kw_only=True):
     """What was said at one place. `place` says where it is stored, in words: `line 41`."""
 
     speaker: Speaker
@@ -35,8 +35,7 @@ class HistoryMessage:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(Struct, frozen=True, kw_only=True):
     """A conversation as it would be sent, oldest first.
 
     Results are parts of messages of the speaker `tool`, calls of the speaker `assistant`; what a

@@ -18,24 +18,22 @@ from upthread.core.history.rules import (
     JsonObject,
     Request,
     Rule,
-    has_lone_surrogate,
     items_of,
+    messages_of,
+    names_fit,
     object_of,
     repeated,
+    text_is_unicode,
     text_of,
+    there_is_a_message,
 )
 from upthread.errors import StoreError
 
 _REFERENCE: Final = "https://platform.openai.com/docs/api-reference/chat/create"
 _GUIDE: Final = "https://platform.openai.com/docs/guides/function-calling"
 _ROLES: Final = frozenset({"developer", "system", "user", "assistant", "tool", "function"})
-_NAME: Final = re.compile("[a-zA-Z0-9_-]{1,64}")
 _ID_CHARACTERS_MAX: Final = 40
 _INLINE_IMAGE: Final = re.compile("data:([^;,]*)[;,]")
-
-
-def _messages(request: Request) -> Sequence[JsonObject]:
-    return items_of(request.get("messages"))
 
 
 def _calls(message: JsonObject) -> Sequence[JsonObject]:
@@ -46,13 +44,8 @@ def _call_ids(message: JsonObject) -> list[str]:
     return [text_of(call.get("id")) for call in _calls(message)]
 
 
-def _there_is_a_message(request: Request) -> Iterator[Finding]:
-    if not _messages(request):
-        yield None, "there is no message"
-
-
 def _roles_are_known(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         if message.get("role") not in _ROLES:
             yield index, f"role {message.get('role')!r}"
 
@@ -62,7 +55,7 @@ def _pairs(request: Request) -> Iterator[tuple[int, list[str], int, list[str]]]:
 
     A run is (position of the caller, its call ids, position of the run, the ids it answers).
     """
-    messages = _messages(request)
+    messages = messages_of(request)
     index = 0
     while index < len(messages):
         is_tool = messages[index].get("role") == "tool"
@@ -96,53 +89,45 @@ def _one_answer_for_a_call(request: Request) -> Iterator[Finding]:
 
 
 def _call_ids_differ(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         for call_id in repeated(_call_ids(message)):
             yield index, f"two calls have the id {call_id}"
 
 
 def _call_ids_fit(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         for call_id in _call_ids(message):
             if not 0 < len(call_id) <= _ID_CHARACTERS_MAX:
                 yield index, f"call id of {len(call_id)} characters"
 
 
 def _arguments_are_json_text(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         for call in _calls(message):
             arguments = object_of(call.get("function")).get("arguments")
             if not isinstance(arguments, str) or not is_json_object(arguments):
                 yield index, f"arguments of call {text_of(call.get('id'))} are no JSON object"
 
 
-def _names_fit(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+def _names(request: Request) -> Iterator[tuple[int, str]]:
+    for index, message in enumerate(messages_of(request)):
         for call in _calls(message):
-            name = text_of(object_of(call.get("function")).get("name"))
-            if not _NAME.fullmatch(name):
-                yield index, f"function name {name!r}"
+            yield index, text_of(object_of(call.get("function")).get("name"))
 
 
 def _content_is_there(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         if message.get("content") is None and not _calls(message):
             yield index, "it has neither content nor calls"
 
 
 def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(messages_of(request)):
         for part in items_of(message.get("content")):
             url = text_of(object_of(part.get("image_url")).get("url"))
             inline = _INLINE_IMAGE.match(url)
             if inline and inline[1] not in IMAGE_TYPES:
                 yield index, f"image of type {inline[1]!r}"
-
-
-def _text_is_unicode(request: Request) -> Iterator[Finding]:
-    for index, message in enumerate(_messages(request)):
-        if has_lone_surrogate(message):
-            yield index, "half of a surrogate pair, which has no UTF-8 form"
 
 
 def is_json_object(text: str) -> bool:
@@ -154,20 +139,8 @@ def is_json_object(text: str) -> bool:
 
 
 OPENAI_CHAT_RULES: Final = (
-    Rule(
-        name="there_is_a_message",
-        demand="`messages` holds at least one message.",
-        source=_REFERENCE,
-        cure="send the prompt with it",
-        find=_there_is_a_message,
-    ),
-    Rule(
-        name="text_is_unicode",
-        demand="The request is valid UTF-8.",
-        source="https://www.rfc-editor.org/rfc/rfc8259#section-8.1",
-        cure="show the half of a character as U+FFFD",
-        find=_text_is_unicode,
-    ),
+    there_is_a_message(_REFERENCE),
+    text_is_unicode(messages_of),
     Rule(
         name="roles_are_known",
         demand="A role is one of the six.",
@@ -218,13 +191,7 @@ OPENAI_CHAT_RULES: Final = (
         cure="write the arguments as JSON",
         find=_arguments_are_json_text,
     ),
-    Rule(
-        name="names_fit",
-        demand="A function's name is 1 to 64 of a-z, A-Z, 0-9, _ and -.",
-        source=_REFERENCE,
-        cure="put _ for other characters",
-        find=_names_fit,
-    ),
+    names_fit(_REFERENCE, _names),
     Rule(
         name="content_is_there",
         demand="Only an assistant's message with calls may have no content.",

@@ -8,7 +8,6 @@ so outputs are then not asked for their call.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -20,16 +19,16 @@ from upthread.core.history.rules import (
     JsonObject,
     Request,
     Rule,
-    has_lone_surrogate,
     items_of,
+    names_fit,
     repeated,
+    text_is_unicode,
     text_of,
 )
 
 _REFERENCE: Final = "https://platform.openai.com/docs/api-reference/responses/create"
 _GUIDE: Final = "https://platform.openai.com/docs/guides/function-calling"
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
-_NAME: Final = re.compile("[a-zA-Z0-9_-]{1,64}")
 _ID_CHARACTERS_MAX: Final = 64
 OUTPUT_OF: Final = {
     "function_call": "function_call_output",
@@ -125,11 +124,10 @@ def _arguments_are_json_text(request: Request) -> Iterator[Finding]:
             yield index, f"arguments of call {_call_id(item)} are no JSON object"
 
 
-def _names_fit(request: Request) -> Iterator[Finding]:
+def _names(request: Request) -> Iterator[tuple[int, str]]:
     for index, item in enumerate(_items(request)):
-        name = text_of(item.get("name"))
-        if _kind(item) == "function_call" and not _NAME.fullmatch(name):
-            yield index, f"function name {name!r}"
+        if _kind(item) == "function_call":
+            yield index, text_of(item.get("name"))
 
 
 def _messages_say_something(request: Request) -> Iterator[Finding]:
@@ -149,12 +147,6 @@ def _history_comes_once(request: Request) -> Iterator[Finding]:
                 yield index, "it is in the response named by `previous_response_id` already"
 
 
-def _text_is_unicode(request: Request) -> Iterator[Finding]:
-    for index, item in enumerate(_items(request)):
-        if has_lone_surrogate(item):
-            yield index, "half of a surrogate pair, which has no UTF-8 form"
-
-
 OPENAI_RESPONSES_RULES: Final = (
     Rule(
         name="there_is_an_item",
@@ -163,13 +155,7 @@ OPENAI_RESPONSES_RULES: Final = (
         cure="send the prompt with it",
         find=_there_is_an_item,
     ),
-    Rule(
-        name="text_is_unicode",
-        demand="The request is valid UTF-8.",
-        source="https://www.rfc-editor.org/rfc/rfc8259#section-8.1",
-        cure="show the half of a character as U+FFFD",
-        find=_text_is_unicode,
-    ),
+    text_is_unicode(_items),
     Rule(
         name="calls_have_their_output",
         demand="Every call has an output with its `call_id`.",
@@ -227,13 +213,7 @@ OPENAI_RESPONSES_RULES: Final = (
         cure="write the arguments as JSON",
         find=_arguments_are_json_text,
     ),
-    Rule(
-        name="names_fit",
-        demand="A function's name is 1 to 64 of a-z, A-Z, 0-9, _ and -.",
-        source=_REFERENCE,
-        cure="put _ for other characters",
-        find=_names_fit,
-    ),
+    names_fit(_REFERENCE, _names),
     Rule(
         name="messages_say_something",
         demand="A message has a known role and content.",

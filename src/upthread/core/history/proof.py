@@ -9,7 +9,7 @@ from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.model import History
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
-from upthread.core.history.rendering import (
+from upthread.core.history.provider_requests import (
     as_anthropic_messages,
     as_chat_messages,
     as_responses_input,

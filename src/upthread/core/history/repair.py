@@ -21,7 +21,7 @@ from typing import Final, TypeAlias, cast
 
 from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
 from upthread.core.history.unicode import made_unicode
-from upthread.core.stream import INTERRUPTED
+from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import (
     ContextPart,
     Part,

@@ -22,6 +22,7 @@ Finding: TypeAlias = tuple[int | None, str]
 """The message's or item's position from 0, None for the whole; and what is wrong with it."""
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -51,6 +52,56 @@ class Violation:
         return f"{where}: {self.rule}: {self.what}; cure: {self.cure}"
 
 
+def text_is_unicode(pieces_of: Callable[[Request], Iterable[JsonObject]]) -> Rule:
+    """Return the rule of every provider that the text it gets has a UTF-8 form."""
+
+    def find(request: Request) -> Iterator[Finding]:
+        for index, piece in enumerate(pieces_of(request)):
+            if has_lone_surrogate(piece):
+                yield index, "half of a surrogate pair, which has no UTF-8 form"
+
+    return Rule(
+        name="text_is_unicode",
+        demand="The request is valid UTF-8.",
+        source="https://www.rfc-editor.org/rfc/rfc8259#section-8.1",
+        cure="show the half of a character as U+FFFD",
+        find=find,
+    )
+
+
+def there_is_a_message(source: str) -> Rule:
+    """Return the rule of providers that take `messages` that there is one."""
+
+    def find(request: Request) -> Iterator[Finding]:
+        if not messages_of(request):
+            yield None, "there is no message"
+
+    return Rule(
+        name="there_is_a_message",
+        demand="`messages` holds at least one message.",
+        source=source,
+        cure="send the prompt with it",
+        find=find,
+    )
+
+
+def names_fit(source: str, names_of: Callable[[Request], Iterator[tuple[int, str]]]) -> Rule:
+    """Return OpenAI's rule of what functions are called; `names_of` gives each with its place."""
+
+    def find(request: Request) -> Iterator[Finding]:
+        for index, name in names_of(request):
+            if not _FUNCTION_NAME.fullmatch(name):
+                yield index, f"function name {name!r}"
+
+    return Rule(
+        name="names_fit",
+        demand="A function's name is 1 to 64 of a-z, A-Z, 0-9, _ and -.",
+        source=source,
+        cure="put _ for other characters",
+        find=find,
+    )
+
+
 def violations(rules: Iterable[Rule], request: Request) -> tuple[Violation, ...]:
     """Return every violation, in the order of the rules."""
     return tuple(
@@ -61,6 +112,11 @@ def violations(rules: Iterable[Rule], request: Request) -> tuple[Violation, ...]
 
 
 # --- reading JSON of unknown form --------------------------------------------------------------
+
+
+def messages_of(request: Request) -> Sequence[JsonObject]:
+    """Return what stands in `messages`."""
+    return items_of(request.get("messages"))
 
 
 def items_of(value: JsonValue) -> Sequence[JsonObject]:

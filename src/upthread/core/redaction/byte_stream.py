@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.running import settled_length
+from upthread.core.redaction.running_text import settled_length
 
 
 class RedactedStream:

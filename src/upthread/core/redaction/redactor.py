@@ -38,7 +38,10 @@ NAMED_BYTES_MIN: Final = 6
 NAME_CHARACTERS_MAX: Final = 64
 """Longer names of members are judged each time anew: what is remembered stays small."""
 
+DIGEST_CHARACTERS: Final = 64
+
 _LINE: Final = "line"
+_WITHOUT_HEXADECIMAL: Final = dict.fromkeys(map(ord, "0123456789abcdef"))
 _NOWHERE: Final = (1 << 62, 1 << 62)
 _CONTINUATION_BYTES_MAX: Final = 3
 _BLANKS: Final = bytes(range(0x21))
@@ -165,7 +168,8 @@ class Redactor:
             if isinstance(each, str):  # most are: no call for these
                 if not _says_nothing(name):
                     return False
-                texts.append(each)
+                if len(each) != DIGEST_CHARACTERS or not _is_digest(each):
+                    texts.append(each)
             elif not self.gather(each, texts):
                 return False
         return True
@@ -216,6 +220,14 @@ class Redactor:
             pieces += (content[end : span.start], stands)
             end = span.end
         return b"".join((*pieces, content[end:]))
+
+
+def _is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 in hexadecimal and nothing else: by itself it is no secret.
+
+    Among lines it could be one of a key's. Each turn's end has two, and would be looked at twice.
+    """
+    return not text.translate(_WITHOUT_HEXADECIMAL)
 
 
 def _says_nothing(name: str) -> bool:

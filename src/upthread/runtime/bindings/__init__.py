@@ -4,6 +4,7 @@
     HOME/hooks/projects/PROJECT/bindings/…    one file for each conversation: session, files read
     HOME/hooks/projects/PROJECT/sessions/…    the workstream a prompt has bound a session to
     HOME/hooks/projects/PROJECT/spool/…       what happened, until it is in the database
+    HOME/hooks/projects/PROJECT/unread/…      calls whose agent's store could not be read yet
 
 A hook is a process of its own for every delegation, so this package imports nothing that costs
 time: no `json`, `re`, `typing`, `dataclasses`, `pathlib`. The database stays the truth; the files

@@ -7,8 +7,12 @@ import os
 from upthread.runtime.bindings import files
 
 DIRECTORY = "heard"
-AGENTS = ("claude-code", "codex", "opencode")
-"""What an agent is called by its hooks; any other word is text from outside, and no path."""
+AGENTS = {"claude-code": "systemMessage", "codex": "systemMessage", "opencode": "line"}
+"""What an agent is called by its hooks, and the field of an answer whose line it shows a person.
+
+Any other word is text from outside, and no path. Beside the rows of `core.agents`, which load more
+than a hook has time for; a test holds the two together.
+"""
 
 
 def note(home: str, agent: str) -> None:

@@ -44,11 +44,13 @@ def loads(text: str) -> dict[str, Any]:
     stripped = text.strip(" \t\r\n")
     try:
         value, end = _scan(stripped, 0)
-    except (StopIteration, ValueError, RecursionError) as error:
-        raise NotJsonError(f"not JSON: {error}") from error
-    except SystemError as error:
-        # The scanner has no exception to raise as long as `json.decoder` is not loaded.
-        raise NotJsonError("not JSON") from error
+    except StopIteration as error:
+        raise NotJsonError(f"no JSON at character {error.value}") from error
+    except RecursionError as error:
+        raise NotJsonError("JSON that is nested too deeply") from error
+    except (ValueError, SystemError) as error:
+        # SystemError: it has no exception to raise as long as `json.decoder` is not loaded.
+        raise NotJsonError("no JSON") from error
     if end != len(stripped) or not isinstance(value, dict):
         raise NotJsonError("not one JSON object")
     return value  # pyright: ignore[reportUnknownVariableType]  # members are looked at where used

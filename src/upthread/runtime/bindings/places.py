@@ -1,8 +1,8 @@
 """Places: which repository a directory is in, seen without asking git, and where its files lie.
 
-As `runtime.repository` sees it: a worktree belongs to the repository it was made from, and a `.git`
-file counts where what it names points back. A place that nobody has set up for hooks has no file,
-and nothing happens there.
+As `runtime.working_tree.repository` sees it: a worktree belongs to the repository it was made from,
+and a `.git` file counts where what it names points back. A place that nobody has set up for hooks
+has no file, and nothing happens there.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import _blake2
 import os
 
-from upthread.boundary.git.pointing import common_of, named_in, points_back
-from upthread.boundary.git.reading import GitFileError, read_line, read_plain
+from upthread.boundary.git.directory_files import GitFileError, read_line, read_plain
+from upthread.boundary.git.linkage import common_of, named_in, points_back
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.files import Lock, UnreadableError
 

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 from psycopg import generators, pq
 from psycopg.adapt import PyFormat, Transformer
 
-from upthread.store.postgres.columns import Row
 from upthread.store.postgres.server import Connection, error_of
+from upthread.store.sql.batch import Row
 
 Statement: TypeAlias = tuple[bytes, Sequence[object]]
 """With its values, $1 first."""

@@ -12,27 +12,18 @@ an earlier one: see remembered.py. A `Batch` is the same to the writes in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from upthread.core.codec import decode_text, encode_text
+from upthread.core.codec import encode_text, encode_word
+from upthread.core.commands import EnqueueTransition
 from upthread.core.types import Fence
-from upthread.store._rules import FIRST_CHAIN, lost_lease, must_exist
+from upthread.store._rules import lost_lease, must_exist
 from upthread.store.postgres.at_once import Statement, at_once
-from upthread.store.postgres.columns import Column, Row, from_columns
 from upthread.store.postgres.queries import QUERIES
 from upthread.store.postgres.server import Connection, Statements
-
-
-class Tail(NamedTuple):
-    """The last part of a conversation: where the next one goes."""
-
-    seq: int
-    ordinal: int
-    author: Row
-    """Speaker, turn and upstream session: one of each for all parts of a message."""
-    chain: bytes
+from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Step, Tail, from_columns
 
 
 class Opened(NamedTuple):
@@ -45,8 +36,6 @@ class Opened(NamedTuple):
 
 AT_ONCE_BYTES_MAX: Final = 1_000_000
 
-NO_PART: Final = Tail(0, -1, (), FIRST_CHAIN)
-
 
 @dataclass(slots=True, kw_only=True)  # not frozen: one is made for each commit, and that is slow
 class Known:
@@ -58,7 +47,10 @@ class Known:
 
 
 class Batch:
-    """One transaction's writes. `send` waits for nothing; `ask` waits for the server's rows."""
+    """One transaction's writes, as `store.sql.batch.Batch` has it: owners are their ids as bytes.
+
+    `send` waits for nothing; `ask` waits for the server's rows.
+    """
 
     def __init__(
         self,
@@ -67,51 +59,90 @@ class Batch:
         send: Callable[[str, Sequence[Column]], None],
         ask: Callable[[str, Sequence[Column]], list[Row]],
     ) -> None:
-        self.tails, self.turns, self.runs = known.tails, known.turns, known.runs
+        self._tails = known.tails
+        self._opened: Mapping[Owner, dict[bytes, Opened]] = {"turn": known.turns, "run": known.runs}
         self.grown: dict[bytes, bytes] = {}
         """Conversations that got parts, and the chain each ended with before."""
+        # As attributes: there is a call for each row.
         self.execute: Callable[[str, Sequence[Column]], None] = send
         self.content_rows: Callable[[str, Sequence[Column]], list[Row]] = ask
-        """Return rows that hold content, which stays bytes."""
 
     def row(self, query: str, values: Sequence[Column]) -> Row | None:
-        """Return one row, its text as text."""
         found = self.content_row(query, values)
         return None if found is None else from_columns(found)
 
     def content_row(self, query: str, values: Sequence[Column]) -> Row | None:
-        """Return one row that holds content, which stays bytes."""
         rows = self.content_rows(query, values)
         return rows[0] if rows else None
 
     def number(self, query: str, values: Sequence[Column]) -> int:
-        """Return one number, 0 for NULL."""
         found = self.content_row(query, values)
         return int(found[0] or 0) if found else 0
 
-    def tail_of(self, conversation: bytes) -> Tail:
-        """Return a conversation's last part. NotFoundError when it was never opened."""
-        found = self.tails.get(conversation)
-        return found or must_exist(found, what="conversation", name=decode_text(conversation))
+    def owner(self, table: Owner, name: str) -> bytes:
+        owner = encode_word(name)
+        known = self._tails if table == "conversation" else self._opened[table]
+        if owner not in known:
+            must_exist(None, what=table, name=name)
+        return owner
 
-    def turn_of(self, turn: bytes) -> Opened:
-        """Return a turn. NotFoundError when it was never opened."""
-        found = self.turns.get(turn)
-        return found or must_exist(found, what="turn", name=decode_text(turn))
+    def upstream(self, name: str | None) -> bytes | None:
+        return None if name is None else encode_word(name)
 
-    def run_of(self, run: bytes) -> Opened:
-        """Return a run. NotFoundError when it was never opened."""
-        found = self.runs.get(run)
-        return found or must_exist(found, what="run", name=decode_text(run))
+    def opened(self, table: Owner, name: str) -> Row | None:
+        found = self._opened[table].get(encode_word(name))
+        return None if found is None else found.columns
 
+    def open(self, table: Owner, name: str, values: Sequence[Column], given: Row) -> None:
+        self.execute(f"open_{table}", values)
+        owner = encode_word(name)
+        if table == "conversation":
+            self._tails[owner] = NO_PART
+        else:
+            self._opened[table][owner] = Opened(given, 0)
 
-class Step(NamedTuple):
-    """A write that is encoded: what is left to do in the transaction, and what it names."""
+    def append_event(
+        self, table: Owner, owner: bytes, seq: int, event: tuple[Column, bytes, int]
+    ) -> bool:
+        known = self._opened[table]
+        columns, last, next_file = known[owner]
+        if seq != last + 1:
+            return False
+        self.execute(f"record_{table}_event", (owner, seq, *event))
+        known[owner] = Opened(columns, seq, next_file)
+        return True
 
-    apply: Callable[[Batch], None]
-    conversation: bytes | None = None
-    turn: bytes | None = None
-    run: bytes | None = None
+    def last_event(self, table: Owner, owner: bytes) -> int:
+        return self._opened[table][owner].last_event
+
+    def enqueue(self, run: bytes, write: EnqueueTransition) -> None:
+        queue = encode_text(write.queue) if write.queue else None
+        due = (write.due_at_ms, write.delay_ms)
+        self.execute("enqueue_transition", (run, write.run_seq, *due, queue))
+        self.execute("enqueue_job", (run, write.run_seq, write.delay_ms))
+
+    def place_files(self, turn: bytes, ordinals: range) -> Mapping[int, Row]:
+        """Return what is stored at some places of a turn; most often that is known: nothing."""
+        opened = self._opened["turn"][turn]
+        stored: list[Row] = []
+        if ordinals and ordinals.start < opened.next_file:
+            place = (turn, ordinals.start, ordinals.stop - 1)
+            stored = self.content_rows("examined_files", place)
+        if ordinals and ordinals.stop > opened.next_file:
+            self._opened["turn"][turn] = opened._replace(next_file=ordinals.stop)
+        return {row[0]: row[1:] for row in stored}
+
+    def append_attempt(self, last: Row | None, values: Sequence[Column]) -> None:
+        # Numbered by what was read: whoever reads the same at the same moment takes the same
+        # number, and the unique key lets one of the two in (S23).
+        self.execute("record_once", (*values, 1 if last is None else last[4] + 1))
+
+    def tail(self, conversation: bytes) -> Tail:
+        return self._tails[conversation]
+
+    def grow(self, conversation: bytes, tail: Tail) -> None:
+        self.grown.setdefault(conversation, self._tails[conversation].chain)
+        self._tails[conversation] = tail
 
 
 class Transaction:
@@ -188,8 +219,8 @@ _BEGIN: Final[Statement] = (b"BEGIN ISOLATION LEVEL READ COMMITTED", ())
 _COMMIT: Final[Statement] = (b"COMMIT", ())
 
 
-def _named(names: Iterable[bytes | None]) -> list[bytes]:
-    return list({name for name in names if name is not None})
+def _named(names: Iterable[str | None]) -> list[bytes]:
+    return [encode_word(name) for name in {*names} - {None} if name is not None]
 
 
 def in_order(fences: Sequence[Fence]) -> list[Fence]:

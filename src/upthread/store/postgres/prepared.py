@@ -17,8 +17,8 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
 from upthread.store.postgres.at_once import in_transaction
-from upthread.store.postgres.columns import Column, Row
 from upthread.store.postgres.server import Connection, Statements, error_of
+from upthread.store.sql.batch import Column, Row
 
 PREPARED_MAX: Final = 500
 """Statements on one connection; further ones are psycopg's, which throws the oldest away."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from upthread.store import _sql
-from upthread.store._sql import Migration
+from upthread.store.sql import statements
+from upthread.store.sql.statements import Migration
 
 
 def _as_bytes(queries: Mapping[str, str]) -> Mapping[str, bytes]:
@@ -15,10 +15,10 @@ def _as_bytes(queries: Mapping[str, str]) -> Mapping[str, bytes]:
     return MappingProxyType({name: statement.encode() for name, statement in queries.items()})
 
 
-QUERIES: Final = _as_bytes(_sql.read_queries("postgres"))
-RECORDED: Final = _as_bytes(_sql.read_queries("postgres", "recorded"))
+QUERIES: Final = _as_bytes(statements.read_queries("postgres"))
+RECORDED: Final = _as_bytes(statements.read_queries("postgres", "recorded"))
 
 
 def read_migrations() -> tuple[Migration, ...]:
     """Return all steps of the schema, oldest first."""
-    return _sql.read_migrations("postgres")
+    return statements.read_migrations("postgres")

@@ -17,10 +17,10 @@ from typing import Final
 from upthread.core.codec import encode_word
 from upthread.core.types import Fence
 from upthread.errors import UpthreadError
-from upthread.store.postgres.batch import Batch, Known, Step, in_order
-from upthread.store.postgres.columns import Column, Row
-from upthread.store.postgres.joining import joined
+from upthread.store.postgres.batch import Batch, Known, in_order
+from upthread.store.postgres.joined_statement import joined
 from upthread.store.postgres.prepared import Prepared
+from upthread.store.sql.batch import Column, Row, Step
 
 REMEMBERED_MAX: Final = 1_000
 """Conversations, turns and runs, each. Whoever writes to more looks the oldest up again."""
@@ -71,11 +71,11 @@ class Memory:
         known = self._known
         for _, conversation, turn, run in steps:
             if conversation is not None:
-                known.tails.pop(conversation, None)
+                known.tails.pop(encode_word(conversation), None)
             if turn is not None:
-                known.turns.pop(turn, None)
+                known.turns.pop(encode_word(turn), None)
             if run is not None:
-                known.runs.pop(run, None)
+                known.runs.pop(encode_word(run), None)
 
     def _keep_to_size(self) -> None:
         known = self._known

@@ -112,6 +112,7 @@ _CURES: Final[Mapping[str, str]] = MappingProxyType(
         "53300": "the server has no connection left: end some, or raise max_connections",
         "54": "one value is over PostgreSQL's limit of 1 GB: split it",
         "55P03": "another writer holds the row: let it finish or end it",
+        "XX001": "`upthread doctor` says what is damaged; put a backup of the server in its place",
         "57P": "check that the server runs and can be reached, then do it again",
     }
 )
@@ -361,7 +362,9 @@ def _setting(connection: Connection, name: str) -> str:
 
 def _in_one_line(error: psycopg.Error, parameters: Mapping[str, Any]) -> str:
     """Return what is wrong, without a password: libpq quotes values it cannot use."""
-    said = " ".join(str(error).split())
+    # Of a damaged row the server also says which functions found it.
+    is_damage = isinstance(error, errors.DataCorrupted)
+    said = " ".join(((is_damage and error.diag.message_primary) or str(error)).split())
     for name in _SECRET:
         if secret := str(parameters.get(name) or ""):
             said = said.replace(secret, "…")

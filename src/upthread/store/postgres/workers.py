@@ -17,10 +17,11 @@ from typing import Final
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.types import Holder
 from upthread.store.base import Run
-from upthread.store.postgres import reading
-from upthread.store.postgres.columns import Row, from_columns, to_columns
+from upthread.store.postgres.columns import to_columns
 from upthread.store.postgres.queries import QUERIES
 from upthread.store.postgres.server import Connection, Server
+from upthread.store.sql.batch import Row, from_columns
+from upthread.store.sql.rows import run_of
 
 SILENT_AFTER_MS: Final = 4_000
 """After how long without a heartbeat a worker counts as lost, by the server's clock."""
@@ -89,7 +90,7 @@ class WorkerTable:
     def run_of(self, row: int) -> Run | None:
         """Return the run that a job names by its row."""
         found = self._rows("run_of_row", (row,))
-        return reading.run_of(found[0]) if found else None
+        return run_of(found[0]) if found else None
 
     def register(
         self, worker_id: int, registration: Registration, *, before: int | None = None

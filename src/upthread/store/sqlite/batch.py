@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from upthread.store._rules import FIRST_CHAIN, must_exist
-from upthread.store.sqlite.database import Connection, Row, from_columns, to_column
+from upthread.core.commands import EnqueueTransition
+from upthread.store._rules import must_exist
+from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Tail, from_columns
+from upthread.store.sqlite.database import Connection, to_column
 from upthread.store.sqlite.queries import QUERIES
 
 ROWS_MAX: Final = 4096
@@ -32,95 +35,99 @@ class Rows:
         self._tables.clear()
 
 
-class Tail(NamedTuple):
-    """The last part of a conversation: where the next one goes."""
-
-    seq: int
-    ordinal: int
-    speaker: str
-    turn: int
-    upstream: int | None
-    chain: bytes
-
-
 class Batch:
-    """One transaction's writes."""
+    """One transaction's writes, as `store.sql.batch.Batch` has it: owners are rows."""
 
     def __init__(self, connection: Connection, rows: Rows) -> None:
         self._connection = connection
         self._rows = rows
-        self._tails: dict[int, Tail] = {}
+        self._tails: dict[Column, Tail] = {}
         self.minted: list[tuple[str, int, str]] = []
         """Table, row and name of all that this transaction opened."""
 
-    def execute(self, query: str, bindings: Row) -> None:
-        """Run a statement that returns nothing."""
-        self._connection.execute(QUERIES[query], bindings)
+    def execute(self, query: str, values: Sequence[Column]) -> None:
+        self._connection.execute(QUERIES[query], tuple(values))
 
-    def row(self, query: str, bindings: Row) -> Row | None:
-        """Return one row, its text as text."""
-        found = self._connection.execute(QUERIES[query], bindings).fetchone()
+    def row(self, query: str, values: Sequence[Column]) -> Row | None:
+        found = self.content_row(query, values)
         return None if found is None else from_columns(found)
 
-    def content_row(self, query: str, bindings: Row) -> Row | None:
-        """Return one row that holds content, which stays bytes."""
-        return self._connection.execute(QUERIES[query], bindings).fetchone()
+    def content_row(self, query: str, values: Sequence[Column]) -> Row | None:
+        return self._connection.execute(QUERIES[query], tuple(values)).fetchone()
 
-    def number(self, query: str, bindings: Row) -> int:
-        """Return one number, 0 for NULL."""
-        found = self._connection.execute(QUERIES[query], bindings).fetchone()
+    def content_rows(self, query: str, values: Sequence[Column]) -> list[Row]:
+        return self._connection.execute(QUERIES[query], tuple(values)).fetchall()
+
+    def number(self, query: str, values: Sequence[Column]) -> int:
+        found = self.content_row(query, values)
         return int(found[0] or 0) if found else 0
 
-    def is_changed(self, query: str, bindings: Row) -> bool:
-        """Run a statement that may find nothing to do, and return whether it did something."""
-        self._connection.execute(QUERIES[query], bindings)
-        return self._connection.changes() > 0
+    def owner(self, table: Owner, name: str) -> int:
+        row = self._known(table, name)
+        return must_exist(row, what=table, name=name)
 
-    def insert(self, query: str, bindings: Row, *, table: str, name: str) -> None:
-        """Mint a row and remember it."""
-        ((row,),) = self._connection.execute(QUERIES[query], bindings).fetchall()
-        self._rows.put(table, name, row)
-        self.minted.append((table, row, name))
-
-    def row_of(self, table: str, name: str) -> int:
-        """Return the row of an id. NotFoundError when it was never opened."""
-        row = self._rows.get(table, name)
-        if row is None:
-            found = self._connection.execute(QUERIES[f"{table}_row"], (to_column(name),)).fetchone()
-            row = int(must_exist(found, what=table, name=name)[0])
-            self._rows.put(table, name, row)
-        return row
-
-    def upstream_row_of(self, name: str | None) -> int | None:
+    def upstream(self, name: str | None) -> int | None:
         """Return the row of an upstream id, which is written down at its first use."""
         if name is None:
             return None
-        row = self._rows.get("upstream", name)
+        row = self._known("upstream", name)
+        return self._mint("upstream", name, (to_column(name),)) if row is None else row
+
+    def opened(self, table: Owner, name: str) -> Row | None:
+        return self.row(table, (to_column(name),))
+
+    def open(
+        self, table: Owner, name: str, values: Sequence[Column], given: Row
+    ) -> None:  # asked for again, not kept
+        self._mint(table, name, values)
+
+    def append_event(
+        self, table: Owner, owner: Column, seq: int, event: tuple[Column, bytes, int]
+    ) -> bool:
+        # One statement that looks for the last event itself: it does nothing for any but the next.
+        self._connection.execute(QUERIES[f"record_{table}_event"], (owner, seq, *event))
+        return self._connection.changes() > 0
+
+    def last_event(self, table: Owner, owner: Column) -> int:
+        return self.number(f"last_{table}_event", (owner,))
+
+    def enqueue(self, run: Column, write: EnqueueTransition) -> None:
+        self.execute("enqueue_transition", (run, write.run_seq, write.due_at_ms))
+
+    def place_files(self, turn: Column, ordinals: range) -> Mapping[int, Row]:
+        rows = self.content_rows("examined_files", (turn, ordinals.start, ordinals.stop - 1))
+        return {row[0]: row[1:] for row in rows}
+
+    def append_attempt(self, last: Row | None, values: Sequence[Column]) -> None:
+        self.execute("record_once", values)  # one writer at a time: nobody comes between
+
+    def tail(self, conversation: Column) -> Tail:
+        """Return the last part of a conversation, looked up once a batch."""
+        known = self._tails.get(conversation)
+        if known is not None:
+            return known
+        found = self.content_row("last_part", (conversation,))
+        if found is None:
+            return NO_PART
+        seq, ordinal, *author, chain = found
+        return Tail(seq, ordinal, tuple(author), chain)
+
+    def grow(self, conversation: Column, tail: Tail) -> None:
+        self._tails[conversation] = tail
+
+    def _known(self, table: str, name: str) -> int | None:
+        row = self._rows.get(table, name)
         if row is None:
-            column = (to_column(name),)
-            found = self._connection.execute(QUERIES["upstream_row"], column).fetchone()
+            found = self.content_row(f"{table}_row", (to_column(name),))
             if found is None:
-                self.insert("record_upstream", column, table="upstream", name=name)
-                return self._rows.get("upstream", name)
+                return None
             row = int(found[0])
-            self._rows.put("upstream", name, row)
+            self._rows.put(table, name, row)
         return row
 
-    def tail_of(self, conversation: int) -> Tail:
-        """Return the last part of a conversation, looked up once a batch."""
-        tail = self._tails.get(conversation)
-        if tail is None:
-            found = self._connection.execute(QUERIES["last_part"], (conversation,)).fetchone()
-            tail = Tail(0, -1, "", 0, None, FIRST_CHAIN) if found is None else Tail(*found)
-        return tail
-
-    def rows(self, query: str, bindings: Row) -> list[Row]:
-        """Return all rows of one statement, content as bytes."""
-        return self._connection.execute(QUERIES[query], bindings).fetchall()
-
-    def append_part(
-        self, conversation: int, tail: Tail, bindings: Row, *, query: str = "record_part"
-    ) -> None:
-        """Append one part after the tail and make it the tail."""
-        self._connection.execute(QUERIES[query], bindings)
-        self._tails[conversation] = tail
+    def _mint(self, table: str, name: str, values: Sequence[Column]) -> int:
+        statement = QUERIES[f"open_{table}"]
+        ((row,),) = self._connection.execute(statement, tuple(values)).fetchall()
+        self._rows.put(table, name, row)
+        self.minted.append((table, row, name))
+        return int(row)

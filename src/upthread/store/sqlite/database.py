@@ -15,19 +15,25 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, cast
 
 import apsw
 
 from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
-from upthread.store._sql import Migration
+from upthread.store._rules import not_whole, seal_of
+from upthread.store.sql.batch import Column, Row
+from upthread.store.sql.statements import Migration
 from upthread.store.sqlite.encryption import unlock
 from upthread.store.sqlite.files import prepare_file
+from upthread.store.sqlite.presence import (
+    CURE_OF_DAMAGE,
+    KEY_SUFFIX,
+    not_new,
+    refuse_remains,
+    remains,
+)
 from upthread.store.sqlite.queries import read_migrations
-
-Row: TypeAlias = tuple[Any, ...]
-"""What SQLite returns: column types are the schema's, not the type checker's."""
 
 
 class Cursor(Protocol):
@@ -50,9 +56,20 @@ class Connection(Protocol):
     def config(self, option: int, value: int, /) -> int: ...
     def changes(self) -> int: ...
     def total_changes(self) -> int: ...
-    def create_scalar_function(self, name: str, callable: Any, numargs: int = ..., /) -> None: ...  # noqa: A002  # apsw's
+    def create_scalar_function(
+        self,
+        name: str,
+        callable: Any,  # noqa: A002  # apsw's
+        numargs: int = ...,
+        *,
+        deterministic: bool = ...,
+        flags: int = ...,
+    ) -> None: ...
     def close(self, force: bool = False, /) -> None: ...  # noqa: FBT001, FBT002  # apsw's signature
 
+
+ENGINE_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
+"""What the engine raises: the latter for text that is damaged, since we write none such as text."""
 
 ENGINE_MIN: Final = (3, 51, 3)
 """Older engines can corrupt a database with several writers: sqlite.org/wal.html#walresetbug."""
@@ -66,7 +83,8 @@ _WAL_RETRY_S: Final = 0.01
 # Opening checks, makes and closes files: two threads must not do that to one path at once.
 _OPENING: Final = threading.Lock()
 
-_CURES: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
+_DAMAGED: Final = f"`upthread doctor` says what is damaged; {CURE_OF_DAMAGE}"
+_CURES: Final[Mapping[type[Exception], str]] = MappingProxyType(
     {
         apsw.FullError: "free some space on the disk, then do it again",
         apsw.IOError: "check the disk and its mount, then do it again",
@@ -74,9 +92,10 @@ _CURES: Final[Mapping[type[apsw.Error], str]] = MappingProxyType(
         apsw.CantOpenError: "make its directory exist and writable for you",
         apsw.PermissionsError: "make the file and its directory writable for you",
         apsw.AuthError: "make the file and its directory writable for you",
-        apsw.CorruptError: "keep a copy of the file, then run `upthread doctor`",
+        UnicodeDecodeError: _DAMAGED,
+        apsw.CorruptError: _DAMAGED,
         apsw.NotADBError: "the file is no database, or it is encrypted and your config.toml does "
-        "not say its encryption_key",
+        f"not say its encryption_key. If it was one: {CURE_OF_DAMAGE}",
         apsw.BusyError: "another process holds the database: let it finish or end it",
         apsw.LockedError: "another process holds the database: let it finish or end it",
         apsw.TooBigError: "one value is over SQLite's limit of 1 GB: split it",
@@ -102,11 +121,14 @@ def to_optional_column(text: str | None) -> str | bytes | None:
     return None if text is None else to_column(text)
 
 
-def from_columns(row: Row) -> Row:
-    """Return a row with its text as text. Not for rows that hold content, which is bytes."""
-    if bytes not in map(type, row):
-        return row
-    return tuple(decode_text(each) if type(each) is bytes else each for each in row)
+def to_columns(*values: str | int | None) -> tuple[Column, ...]:
+    """Return values as SQLite takes them; None is NULL."""
+    return tuple([to_column(each) if isinstance(each, str) else each for each in values])
+
+
+def damaged_file(path: Path, told: str) -> StoreError:
+    """Return the error of a file in which the engine finds damage."""
+    return StoreError(f"the database {path} is damaged: {' '.join(told.split())}", hint=_DAMAGED)
 
 
 def check_engine(version: str) -> None:
@@ -135,6 +157,7 @@ class Database:
         self.is_encrypted = key is not None
         self._is_synced: bool | None = None
         with _OPENING:
+            refuse_remains(path)
             place = prepare_file(path)
             with self.worded("open"):
                 self.connection = _connect(place, vfs)
@@ -166,7 +189,7 @@ class Database:
         try:
             self._set_synced(is_synced)
             self.connection.execute("BEGIN IMMEDIATE")
-        except apsw.Error as error:
+        except ENGINE_ERRORS as error:
             raise self.store_error(error, "write") from error
 
     def commit(self) -> None:
@@ -183,7 +206,7 @@ class Database:
             # SQLite has already rolled back after some errors (full disk, I/O).
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
-        if isinstance(error, apsw.Error):
+        if isinstance(error, ENGINE_ERRORS):
             raise self.store_error(error, "write") from error
 
     @contextmanager
@@ -191,15 +214,15 @@ class Database:
         """Turn the engine's errors into ours."""
         try:
             yield
-        except apsw.Error as error:
+        except ENGINE_ERRORS as error:
             raise self.store_error(error, doing) from error
 
-    def store_error(self, error: apsw.Error, doing: str) -> StoreError:
+    def store_error(self, error: Exception, doing: str) -> StoreError:
         """Return the engine's error in our words, with the path and the cure."""
         cure = next((cure for kind, cure in _CURES.items() if isinstance(error, kind)), "")
         if isinstance(error, apsw.NotADBError) and self.is_encrypted:
             cure = "it is under another key than your encryption_key, or not yet encrypted: "
-            cure += "`upthread encrypt`"
+            cure += f"`upthread encrypt`. If it is damaged: {CURE_OF_DAMAGE}"
         return StoreError(f"could not {doing} the database {self.path}: {error}", hint=cure)
 
     def close(self) -> None:
@@ -218,13 +241,18 @@ class Database:
         # Else a statement that can use a partial index is compiled anew each time it is bound:
         # resolve took 22 us in place of 6.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.create_scalar_function("sha256", _sha256, 1)
+        for name, function, arguments in _FUNCTIONS:
+            # Innocuous: without that, no view may call it.
+            connection.create_scalar_function(
+                name, function, arguments, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
+            )
         migrations = read_migrations()
         self._refuse_unknown(migrations)
         self._switch_to_wal(time.monotonic() + busy_timeout_s)
         connection.execute(
             f"PRAGMA journal_size_limit={_JOURNAL_BYTES_MAX}; PRAGMA cache_size=-{_CACHE_KIB};"
             "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA secure_delete=ON;"
+            "PRAGMA cell_size_check=ON"
         ).fetchall()  # apsw stops at the first row, and the first of these returns one
         if self._schema_version() < len(migrations):
             with self.transaction(is_synced=True):
@@ -243,8 +271,12 @@ class Database:
         # Asked again: another process may have made the schema between the two questions.
         if is_foreign and self.connection.pragma("application_id") != APPLICATION_ID:
             raise StoreError(
-                f"{self.path} is a database of another program", hint="name another file"
+                f"{self.path} is a database of another program",
+                hint=f"name another file. If ours was here: {CURE_OF_DAMAGE}",
             )
+        key = remains(self.path, [KEY_SUFFIX]) if version == 0 else []
+        if key and self._schema_version() == 0:  # asked again: as above
+            raise not_new(self.path, "holds nothing", key)
         if version > len(migrations):
             raise StoreError(
                 f"{self.path} was written by a newer upthread"
@@ -318,6 +350,21 @@ class Transaction:
 
 def _sha256(content: bytes) -> bytes:
     return sha256(content).digest()
+
+
+def _is_whole(seal: object, sealed: object, what: str, name: object) -> bool:
+    """Raise StoreError for a row that does not match its seal; one that has none is taken."""
+    if seal is None or seal == sealed:
+        return True
+    raise not_whole(what, decode_text(name) if isinstance(name, bytes) else name)
+
+
+_ANY_NUMBER: Final = -1
+_FUNCTIONS: Final = (
+    ("sha256", _sha256, 1),
+    ("seal", seal_of, _ANY_NUMBER),
+    ("is_whole", _is_whole, 4),
+)
 
 
 def _connect(place: Path, vfs: str | None) -> Connection:

@@ -59,9 +59,9 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
     try:
         if before is not None:
             unlock(connection, before)
-        _be_alone(connection)
+        be_alone(connection)
         _remove_copies(place)
-        copy = _new_copy(place)
+        copy = new_copy(place)
         connection.execute("VACUUM INTO ?", (_with_key(copy, after),))
         sync_file(copy)
         # Whoever has opened the old file and waits for it is refused: SQLite does not write to a
@@ -76,8 +76,8 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
         connection.close()
 
 
-def _be_alone(connection: Keyed) -> None:
-    """Take the file for this connection alone, until it is closed. apsw.BusyError."""
+def be_alone(connection: Keyed) -> None:
+    """Take the file for this connection alone, until it is closed; its log goes. BusyError."""
     connection.pragma("temp_store", _MEMORY)
     connection.pragma("locking_mode", "exclusive")
     # The log goes only while nobody else has it.
@@ -86,7 +86,8 @@ def _be_alone(connection: Keyed) -> None:
     connection.execute("COMMIT", ())
 
 
-def _new_copy(place: Path) -> Path:
+def new_copy(place: Path) -> Path:
+    """Make an empty file beside another, 0600, with a name by chance; it takes its place later."""
     copy = place.with_name(f"{place.name}.{secrets.token_hex(_COPY_BYTES)}")
     os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     return copy

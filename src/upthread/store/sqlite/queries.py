@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from upthread.store import _sql
-from upthread.store._sql import Migration
+from upthread.store.sql import statements
+from upthread.store.sql.statements import Migration
 
-QUERIES: Final = _sql.read_queries("sqlite")
-RECORDED: Final = _sql.read_queries("sqlite", "recorded")
+QUERIES: Final = statements.read_queries("sqlite")
+RECORDED: Final = statements.read_queries("sqlite", "recorded")
 
 
 def read_migrations() -> tuple[Migration, ...]:
     """Return all steps of the schema, oldest first."""
-    return _sql.read_migrations("sqlite")
+    return statements.read_migrations("sqlite")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import typer
 
-from upthread.surfaces.cli.app import STREAMS, Invocation, build
 from upthread.surfaces.cli.failures import EXIT_INTERRUPTED, failure_of, tell, tell_bug
-from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.typed.app import STREAMS, Invocation, build
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from upthread.errors import UsageError
-from upthread.surfaces.cli.acting import who_acts
-from upthread.surfaces.cli.output import Output
+from upthread.surfaces.cli.caller import who_acts
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.verbs import behind
 
 if TYPE_CHECKING:
     from upthread.client import Project
     from upthread.config import Settings
     from upthread.core.actors import Actor
-    from upthread.runtime.permissions import AskPerson
-    from upthread.surfaces.cli.consenting import Needs
+    from upthread.runtime.permissions.policy import AskPerson
+    from upthread.surfaces.cli.verbs.consent import Needs
 
 Result = TypeVar("Result")
 
@@ -70,11 +71,15 @@ class Call:
                     self.output.note(notice, "yellow")
                 if needs:
                     await needs.tell(project, self.output)
-                return await use(project)
+                self.output.beside = lambda: behind.shape(project.hooks.behind)
+                done = await use(project)
+                if project.hooks.behind:
+                    self.output.note(behind.in_words(project.hooks.behind), "yellow")
+                return done
 
         done = anyio.run(opened, True)
         if unasked:  # with nothing open: a person may take their time
-            from upthread.surfaces.cli.consenting import ask
+            from upthread.surfaces.cli.verbs.consent import ask
 
             ask(self.output, unasked[0])
             done = anyio.run(opened, False)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from upthread.core.handshake import in_words
+from upthread.core.decision.handshake import in_words
 from upthread.errors import (
     ConfigError,
     ConflictError,
@@ -25,9 +25,9 @@ from upthread.errors import (
     UpthreadError,
     UsageError,
 )
-from upthread.surfaces.cli.neutral import one_line
-from upthread.surfaces.cli.output import Output
-from upthread.surfaces.cli.signals import EXIT_OF_SIGNALS, EndedBySignalError
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.signals import EXIT_OF_SIGNALS, EndedBySignalError
 
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2

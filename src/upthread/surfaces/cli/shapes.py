@@ -7,30 +7,35 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
+from msgspec import structs
 
-from upthread.client import Why
 from upthread.core import events
-from upthread.core.cut_off import CutOffTurn
-from upthread.core.decisions import freshness_in, limit_in, price_in
+from upthread.core.decision.handshake import reasons_in_words
+from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
+from upthread.core.decision.price import Price, Tokens
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
-from upthread.core.handshake import reasons_in_words
-from upthread.core.pipeline import RunView
-from upthread.core.price import Price, Tokens
-from upthread.core.reports import Report
+from upthread.core.roles.reports import Report
+from upthread.core.runs.pipeline import RunView
+from upthread.core.runs.stops import shortfall
+from upthread.core.runs.verdicts import VerdictView
 from upthread.core.states import Standing
-from upthread.core.stops import shortfall
+from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.types import Conversation, Decision, JsonValue, Link, Outcome
-from upthread.core.verdicts import VerdictView
-from upthread.runtime.delegation import Notice, TurnResult, TurnStarted
-from upthread.runtime.effects import RecordedEffect, Unseen
-from upthread.runtime.overview import RoleView, WorkstreamView
 from upthread.surfaces.cli.failures import EXIT_ERROR, EXIT_WAITING
 
-CommandOf = Callable[[Link], tuple[str, ...] | None]
-Shape = dict[str, object]
+if TYPE_CHECKING:
+    from upthread.client import Why
+    from upthread.core.decision.read_coverage import Reading
+    from upthread.runtime.record.effects import RecordedEffect, Unseen
+    from upthread.runtime.record.overview import RoleView, WorkstreamView
+    from upthread.runtime.turns.progress import Notice, TurnResult, TurnStarted
+
+CommandOf: TypeAlias = Callable[[Link], tuple[str, ...] | None]
+Shape: TypeAlias = dict[str, object]
 
 PART_KINDS: Final[Mapping[type[AgentEvent], str]] = {
     events.TextReceived: "text",
@@ -60,6 +65,7 @@ def workstream(view: WorkstreamView, command_of: CommandOf) -> Shape:
         "standing": standing(view.standing),
         "base_name": view.workstream.base_name,
         "open_questions": questions(view.open_questions, view.suggested),
+        "in_doubt": [effect(each) for each in view.in_doubt],
         "roles": [role(each, command_of) for each in view.roles],
         "children": [
             {
@@ -92,6 +98,7 @@ def role(view: RoleView, command_of: CommandOf) -> Shape:
         "turns": view.turns,
         "last_turn": _last_turn(view),
         "verdict": _verdict(view.verdict),
+        "in_doubt": [each.effect_id for each in view.in_doubt],
     }
 
 
@@ -150,6 +157,8 @@ def _last_turn(view: RoleView) -> Shape | None:
         "outcome": last.ended.outcome if last.ended else None,
         "parked": _parked(last.parked if last.ended is None else None),
         "cut_off": _cut_off(view.cut_off),
+        "is_finished": view.ending.is_finished,
+        "ending": view.ending.how,
     }
 
 
@@ -167,6 +176,7 @@ def _verdict(verdict: VerdictView | None) -> Shape | None:
         "input_digest": verdict.input_digest,
         "tree_digest": verdict.tree_digest or None,
         "is_current": verdict.is_current,
+        "in_doubt": verdict.in_doubt,
         "evidence": verdict.evidence,
     }
 
@@ -185,6 +195,7 @@ def effect(recorded: RecordedEffect) -> Shape:
     """Something that was done to the world, or may have been."""
     known = recorded.effect
     return {
+        "effect_id": recorded.effect_id,
         "address": recorded.conversation.key.address,
         "conversation_id": recorded.conversation.conversation_id,
         "seq": known.seq,
@@ -194,6 +205,9 @@ def effect(recorded: RecordedEffect) -> Shape:
         "state": known.state,
         "is_outward": known.is_outward,
         "was_asked": known.was_asked,
+        "actions": [each.in_words for each in known.actions],
+        "looks": recorded.looks,
+        "settled": known.settled,
     }
 
 
@@ -216,7 +230,13 @@ def why(found: Why) -> Shape:
         "now": _decision(found.now),
         "inside": inside,
         "cut_off": _cut_off(found.cut_off),
+        "reading": reading(found.reading),
     }
+
+
+def reading(known: Reading | None) -> Shape | None:
+    """How much of what a session read is known; null without a session."""
+    return None if known is None else asdict(known)
 
 
 def _decision(decision: Decision) -> Shape:
@@ -224,6 +244,7 @@ def _decision(decision: Decision) -> Shape:
 
     `stale_files` lists some of many; `stale_files_total` counts them all.
     """
+    turns_lacking, not_compared = lacking_in(decision.inputs)
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)
     return {
@@ -235,15 +256,22 @@ def _decision(decision: Decision) -> Shape:
         **tokens(price),
         "cache": price.cache,
         "limit": {"reason": limit.reason, "until_ms": limit.until_ms} if limit else None,
+        "turns_lacking": turns_lacking,
+        "not_compared": not_compared,
     }
 
 
 def tokens(price: Price) -> Shape:
-    """What each way would cost. `tokens_are_estimated`: the agent did not count what it holds."""
+    """What each way would cost, and the part of either that is the agent's own.
+
+    `tokens_are_estimated`: the agent did not count what it holds, or what it reads by itself.
+    """
+    counted = (price.resume, price.fixed)
     return {
         "tokens_to_resume": price.resume.count if price.resume else None,
         "tokens_to_brief": price.briefing.count if price.briefing else None,
-        "tokens_are_estimated": price.resume is None or price.resume.is_estimate,
+        "tokens_fixed": price.fixed.count if price.fixed else None,
+        "tokens_are_estimated": any(each is None or each.is_estimate for each in counted),
     }
 
 
@@ -274,8 +302,9 @@ def notice(told: Notice) -> Shape:
 
 def part(event: AgentEvent) -> Shape:
     """Something the agent said or did; `upstream_session_id` tells a child's from its parent's."""
-    shown = (name for name in event.__slots__ if name != "implied_kinds")  # for the judgement alone
-    members = {name: getattr(event, name) for name in shown}
+    members = structs.asdict(event)
+    for name in ("implied_kinds", "did_run"):  # for the judgement alone
+        members.pop(name, None)
     kind = PART_KINDS.get(type(event), "unknown")
     if isinstance(event, events.UnknownReceived):
         members = {"unknown_kind": event.kind, "raw": event.raw}
@@ -290,20 +319,35 @@ def turn_ended(result: TurnResult) -> Shape:
     return {"type": "turn_ended", **_where(result.conversation), **_became(result)}
 
 
-def told(result: TurnResult, total: Tokens) -> Shape:
-    """The result of `tell`: the last line. `total` is what its conversation has taken."""
-    status = told_status(result)
+def told(result: TurnResult, total: Tokens, *, in_doubt: Sequence[RecordedEffect]) -> Shape:
+    """The result of `tell`: the last line. `total` is what its conversation has taken.
+
+    `in_doubt` are the actions of its workstream that may have been done or not.
+    """
     return {
         "type": "result",
-        "status": status,
+        "status": told_status(result),
         **_where(result.conversation),
         **_became(result),
+        "in_doubt": [each.effect_id for each in in_doubt],
         **_total(total),
-        "exit_code": TOLD_EXIT_CODES[status],
+        "exit_code": told_exit_code(result, in_doubt),
     }
 
 
-TOLD_EXIT_CODES: Final = {"done": 0, "parked": EXIT_WAITING, "failed": EXIT_ERROR}
+_TOLD_EXIT_CODES: Final = {"done": 0, "parked": EXIT_WAITING, "failed": EXIT_ERROR}
+
+
+def told_exit_code(result: TurnResult, in_doubt: Sequence[RecordedEffect]) -> int:
+    """Where an action of this conversation is in doubt somebody has to look, however well it went.
+
+    Another role's is told, and is no fault of this turn's.
+    """
+    code = _TOLD_EXIT_CODES[told_status(result)]
+    mine = result.conversation.conversation_id
+    whose = [each.conversation for each in in_doubt]
+    is_own = any(mine in {each.conversation_id, each.parent_conversation_id} for each in whose)
+    return EXIT_WAITING if is_own and not code else code
 
 
 def told_status(result: TurnResult) -> str:
@@ -369,15 +413,22 @@ def waiting(workstream_name: str, view: RunView) -> Shape:
 
 
 def ran(
-    workstream_name: str, view: RunView, total: Tokens, *, next_commands: Sequence[str]
+    workstream_name: str,
+    view: RunView,
+    total: Tokens,
+    *,
+    next_commands: Sequence[str],
+    stands: WorkstreamView,
 ) -> Shape:
-    """The result of `run`: the last line."""
-    status = run_status(view)
+    """The result of `run`: the last line. `stands` is how its workstream stands at the end."""
+    in_doubt = [each.effect_id for each in stands.in_doubt]
     return {
         "type": "result",
         **run_state(workstream_name, view, next_commands=next_commands),
+        "state": stands.state,
+        "in_doubt": in_doubt,
         **_total(total),
-        "exit_code": run_exit_code(status),
+        "exit_code": run_exit_code(run_status(view), is_in_doubt=bool(in_doubt)),
     }
 
 
@@ -409,6 +460,10 @@ def run_status(view: RunView) -> str:
     return view.status
 
 
-def run_exit_code(status: str) -> int:
-    """A run that was stopped by --steps has done what was asked of it."""
-    return EXIT_WAITING if status in {"waiting_for_human", "parked", "rejected"} else 0
+def run_exit_code(status: str, *, is_in_doubt: bool = False) -> int:
+    """A run that was stopped by --steps has done what was asked of it.
+
+    Whatever it ended with, where an action is in doubt somebody has to look.
+    """
+    is_waiting = status in {"waiting_for_human", "parked", "rejected"}
+    return EXIT_WAITING if is_waiting or is_in_doubt else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
 
-from upthread.core.decision_words import UNSEEN
+from upthread.core.decision.words import UNSEEN
 from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
@@ -31,7 +31,7 @@ SOME_ROLE = "subagent"
 """Of a call that is only recorded: its role is the model's word, and goes with the words."""
 
 FIRST, FRESH, RESUME = "first", "start_fresh", "resume"
-"""As in `core.decisions`."""
+"""As in `core.decision.model`."""
 
 NOT_CONTINUED = "recorded_only"
 
@@ -47,12 +47,16 @@ def keep(place: Place, call: Call, kind: str, event: dict[str, Any]) -> None:
 
 
 def keep_recorded_only(
-    place: Place, call: Call, workstream: str | None, because: str
+    place: Place, call: Call, workstream: str | None, because: str, *further: str
 ) -> tuple[str, dict[str, Any]]:
-    """Keep a call that is not continued; returns its binding, which lasts until its end."""
+    """Keep a call that is not continued; returns its binding, which lasts until its end.
+
+    `further` are reasons beside that it is only recorded.
+    """
     where = {"workstream": workstream or UNASSIGNED, "role": SOME_ROLE, "slot": CHILD_SLOT}
     held = claim_of(call)
-    event = {**where, **held, "because": because, "decision": FRESH, "reasons": [NOT_CONTINUED]}
+    reasons = [NOT_CONTINUED, *further]
+    event = {**where, **held, "because": because, "decision": FRESH, "reasons": reasons}
     keep(place, call, "decided", event)
     path = place.binding_path(UNASSIGNED, f"{call.session}\0{call.call_id}", CHILD_SLOT)
     binding = {**where, "claim": held}

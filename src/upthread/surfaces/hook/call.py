@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FRESH_PREFIX = "fresh:"
-"""As `core.prompt.FRESH_PREFIX`."""
+"""As `core.turns.prompt.FRESH_PREFIX`."""
 
 WORKSTREAM_VARIABLE = "UPTHREAD_WORKSTREAM"
 PROMPT_CHARACTERS_MAX = 1_000_000
@@ -26,7 +26,8 @@ class Call:
 
     `session` is the main session it is made in, `pid` the agent's process. `unusable` are sessions
     the agent has been asked for: what it said of each, an outcome's word or `busy`. `can_resume` is
-    whether the agent's tool takes a session to go on in.
+    whether the agent's tool takes a session to go on in. `named` is a session that the model named
+    and the agent does not have, empty for none.
     """
 
     def __init__(self, agent: str, fields: dict[str, Any]) -> None:
@@ -39,6 +40,7 @@ class Call:
         self.is_background = fields.get("is_background") is True
         self.unusable = object_in(fields, "unusable")
         self.can_resume = fields.get("can_resume") is not False
+        self.named = text_in(fields, "named")
 
     @property
     def is_fresh_asked(self) -> bool:

@@ -7,6 +7,13 @@ from __future__ import annotations
 
 import os
 
+from upthread.agents.claude_code.entries import (
+    EXAMINING,
+    PATHS,
+    SUBAGENTS,
+    file_of,
+    is_put_in,
+)
 from upthread.runtime.bindings.light_json import (
     NotJsonError,
     loads,
@@ -20,14 +27,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-EXAMINING = {"Read": "read", "Edit": "wrote", "Write": "wrote", "NotebookEdit": "wrote"}
-
 
 def transcript_of(main: str, child: str) -> str:
     """Return where a sub-agent's transcript lies; empty for an id that is no name of a file."""
     if not child or not child.replace("-", "").replace("_", "").isalnum():
         return ""
-    return os.path.join(main.removesuffix(".jsonl"), "subagents", f"agent-{child}.jsonl")
+    return os.path.join(main.removesuffix(".jsonl"), SUBAGENTS, file_of(child))
 
 
 class Told:
@@ -65,9 +70,7 @@ def told_by(transcript: str) -> Told:
 
 def _is_asked(entry: dict[str, Any]) -> bool:
     """Return whether a user's entry is what the sub-agent was asked, not a tool's result."""
-    is_of_main = text_in(object_in(entry, "origin"), "kind") == "coordinator"
-    is_text = bool(text_in(object_in(entry, "message"), "content"))
-    return is_text and (is_of_main or entry.get("isMeta") is not True)
+    return bool(text_in(object_in(entry, "message"), "content")) and not is_put_in(entry)
 
 
 def _entry(line: bytes) -> dict[str, Any]:
@@ -80,4 +83,4 @@ def _entry(line: bytes) -> dict[str, Any]:
 
 def _examined_path(part: dict[str, Any]) -> str:
     given = object_in(part, "input") if text_in(part, "name") in EXAMINING else {}
-    return text_in(given, "file_path") or text_in(given, "notebook_path")
+    return next((path for name in PATHS if (path := text_in(given, name))), "")

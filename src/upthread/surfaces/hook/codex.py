@@ -81,12 +81,13 @@ def _tool(fields: dict[str, Any]) -> str:
 
 def _call(fields: dict[str, Any]) -> Call:
     given = object_in(fields, "tool_input")
+    unnamed = SOME_AGENT if _tool(fields) == SPAWNING else ""  # a message keeps the role it finds
     return Call(
         AGENT,
         {
             "session": text_in(fields, "session_id"),
             "call_id": text_in(fields, "tool_use_id"),
-            "role": text_in(given, "agent_type") or SOME_AGENT,
+            "role": text_in(given, "agent_type") or unnamed,
             "prompt": text_in(given, "message"),
             "is_background": True,  # the call is over at once, the sub-agent's work is not
             "can_resume": False,

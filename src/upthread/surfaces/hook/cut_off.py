@@ -1,7 +1,8 @@
-"""A call that was cut off, seen by the next one: what it did is taken in, which is waited for.
+"""What a conversation has come to and hooks do not know yet: it is taken in, which is waited for.
 
-Its agent was killed, so nobody told how it ended. A drain reads that back and writes what the next
-sub-agent is told; without it that one would start as if there had been nothing.
+The agent of its last call was killed, so nobody told how it ended; or it has ended, and its words
+are on their way into the record. A drain writes what the next sub-agent is told; without it that
+one would start as if there had been nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another, is_of_call
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.waiting import wait_for_drain
+from upthread.surfaces.hook.drain_wait import wait_for_drain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
-    from upthread.surfaces.hook.call import Call
 
+class NotTakenInError(Exception):
+    """What a conversation has come to is not where hooks look; `path` is its binding's."""
 
-class CutOffError(Exception):
-    """What a conversation has come to is in the database, and not yet where hooks look."""
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 def is_left(binding: dict[str, Any], call_id: str) -> bool:
@@ -34,21 +36,19 @@ def is_ours(binding: dict[str, Any]) -> bool:
     return text_in(object_in(binding, "claim"), "agent") == OURS
 
 
-def wait_until_taken_in(place: Place, paths: Iterator[str], call: Call) -> None:
-    """Return when nothing is left of a call that was cut off, or nobody can tell.
+def is_taken_in(binding: dict[str, Any], call_id: str) -> bool:
+    """Return whether what is told of a conversation is all that it has come to.
 
-    `paths` are the bindings of the conversation and of its siblings, in order: the first that
-    nobody uses is the one that is gone on with. Nothing is waited for where nobody takes it in, and
-    where the session itself is resumed, which knows what it did.
+    What is decided beforehand is published with it, and taken away by whatever moves it on.
     """
-    for path in paths:
-        found = files.read(path)
-        if found is None or not is_claimed_by_another(found, call.call_id):
-            break
-    else:
-        return
-    if found is None or not is_left(found, call.call_id):
-        return
-    is_resumed = call.can_resume and text_in(found, "session") and not is_ours(found)
-    if not is_resumed:
-        wait_for_drain(place, lambda: not is_left(files.read(path) or {}, call.call_id))
+    return binding.get("decided") is not None and not is_left(binding, call_id)
+
+
+def wait_until_taken_in(place: Place, path: str, call_id: str) -> None:
+    """Return when a conversation is taken in or in use, or nobody is left to take it in."""
+
+    def is_settled() -> bool:
+        found = files.read(path) or {}
+        return is_taken_in(found, call_id) or is_claimed_by_another(found, call_id)
+
+    wait_for_drain(place, is_settled)

@@ -1,8 +1,9 @@
 """What a hook decides for a call: the decision that was taken beforehand, or the whole table's.
 
-`core.handshake.decide` is the only thing that decides. What it says while nothing has moved is
-written beside each conversation when that is published; a hook uses it where nothing it depends on
-has changed, and asks `decide` itself in every other case (surfaces/hook/full_decision.py).
+`core.decision.handshake.decide` is the only thing that decides. What it says while nothing has
+moved is written beside each conversation when that is published; a hook uses it where nothing it
+depends on has changed, and asks `decide` itself in every other case
+(surfaces/hook/full_decision.py).
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import os
 import time
 
-from upthread.core.cache import state_of_cache
+from upthread.core.decision.cache import state_of_cache
+from upthread.runtime.bindings.examined_files import has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.looking import has_moved
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook.taken import CALLERS_VARIABLE, Taken, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,29 +23,10 @@ if TYPE_CHECKING:
 
     from upthread.surfaces.hook.call import Call
 
-CALLERS_VARIABLE = "UPTHREAD_CALLERS"
-"""As `client.preparing.CALLERS_VARIABLE`: the conversations this process was started inside of."""
-
 REPLAYING = "resume_with_replay"
 RESUMING = frozenset({"resume", "resume_with_update"})
 FRESH = "start_fresh_with_briefing"
 REFUSE = "refuse"
-
-
-class Taken:
-    """A decision as it was taken: its reasons' codes, and the words of `core.decision_words`.
-
-    `update` is what a resumed session is told first; `inputs` what the decision rests on.
-    """
-
-    def __init__(self, said: dict[str, Any], inputs: dict[str, Any], *, update: str = "") -> None:
-        self.decision = text_in(said, "decision")
-        self.reasons = [each for each in list_in(said, "reasons") if isinstance(each, str)]
-        self.because = text_in(said, "because")
-        self.cost = text_in(said, "cost")
-        self.hint = text_in(said, "hint")
-        self.inputs = inputs
-        self.update = update
 
 
 def take_decision(
@@ -105,17 +88,6 @@ def _is_in_time(binding: dict[str, Any], now_ms: int) -> bool:
     return not until_ms or now_ms < until_ms
 
 
-def surroundings(place: Place, role: dict[str, Any]) -> dict[str, Any]:
-    """Return what a session works in, as far as a hook sees it; as `core.freshness` names it."""
-    return {
-        "working_directory": place.root,
-        "repository": place.repository if place.is_repository else None,
-        "branch": place.branch,
-        "commit": place.commit,
-        "configuration": text_in(role, "configuration"),
-    }
-
-
 def cache_now(binding: dict[str, Any], now_ms: int) -> str:
     """Return the state of the cache that a conversation's session was last used through."""
     known = object_in(binding, "cache")
@@ -125,8 +97,3 @@ def cache_now(binding: dict[str, Any], now_ms: int) -> str:
         warm_s=number_in(known, "warm_s"),
         cold_s=number_in(known, "cold_s"),
     )
-
-
-def callers() -> list[str]:
-    """Return the conversations this process was started inside of, outermost first."""
-    return [each for each in os.environ.get(CALLERS_VARIABLE, "").split(",") if each]

@@ -9,11 +9,18 @@ from __future__ import annotations
 import os
 import time
 
-from upthread.core.decision_words import NAMED, OTHER_REASONS, address_in_words
+from upthread.core.decision.words import (
+    FOREIGN_SESSION,
+    NAMED,
+    OTHER_REASONS,
+    OTHER_ROLE,
+    UNKNOWN_SESSION,
+    address_in_words,
+)
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import holder, is_claimed_by_another
+from upthread.runtime.bindings.examined_files import FILES_MAX, examined
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.looking import FILES_MAX, examined
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.begun import (
     CHILD_SLOT,
@@ -30,26 +37,35 @@ from upthread.surfaces.hook.call import (
     where_of,
     workstream_of,
 )
-from upthread.surfaces.hook.cut_off import CutOffError, is_left, is_ours, wait_until_taken_in
+from upthread.surfaces.hook.cut_off import (
+    NotTakenInError,
+    is_left,
+    is_ours,
+    is_taken_in,
+    wait_until_taken_in,
+)
 from upthread.surfaces.hook.decision import (
     FRESH,
     REFUSE,
     REPLAYING,
     RESUMING,
-    Taken,
-    surroundings,
     take_decision,
 )
 from upthread.surfaces.hook.settings import wait_until_read
-from upthread.surfaces.hook.words import decision_line, line_of
+from upthread.surfaces.hook.taken import Taken, surroundings
+from upthread.surfaces.hook.words import decision_line, line_of, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 HOWS = frozenset({"read", "wrote"})
 RELAYED = "nearly_full"
-"""As `core.decision_rules.RELAYED`."""
+"""As `core.decision.rules.RELAYED`."""
+
+
+BESIDE = "goes on in a session that is {what}, only recorded"
 
 
 class Decided:
@@ -91,16 +107,34 @@ def _begin(place: Place, call: Call) -> Decided:
     role = role_of(place, call.role)
     if not role:
         says = "left alone, only recorded: it is not one of the configured roles"
-        return _recorded_only(place, call, workstream, because, says)
+        return _recorded_only(place, call, workstream, because, says, *_misnamed(call))
     if workstream is None:
         says = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
-        return _recorded_only(place, call, None, because, says)
-    slots = range(1, SLOTS_MAX + 1)
-    paths = (place.binding_path(workstream, call.role, slot) for slot in slots)
-    wait_until_taken_in(place, paths, call)
+        return _recorded_only(place, call, None, because, says, *_misnamed(call))
+    try:
+        return _decide(place, call, role, workstream, because, is_first=True)
+    except NotTakenInError as behind:
+        wait_until_taken_in(place, behind.path, call.call_id)
+    return _decide(place, call, role, workstream, because, is_first=False)
+
+
+def _decide(
+    place: Place,
+    call: Call,
+    role: dict[str, Any],
+    workstream: str,
+    because: str,
+    *,
+    is_first: bool,
+) -> Decided:
+    """Decide on the role's first conversation that nobody uses. Raises NotTakenInError."""
     with place.lock():
-        path, binding, busy, is_left = _slot(place, call, workstream)
-        taken = take_decision(place, call, role, binding, is_left=is_left)
+        path, binding, busy, was_cut_off = _slot(place, call, workstream)
+        taken = take_decision(place, call, role, binding, is_left=was_cut_off)
+        if taken.decision in RESUMING:
+            _check_heard(path, binding, call, is_first=is_first)
+        else:
+            _check_told(path, binding, call, taken, was_cut_off=was_cut_off)
         decided = _decided(call, binding, taken)
         held = {**claim_of(call), "because": taken.reasons[0]}
         event = {
@@ -108,7 +142,7 @@ def _begin(place: Place, call: Call) -> Decided:
             **held,
             "because": because,
             "decision": taken.decision,
-            "reasons": taken.reasons,
+            "reasons": [*taken.reasons, *_misnamed(call)],
             "inputs": taken.inputs,
             "condition": binding.get("condition_now"),
             "upstream_session_id": decided.session,
@@ -116,29 +150,82 @@ def _begin(place: Place, call: Call) -> Decided:
         }
         keep(place, call, "refused" if decided.refusal else "decided", event)
         if not decided.refusal:
-            files.replace(path, {**binding, "was_interrupted": is_left, "claim": held})
-        decided.line += busy + _undecided_before(place)
+            files.replace(path, _claimed(binding, held, was_cut_off=was_cut_off))
+        decided.line += _misnamed_in_words(call) + busy + _undecided_before(place)
     return decided
 
 
+def _misnamed(call: Call) -> list[str]:
+    """Return the further reason of a call that named a session its agent does not have."""
+    return [UNKNOWN_SESSION] if call.named else []
+
+
+def _misnamed_in_words(call: Call) -> str:
+    if not call.named:
+        return ""
+    return f"; the call named {one_line(call.named)}, a session that the agent does not have"
+
+
+def _claimed(binding: dict[str, Any], held: dict[str, Any], *, was_cut_off: bool) -> dict[str, Any]:
+    """Return a binding as a call claims it; what a call that was cut off did is not in it."""
+    now = {**binding, "was_interrupted": was_cut_off, "claim": held}
+    return {**now, "decided": None} if is_left(binding, text_in(held, "call_id")) else now
+
+
+def _check_heard(path: str, binding: dict[str, Any], call: Call, *, is_first: bool) -> None:
+    """Raise NotTakenInError where a session is resumed that may never have got its last prompt.
+
+    It knows what it did, so that one who cannot learn more goes on.
+    """
+    if is_first and is_left(binding, call.call_id):
+        raise NotTakenInError(path, f"{_where(binding)}: its last call was cut off")
+
+
+def _check_told(
+    path: str, binding: dict[str, Any], call: Call, taken: Taken, *, was_cut_off: bool
+) -> None:
+    """Raise NotTakenInError where a new session would not be told what it is to go on from."""
+    must_be_told = taken.decision == REPLAYING or (was_cut_off and taken.decision != REFUSE)
+    if not must_be_told or is_taken_in(binding, call.call_id):
+        return
+    is_dead = is_left(binding, call.call_id)
+    how = "was cut off; it is being looked up" if is_dead else "is not taken in yet; it is being so"
+    raise NotTakenInError(path, f"{_where(binding)}: its last call {how}")
+
+
+def _where(binding: dict[str, Any]) -> str:
+    slot = number_in(binding, "slot")
+    return address_in_words(text_in(binding, "workstream"), text_in(binding, "role"), slot)
+
+
 def _recorded_only(
-    place: Place, call: Call, workstream: str | None, because: str, says: str
+    place: Place, call: Call, workstream: str | None, because: str, says: str, *further: str
 ) -> Decided:
-    """Keep that a call was made which is not continued."""
+    """Keep that a call was made which is not continued; `further` are reasons beside that."""
     with place.lock():
-        keep_recorded_only(place, call, workstream, because)
+        keep_recorded_only(place, call, workstream, because, *further)
         missed = _undecided_before(place)
-    return Decided(line=f"upthread: {call.role}: {says}{missed}", prompt=call.prompt)
+    who = call.role or "a sub-agent"
+    line = f"upthread: {who}: {says}{_misnamed_in_words(call)}{missed}"
+    return Decided(line=line, prompt=call.prompt)
 
 
 def before_message(place: Place, call: Call, child: str) -> Decided:
     """Keep that a main session goes on with a sub-agent it named itself; nothing is decided.
 
-    Where the handshake would not have gone on with it, the person is told why.
+    Where the handshake would not have gone on with it, the person is told why. One that is no
+    role's at present, an earlier session of a role or a stranger's, is recorded beside the roles.
     """
+    for path in _with_session(place, child):
+        if is_left(files.read(path) or {}, call.call_id):
+            wait_until_taken_in(place, path, call.call_id)
+    what = "no role's now"
     with place.lock():
         for path, binding in bindings(place):
-            if text_in(binding, "session") != child or is_claimed_by_another(binding, call.call_id):
+            if text_in(binding, "session") != child:
+                continue
+            if is_claimed_by_another(binding, call.call_id):
+                what = f"in use by {holder(object_in(binding, 'claim'))}"
                 continue
             reasons, because = _named(place, call, binding)
             held = claim_of(call)
@@ -156,16 +243,27 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
             files.replace(path, {**binding, "claim": held})
             line = line_of(binding, "resume", child, because=because)
             return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
-    return Decided(line="", prompt=call.prompt)
+    workstream, because = workstream_of(place, call.agent, call.session)
+    says = BESIDE.format(what=what)
+    return _recorded_only(place, call, workstream, because, says, FOREIGN_SESSION)
+
+
+def _with_session(place: Place, child: str) -> Iterator[str]:
+    """Yield where the conversation is kept that a session is the current one of, if any."""
+    return (path for path, found in bindings(place) if text_in(found, "session") == child)
 
 
 def _named(place: Place, call: Call, binding: dict[str, Any]) -> tuple[list[str], str]:
     """Return the reasons for going on with a session that was named, as codes and in words."""
     role = role_of(place, text_in(binding, "role"))
+    is_another = bool(call.role) and call.role != text_in(binding, "role")
+    if is_another:  # the agent goes on in it with the other role's instructions and tools
+        asked = one_line(call.role)
+        return [NAMED, OTHER_ROLE], f"{OTHER_REASONS[OTHER_ROLE]}: {asked}"
     if not role:
         return ["unchanged"], ""
     call.can_resume = True
-    was_left = binding.get("was_interrupted") is True
+    was_left = binding.get("was_interrupted") is True or is_left(binding, call.call_id)
     taken = take_decision(place, call, role, binding, is_left=was_left)
     if taken.decision in RESUMING:
         return taken.reasons, taken.because
@@ -194,19 +292,16 @@ def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any
         binding = found or {}
         where = address_in_words(workstream, call.role, slot)
         if found is None and slot == 1 and _has_worked(place, workstream, call.role):
-            spool.start_drain(place)
-            raise CutOffError(f"{path} is gone; it is being written again")
+            raise NotTakenInError(path, f"{path} is gone; it is being written again")
         is_busy = call.unusable.get(text_in(binding, "session")) == "busy"
         if is_busy or is_claimed_by_another(binding, call.call_id):
             who = call.agent if is_busy else holder(object_in(binding, "claim"))
             busy = busy or f"; {where} is in use by {who}"
             continue
         has_stopped = is_left(binding, call.call_id)
-        has_session = call.can_resume and bool(text_in(binding, "session"))
-        if has_stopped and (is_ours(binding) or not has_session):
-            spool.start_drain(place)
-            whose = "a turn of upthread's" if is_ours(binding) else "its last call"
-            raise CutOffError(f"{where}: {whose} was cut off; it is being looked up")
+        if has_stopped and is_ours(binding):
+            whose = "a turn of upthread's"
+            raise NotTakenInError(path, f"{where}: {whose} was cut off; it is being looked up")
         was_interrupted = binding.get("was_interrupted") is True or has_stopped
         mine = {"workstream": workstream, "role": call.role, "slot": slot}
         return path, {**binding, **mine}, busy, was_interrupted
@@ -224,7 +319,7 @@ def _has_worked(place: Place, workstream: str, role: str) -> bool:
 
 def _decided(call: Call, binding: dict[str, Any], taken: Taken) -> Decided:
     session = text_in(binding, "session") if taken.decision in RESUMING else ""
-    context = taken.update if session else _past(taken.decision, binding)
+    context = taken.update if session else _past(taken, binding)
     decided = Decided(
         line=decision_line(binding, taken, session),
         prompt=f"{context}\n\n{call.text}" if context else call.text,
@@ -241,11 +336,16 @@ REPLAY = "resume_with_replay"
 _CUT_OFF = "the last turn was cut off"
 
 
-def _past(decision: str, binding: dict[str, Any]) -> str:
+def _past(taken: Taken, binding: dict[str, Any]) -> str:
     """Return what a session that knows nothing is told of the conversation it goes on with."""
-    if decision == REPLAYING:
-        return text_in(binding, "replay") or text_in(binding, "briefing")
-    return text_in(binding, "briefing") if decision == FRESH else ""
+    if taken.decision not in {REPLAYING, FRESH}:
+        return ""
+    replay = text_in(binding, "replay") if taken.decision == REPLAYING else ""
+    if replay or not taken.changes:
+        return replay or text_in(binding, "briefing")
+    from upthread.core.decision.changes import with_changes
+
+    return with_changes(text_in(binding, "briefing"), taken.changes)
 
 
 # --- while and after ---------------------------------------------------------------------------
@@ -330,6 +430,7 @@ def ended(
                 "turns": turns if child else turns - 1,
                 "was_interrupted": outcome == "process_died",
                 "condition_before": binding.get("condition_now"),
+                "decided": None,
                 "claim": None,
             },
         )

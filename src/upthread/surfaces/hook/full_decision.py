@@ -10,19 +10,19 @@ import os
 import time
 from dataclasses import replace
 
-from upthread.core.changes import render_native_update
-from upthread.core.decision_words import cost_in_words
-from upthread.core.decisions import AgentLimit, HandshakeInputs, inputs_from, worth_keeping
-from upthread.core.examined import ExaminedFile
-from upthread.core.freshness import Freshness, Surroundings, freshness
-from upthread.core.handshake import because, decide
-from upthread.core.price import Price, Tokens, cache_state
+from upthread.core.decision.changes import change_lines, render_native_update
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.decision.freshness import Freshness, Surroundings, freshness
+from upthread.core.decision.handshake import because, decide
+from upthread.core.decision.model import AgentLimit, HandshakeInputs, inputs_from, worth_keeping
+from upthread.core.decision.price import Price, Tokens, cache_state
+from upthread.core.decision.words import cost_in_words
 from upthread.core.types import ConversationId, Outcome
 from upthread.runtime.bindings import spool
+from upthread.runtime.bindings.examined_files import examined, has_moved
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.looking import examined, has_moved
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.decision import Taken, callers, surroundings
+from upthread.surfaces.hook.taken import Taken, callers, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EarlierVersionError(Exception):
 def decide_fully(
     place: Place, call: Call, role: dict[str, Any], binding: dict[str, Any], *, is_left: bool
 ) -> Taken:
-    """Return what `core.handshake.decide` says to a call."""
+    """Return what `core.decision.handshake.decide` says to a call."""
     inputs = inputs_now(place, call, role, binding, is_left=is_left)
     decision = decide(inputs)
     said = {
@@ -48,7 +48,12 @@ def decide_fully(
         "cost": cost_in_words(inputs.price),
         "hint": decision.hint,
     }
-    return Taken(said, dict(worth_keeping(inputs)), update=render_native_update(inputs.freshness))
+    return Taken(
+        said,
+        dict(worth_keeping(inputs)),
+        update=render_native_update(inputs.freshness),
+        changes=change_lines(inputs.freshness),
+    )
 
 
 def inputs_now(
@@ -66,6 +71,7 @@ def inputs_now(
     published = inputs_from(stored)
     session = text_in(binding, "session")
     failed = call.unusable.get(session) if session else None
+    is_as_published = bool(object_in(binding, "decided")) and not object_in(binding, "claim")
     was, here = _was(binding), _here(place, call, role, binding)
     found = _freshness(place, role, binding, was, here) if session else Freshness()
     return replace(
@@ -74,6 +80,7 @@ def inputs_now(
         turns=number_in(binding, "turns"),
         current_agent=text_in(binding, "agent") or None,
         was_interrupted=binding.get("was_interrupted") is True or is_left,
+        was_unheard=published.was_unheard and is_as_published,
         is_fresh_asked=call.is_fresh_asked,
         callers=tuple(ConversationId(each) for each in callers()),
         session_lost=None if failed is None else _outcome(failed),

@@ -5,7 +5,7 @@ Codex took over their names, fields and answers, so both agents' hooks answer th
 
 from __future__ import annotations
 
-from upthread.core.decision_words import address_in_words
+from upthread.core.decision.words import address_in_words
 from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place

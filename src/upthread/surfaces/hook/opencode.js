@@ -4,8 +4,8 @@
 // since OpenCode ignores a new `args` object. A child is learned from the running part of the call,
 // so that one that fails or is aborted is known too. A toast is gone in seconds, so what was decided
 // also stands in the task's description, which is what OpenCode shows of it and names the child by
-// (one that fails has no result), and whole in the result's metadata. Whatever goes wrong here,
-// OpenCode goes on.
+// (one that fails has no result), and whole in the result's metadata. A child in the background has
+// ended when its main session is told so. Whatever goes wrong here, OpenCode goes on.
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 
@@ -40,6 +40,7 @@ const ask = (request) =>
     child.stdin.end(JSON.stringify({ pid: process.pid, ...request }))
   })
 
+const TASK = /^<task id="(ses_\w+)"[^>]*state="(\w+)"/   // what OpenCode 1.18 says of one in the background
 const reply = (output) => /<task_result>\n?([\s\S]*?)\n?<\/task_result>/.exec(output)?.[1] ?? output
 
 // "upthread: spec-1/planner: RESUMED ses_1 · turn 2" beside a description; one the model has copied
@@ -118,7 +119,18 @@ export const Upthread = async ({ client, directory }) => {
     show(told.line, "warning")
   }
 
+  // Where a user would speak OpenCode says that a child in the background has ended.
+  const hear = async (part) => {
+    const [, child, state] = (part.synthetic && TASK.exec(part.text)) || []
+    if (!child || state === "running") return
+    for (const [callID, call] of calls) {
+      if (call.child !== child || !call.isInBackground) continue
+      await end(callID, state === "completed" ? "ok" : "unknown", reply(part.text))
+    }
+  }
+
   const watch = async (part) => {
+    if (part.type === "text") return hear(part)
     const call = part.type === "tool" && part.tool === "task" ? calls.get(part.callID) : undefined
     if (!call) return
     const child = part.state.metadata?.sessionId
@@ -136,15 +148,20 @@ export const Upthread = async ({ client, directory }) => {
   return {
     "chat.message": async (input, output) => {
       if (calls.size && [...calls.values()].some((call) => call.child === input.sessionID)) return
+      if (output.parts.length && output.parts.every((part) => part.synthetic)) return   // nobody has asked
       const text = output.parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
       const told = await tell({ event: "prompt", session: input.sessionID, prompt: text })
       show(told.line, "warning")
     },
     "tool.execute.before": async (input, output) => {
-      if (input.tool !== "task" || !output.args || output.args.task_id) return
-      const { subagent_type: role, prompt } = output.args
-      const request = { session: input.sessionID, call_id: input.callID, role, prompt }
-      const told = await decide(request)
+      if (input.tool !== "task" || !output.args) return
+      const { subagent_type: role, prompt, task_id: named, background } = output.args
+      const request = { session: input.sessionID, call_id: input.callID, role, prompt, is_background: background === true }
+      const isThere = named && (await unusable(named)) !== "missing"
+      if (named && !isThere) delete output.args.task_id
+      const told = isThere
+        ? { ...(await tell({ ...request, event: "named", child: named })), task_id: named }
+        : await decide({ ...request, named: String(named ?? "") })
       if (told.refused) { show(told.line, "error"); throw new Error(told.refused) }
       calls.set(input.callID, { request, taskId: told.task_id, line: told.is_traced === false ? "" : told.line })
       if (told.task_id) output.args.task_id = told.task_id
@@ -164,6 +181,8 @@ export const Upthread = async ({ client, directory }) => {
       }
       if (call.line && output) output.metadata = { ...output.metadata, upthread: call.line }
       call.child = child ?? call.child
+      call.isInBackground = TASK.exec(output?.output ?? "")?.[2] === "running"
+      if (call.isInBackground) return
       await end(input.callID, "ok", reply(output?.output ?? ""))
     },
     event: async ({ event }) => {

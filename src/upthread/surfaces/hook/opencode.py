@@ -6,7 +6,7 @@ from upthread.runtime.bindings import spool
 from upthread.runtime.bindings.light_json import list_in, number_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.call import Call, hear_prompt, role_of
-from upthread.surfaces.hook.delegation import before, ended, release, started
+from upthread.surfaces.hook.delegation import before, before_message, ended, release, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,9 +33,12 @@ def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
                 "line": decided.line,
                 "prompt": decided.prompt,
                 "task_id": decided.session,
-                "is_traced": bool(role_of(place, call.role)),
+                "is_traced": bool(role_of(place, call.role)) or bool(call.named),
             }
             return {**told, "refused": decided.refusal} if decided.refusal else told
+        case "named":  # the model has filled in `task_id` itself, as OpenCode's results offer it
+            decided = before_message(place, call, text_in(request, "child"))
+            return {"line": decided.line, "is_traced": True}
         case "started":
             started(place, call, text_in(request, "child"))
         case "ended":

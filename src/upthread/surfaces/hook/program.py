@@ -29,7 +29,7 @@ PROBE = "probe"
 
 EVENTS = frozenset(
     {
-        *("before", "started", "ended", "prompt", "replaced"),
+        *("before", "named", "started", "ended", "prompt", "replaced"),
         *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
         *("SubagentStop", "SessionEnd"),
     }
@@ -39,6 +39,10 @@ EVENTS = frozenset(
 
 class TookTooLongError(Exception):
     """The hook's time is over; the agent must not wait."""
+
+
+class TooLargeError(Exception):
+    """More was handed over than is read."""
 
 
 class UnknownAgentError(Exception):
@@ -86,23 +90,18 @@ def _request() -> str:
     while left > 0 and (piece := os.read(0, min(left, 1024 * 1024))):
         left -= len(piece)
         pieces.append(piece)
+    if not left:
+        raise TooLargeError(f"it was handed more than {REQUEST_BYTES_MAX // 2**20} MiB")
     return b"".join(pieces).decode("utf-8", "surrogateescape")
 
 
 def _answer(agent: str, place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    if agent == "opencode":
-        from upthread.surfaces.hook import opencode
-
-        return opencode.answer(place, fields)
-    if agent == "claude-code":
-        from upthread.surfaces.hook import claude_code
-
-        return claude_code.answer(place, fields)
-    if agent == "codex":
-        from upthread.surfaces.hook import codex
-
-        return codex.answer(place, fields)
-    raise UnknownAgentError(f"no agent is called {agent[:40]!r}")
+    if agent not in heard.AGENTS:
+        raise UnknownAgentError(f"no agent is called {agent[:40]!r}")
+    # Only the translator of this agent is loaded, and `importlib` would cost more than it does.
+    name = f"upthread.surfaces.hook.{agent.replace('-', '_')}"
+    told: dict[str, Any] = __import__(name, fromlist=("answer",)).answer(place, fields)
+    return told
 
 
 def _undecided(
@@ -122,7 +121,7 @@ def _undecided(
     from upthread.surfaces.hook.words import one_line
 
     line = one_line(f"upthread: UNDECIDED, the agent goes on without it: {why}")
-    return {"line": line} if agent == "opencode" else {"systemMessage": line}
+    return {heard.AGENTS.get(agent, "systemMessage"): line}
 
 
 def _why(error: Exception) -> str:

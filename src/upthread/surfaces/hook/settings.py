@@ -9,7 +9,7 @@ from __future__ import annotations
 from upthread.boundary.files import stamp_of
 from upthread.runtime.bindings.light_json import object_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.waiting import wait_for_drain
+from upthread.surfaces.hook.drain_wait import wait_for_drain
 
 
 class SettingsChangedError(Exception):

@@ -12,7 +12,7 @@ import sys
 if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/upthread/surfaces/hook/")[0])
 
-from upthread.core.decision_words import address_in_words
+from upthread.core.decision.words import address_in_words
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
@@ -27,7 +27,7 @@ AGENT = "claude-code"
 REQUEST_BYTES_MAX = 1024 * 1024
 LINE_CHARACTERS_MAX = 500
 QUESTION = "- open question"
-"""How a line of a workstream's state begins that is one: `runtime.publishing.state_of`."""
+"""How a line of a workstream's state begins that is one: `runtime.hooked.publication.state_of`."""
 
 
 def line(home: str, asked: dict[str, Any]) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 
-from upthread.core import decision_words
-from upthread.core.decision_words import address_in_words, conversation_name
+from upthread.core.decision import words
+from upthread.core.decision.words import address_in_words, conversation_name
 from upthread.runtime.bindings.light_json import number_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from upthread.surfaces.hook.decision import Taken
+    from upthread.surfaces.hook.taken import Taken
 
 DECISION_CHARACTERS_MAX = 2_000
 DAY_S = 24 * 60 * 60
@@ -31,7 +31,7 @@ def line_of(
     where = address_in_words(text_in(binding, "workstream"), role, slot)
     base_name = text_in(binding, "base_name")
     sibling = f"~{slot}" if slot > 1 else ""
-    line = decision_words.decision_line(
+    line = words.decision_line(
         conversation_name(where, f"{base_name}-{role}{sibling}" if base_name else ""),
         decision,
         one_line(session),
@@ -54,8 +54,9 @@ def _day(at_s: float) -> int:
 
 def one_line(text: str, *, characters_max: int = 300) -> str:
     """Return text on one line, cut; nothing in it acts on a terminal."""
-    if text.isascii() and text.isprintable() and len(text) <= characters_max:
+    is_plain = text.replace("·", "").isascii() and text.isprintable()  # the dot is our own
+    if is_plain and len(text) <= characters_max:
         return text  # nearly all there is: a hook pays for what it imports
-    from upthread.core.visible import visible_line
+    from upthread.core.text.visible import visible_line
 
     return visible_line(text, characters_max=characters_max)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,13 +11,15 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel, ConfigDict
 
 from upthread.client import Project, TellOptions
-from upthread.core.visible import visible_line, visible_text
+from upthread.core.states import doubts_in_words, effects_command
+from upthread.core.text.visible import visible_line, visible_text
 from upthread.errors import NotFoundError, UpthreadError, UsageError
-from upthread.runtime.conversation import WhenBusy
-from upthread.runtime.delegation import Listener, TurnResult, TurnStarted
+from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.system import new_id
+from upthread.runtime.turns.conversation import WhenBusy
+from upthread.runtime.turns.progress import Listener, TurnResult, TurnStarted
 from upthread.surfaces.cli.shapes import told_status
-from upthread.surfaces.cli.words import failure_in_words, going_on, stopped_in_words
+from upthread.surfaces.cli.terminal.words import failure_in_words, going_on, stopped_in_words
 
 ANSWER_S_MAX: Final = 25.0
 """How long a call is held open; clients give up on one after 30 s or a minute."""
@@ -25,6 +27,8 @@ ANSWER_S_MAX: Final = 25.0
 UNDERWAY_MAX: Final = 64
 KEPT_MAX: Final = 256
 """How many delegations are known by their handle, the newest."""
+
+DOUBTS_TOLD_MAX: Final = 10
 
 REPLY_CHARACTERS_MAX: Final = 100_000
 
@@ -51,7 +55,7 @@ class Delegated(BaseModel):
     """How a delegation stands. `status` is running, done, waiting, parked, failed or refused.
 
     `line` says which decision was taken and why; show it to the person. `questions` are for a
-    person, by their ids.
+    person, by their ids. `detail` also says what may have been done or not, and who settles it.
     """
 
     model_config = ConfigDict(frozen=True, json_schema_extra=_terse)
@@ -71,6 +75,7 @@ class _Delegation:
     started: TurnStarted | None = None
     result: TurnResult | None = None
     error: UpthreadError | None = None
+    in_doubt: Sequence[RecordedEffect] = ()
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -144,7 +149,10 @@ class Delegations:
         self, delegation: _Delegation, address: str, prompt: str, options: TellOptions
     ) -> None:
         try:
-            delegation.result = await self._project.tell(address, prompt, options)
+            result = await self._project.tell(address, prompt, options)
+            workstream = result.conversation.key.workstream
+            delegation.in_doubt = await self._project.effects_in_doubt(workstream)
+            delegation.result = result
         except UpthreadError as error:
             delegation.error = error
         finally:
@@ -173,10 +181,20 @@ def _stands(handle: str, delegation: _Delegation) -> Delegated:
         status=WAITING if asked and status == "done" else status,
         line=line,
         reply=visible_text(result.reply[:REPLY_CHARACTERS_MAX]),
-        detail=_trouble(result, status),
+        detail="; ".join(filter(None, (_trouble(result, status), _doubts(delegation)))),
         upstream_session_id=result.upstream_session_id or session,
         questions={visible_line(each.id): visible_text(each.text) for each in asked},
     )
+
+
+def _doubts(delegation: _Delegation) -> str:
+    """Return what may have been done or not; empty for nothing. A person says, no model."""
+    found = delegation.in_doubt
+    if not found:
+        return ""
+    actions = ", ".join(visible_line(each.effect.title) for each in found[:DOUBTS_TOLD_MAX])
+    settle = effects_command(found[0].conversation.key.workstream)
+    return f"{doubts_in_words(len(found))}: {actions} (a person settles it: {settle})"
 
 
 def _trouble(result: TurnResult, status: str) -> str:
@@ -186,7 +204,7 @@ def _trouble(result: TurnResult, status: str) -> str:
         said, hint = stopped_in_words(
             parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
         )
-        return f"{said} ({going_on(result.conversation.key.address)}; {hint})"
+        return f"{said} ({going_on(result.conversation.key, parked.reason)}; {hint})"
     if status != "failed":
         return result.detail
     said, hint = failure_in_words(result)

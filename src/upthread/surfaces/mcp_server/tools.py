@@ -17,13 +17,14 @@ from pydantic import Field
 from upthread import __version__
 from upthread.client import Project
 from upthread.core.actors import Actor
-from upthread.core.visible import visible_text
+from upthread.core.text.visible import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.failures import without_secrets
-from upthread.surfaces.cli.output import plain
-from upthread.surfaces.mcp_server.asking import client_name, resumed, with_answers
+from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.cli.verbs import behind
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
+from upthread.surfaces.mcp_server.elicitation import client_name, resumed, with_answers
 
 INSTRUCTIONS = (
     "Delegate work to roles that remember. Show `line` to the person; never invent session ids."
@@ -98,7 +99,8 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
         views = (
             await project.workstreams() if workstream is None else [await project.show(workstream)]
         )
-        return _plain({"workstreams": [shapes.workstream(v, project.command_of) for v in views]})
+        listed = [shapes.workstream(view, project.command_of) for view in views]
+        return _plain({"workstreams": listed, **behind.shape(project.hooks.behind)})
 
     @server.tool(annotations=READING)
     @_told
@@ -107,7 +109,8 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
         view = await project.role(address)
         ended = view.last_turn.ended if view.last_turn else None
         found = msgspec.to_builtins(view.report) if view.report else None
-        return _plain({"report": found or (ended.report if ended else None)})
+        told = found or (ended.report if ended else None)
+        return _plain({"report": told, **behind.shape(project.hooks.behind)})
 
     @server.tool(annotations=ANSWERING)
     @_told
@@ -127,7 +130,8 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
     @_told
     async def why(address: Address) -> Shape:  # pyright: ignore[reportUnusedFunction]
         """Why a session was resumed or not, and what would be decided now."""
-        return _plain(shapes.why(await project.why(address)))
+        told = shapes.why(await project.why(address))
+        return _plain({**told, **behind.shape(project.hooks.behind)})
 
 
 def _plain(shape: shapes.Shape) -> Shape:

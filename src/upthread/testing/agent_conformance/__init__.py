@@ -16,9 +16,11 @@ functions and `assert`: nothing here imports pytest. Real agents are started; ea
 directory of its own.
 """
 
-from upthread.testing.agent_conformance.attaching import ATTACHING_PROMISES
-from upthread.testing.agent_conformance.prompting import PROMPTING_PROMISES
-from upthread.testing.agent_conformance.starting import STARTING_PROMISES
+from upthread.testing.agent_conformance.attachment import ATTACHING_PROMISES
+from upthread.testing.agent_conformance.calls import CALLING_PROMISES
+from upthread.testing.agent_conformance.continuation import CONTINUING_PROMISES
+from upthread.testing.agent_conformance.prompts import PROMPTING_PROMISES
+from upthread.testing.agent_conformance.start import STARTING_PROMISES
 from upthread.testing.agent_conformance.trial import (
     AgentUnderTest,
     Promise,
@@ -27,7 +29,13 @@ from upthread.testing.agent_conformance.trial import (
     matrix,
 )
 
-PROMISES: tuple[Promise, ...] = (*STARTING_PROMISES, *ATTACHING_PROMISES, *PROMPTING_PROMISES)
+PROMISES: tuple[Promise, ...] = (
+    *STARTING_PROMISES,
+    *ATTACHING_PROMISES,
+    *CONTINUING_PROMISES,
+    *PROMPTING_PROMISES,
+    *CALLING_PROMISES,
+)
 """All promises of `upthread.agents.base`, some of them in several sides."""
 
 __all__ = ["PROMISES", "AgentUnderTest", "Promise", "Trial", "Verdict", "matrix"]

@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
 
 from upthread.agents.base import (
     AgentAdapter,
@@ -14,10 +17,17 @@ from upthread.agents.base import (
     OpenRequest,
     PermissionAnswer,
     PermissionRequest,
+    PromptResult,
 )
 from upthread.core.events import AgentEvent, TextReceived, UserTextReplayed
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
+
+CANCEL_TIMEOUT_S: Final = 10.0
+PATIENCE_S: Final = 30.0
+"""How much longer than it may take something is waited for, until the promise is broken."""
+
+Returned = TypeVar("Returned")
 
 
 class Verdict(StrEnum):
@@ -44,7 +54,11 @@ class AgentUnderTest:
     are more variables that make the agent's errors say nothing. The rest are prompts: `pieces` a
     prompt and the text its reply arrives in pieces with, `odd_text` a prompt and a text with
     characters that get lost easily, `outcomes` a prompt for each outcome it can be brought to,
-    `permission` one that asks before it acts, `deaf` one that ignores a cancel.
+    `permission` one that asks before it acts, `leaves` the file of the working directory that it
+    makes once it may, `deaf` one that ignores a cancel, `late_words` what `late` says too late,
+    `child_words` what the sub-agent of `child` says, `resets` one that meets a limit whose end is
+    told, `usage` one with the tokens that are told to have been read and written, None where they
+    are not told, `large` one with the long text of its reply.
     """
 
     name: str
@@ -61,11 +75,17 @@ class AgentUnderTest:
     hang: str | None = None
     deaf: str | None = None
     late: str | None = None
+    late_words: str | None = None
     unstamped: str | None = None
     unknown_update: str | None = None
     garbage: str | None = None
     permission: str | None = None
+    leaves: str | None = None
     child: str | None = None
+    child_words: str | None = None
+    resets: str | None = None
+    usage: tuple[str, int | None, int | None] | None = None
+    large: tuple[str, str] | None = None
 
 
 class Recorded(list[AgentEvent]):
@@ -94,6 +114,7 @@ class Trial:
             answer_permission=self.allow,
             environment=dict(agent.environment(place)),
             start_timeout_s=agent.start_timeout_s,
+            cancel_timeout_s=CANCEL_TIMEOUT_S,
         )
 
     async def allow(self, request: PermissionRequest) -> PermissionAnswer:
@@ -118,11 +139,41 @@ class Trial:
 
     async def session_with_a_past(self) -> UpstreamSessionId:
         """Return a session that holds one plain prompt; its agent is gone."""
+        return await self.session_told(self.agent.plain)
+
+    async def session_told(self, *prompts: str) -> UpstreamSessionId:
+        """Return a session that holds these prompts; its agent is gone."""
         async with self.opened() as connection:
             session = await connection.new_session()
-            result = await connection.prompt(session, self.agent.plain, on_event=Recorded())
-            assert result.outcome is Outcome.OK, result
+            for prompt in prompts:
+                await tell(connection, session, prompt)
         return session
+
+    def numbered(self, number: int) -> str:
+        """Return a plain prompt that is no other."""
+        return f"Number {number}. {self.agent.plain}"
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the file is there that `permission` makes."""
+        assert self.agent.leaves is not None
+        return (self.work / self.agent.leaves).exists()
+
+
+async def tell(
+    connection: AgentConnection, session: UpstreamSessionId, prompt: str
+) -> PromptResult:
+    """Prompt a session with something it answers."""
+    result = await connection.prompt(session, prompt, on_event=Recorded())
+    assert result.outcome is Outcome.OK, result
+    return result
+
+
+async def in_time(work: Awaitable[Returned], *, within_s: float, what: str) -> Returned:
+    """Return what comes of it; AssertionError where it takes much longer than it may."""
+    with anyio.move_on_after(within_s + PATIENCE_S):
+        return await work
+    raise AssertionError(f"{what} took longer than {within_s + PATIENCE_S:g} s")
 
 
 async def attach(connection: AgentConnection, session: UpstreamSessionId) -> None:
@@ -147,6 +198,12 @@ async def refusal_of(attaching: Awaitable[object]) -> UpstreamError:
 def said_by_user(events: Iterable[AgentEvent]) -> str:
     """Return all that the user said in a history."""
     return "\n".join(event.text for event in events if isinstance(event, UserTextReplayed))
+
+
+def prompts_of(events: Iterable[AgentEvent], *sought: str) -> list[str]:
+    """Return which of the prompts sought a history holds, in its order, as often as it does."""
+    said = (event.text for event in events if isinstance(event, UserTextReplayed))
+    return [prompt for text in said for prompt in sought for _ in range(text.count(prompt))]
 
 
 Check = Callable[[Trial], Awaitable[None]]

@@ -14,7 +14,7 @@ With `UPTHREAD_WRITE_MEASURED=1` what was seen is written in place of being comp
 """
 
 from upthread.testing.continuity.cases import CASES, SUB_AGENT, Case
-from upthread.testing.continuity.holding import hold_to_measured
+from upthread.testing.continuity.expectations import hold_to_measured
 from upthread.testing.continuity.measured import Measured, Measurement, read_measured
 from upthread.testing.continuity.trial import MeasuredAgent
 

@@ -10,7 +10,7 @@ prompts drive it, `role_play` how it plays a pipeline, `history_rules` what it r
 
 from upthread.testing.rehearsal_model.engine import MODEL_ID
 from upthread.testing.rehearsal_model.history_rules import Violation
-from upthread.testing.rehearsal_model.recording import RecordedRequest
+from upthread.testing.rehearsal_model.request_log import RecordedRequest
 from upthread.testing.rehearsal_model.server import BODY_BYTES_MAX, RehearsalModel
 
 __all__ = ["BODY_BYTES_MAX", "MODEL_ID", "RecordedRequest", "RehearsalModel", "Violation"]

@@ -23,7 +23,8 @@ from upthread.testing.rehearsal_model.conversation import Conversation
 from upthread.testing.rehearsal_model.history_rules import Violation
 from upthread.testing.rehearsal_model.messages import COUNT_TOKENS_PATH, MESSAGES
 from upthread.testing.rehearsal_model.protocol import Exchange, ModelProtocol
-from upthread.testing.rehearsal_model.recording import (
+from upthread.testing.rehearsal_model.rehearse import Decision, decide, side_answer_for
+from upthread.testing.rehearsal_model.request_log import (
     PARENT_HEADERS,
     SESSION_HEADERS,
     RecordedRequest,
@@ -31,7 +32,6 @@ from upthread.testing.rehearsal_model.recording import (
     first_of,
     kept_headers,
 )
-from upthread.testing.rehearsal_model.rehearse import Decision, decide, side_answer_for
 from upthread.testing.rehearsal_model.responses import RESPONSES
 
 MODEL_ID: Final = "rehearsal-1"
@@ -99,13 +99,18 @@ class Engine:
         self._strict = strict
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._queued: deque[Failure] = deque()
+        self._queued: deque[Answer] = deque()
         self._failures_by_turn: Counter[str] = Counter()
 
-    def fail_next(self, failure: Failure, *, times: int) -> None:
-        """Let the next `times` model requests fail; side requests are spared."""
+    def answer_next(self, *answers: Answer) -> None:
+        """Answer the next model requests so, whatever they ask; side requests are spared."""
         with self._lock:
-            self._queued.extend([failure] * times)
+            self._queued.extend(answers)
+
+    def forget_answers(self) -> None:
+        """Drop the answers that no request has taken yet."""
+        with self._lock:
+            self._queued.clear()
 
     def answer(self, request: HttpRequest) -> Outgoing:
         """Answer one request and record it."""

@@ -7,6 +7,7 @@
     [[SLEEP seconds]] [[PACE seconds]] [[THINK text]]   for the step that follows: wait before it,
                                                    pause before each streamed frame, reason first
     [[USAGE tokens]]                               the same: the provider says it has read so many
+    [[TELL text]]                                  the same: said before the call, in one reply
 
 Several steps in order are several model calls of one turn. A failing step at the end repeats, one
 before others is passed after one failure, so that a client's retry can succeed. `[[FAIL 400
@@ -34,7 +35,7 @@ from upthread.testing.rehearsal_model.answers import (
 )
 from upthread.testing.rehearsal_model.conversation import Conversation
 
-_MARKER = re.compile(r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE)(?=[\s\]])\s*")
+_MARKER = re.compile(r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|TELL)(?=[\s\]])\s*")
 _BLOCK = re.compile(
     r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE
 )
@@ -142,6 +143,8 @@ def _answers(markers: list[_Marker]) -> tuple[Answer, ...]:
                 coming = replace(coming, delay_s=_seconds(marker))
             case "PACE":
                 coming = replace(coming, pace_s=_seconds(marker))
+            case "TELL":
+                coming = replace(coming, text=marker.body)
             case "USAGE":
                 coming = replace(coming, tokens_in=_tokens(marker))
             case "THINK":

@@ -26,7 +26,8 @@ from upthread.testing.rehearsal_model.engine import (
     Whole,
 )
 from upthread.testing.rehearsal_model.history_rules import Violation
-from upthread.testing.rehearsal_model.recording import RecordedRequest
+from upthread.testing.rehearsal_model.request_log import RecordedRequest
+from upthread.testing.rehearsal_model.script import parse_script
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 POLL_S: Final = 0.05
@@ -95,7 +96,18 @@ class RehearsalModel:
         A message that begins with `context length` gets the provider's words for a prompt too long.
         """
         failure = failure_of(status, message, retry_after_s=retry_after_s)
-        self._engine.fail_next(failure, times=times)
+        self._engine.answer_next(*[failure] * times)
+
+    def answer_next(self, script: str) -> None:
+        """Answer the next model requests by a script's steps, whatever they ask.
+
+        For what no prompt of ours says, such as how a model takes a continuation.
+        """
+        self._engine.answer_next(*parse_script(script))
+
+    def forget_answers(self) -> None:
+        """Drop what `answer_next` and `fail_next` gave and no request has taken yet."""
+        self._engine.forget_answers()
 
     def start(self) -> None:
         """Serve, in a thread of its own."""

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from upthread.core.redaction.byte_stream import RedactedStream
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.running import settled_length
+from upthread.core.redaction.running_text import settled_length
 from upthread.core.types import JsonValue
 
 Keep: TypeAlias = Callable[[Redactor, str], str]

@@ -13,7 +13,7 @@ is `ABSENT`, never passed over in silence: print `matrix` at the end. Plain func
 nothing here imports pytest.
 """
 
-from upthread.testing.store_conformance.acting import ACTING_PROMISES
+from upthread.testing.store_conformance.acts import ACTING_PROMISES
 from upthread.testing.store_conformance.backend import (
     Promise,
     StoreBackend,
@@ -21,18 +21,20 @@ from upthread.testing.store_conformance.backend import (
     Verdict,
     matrix,
 )
+from upthread.testing.store_conformance.completeness import COMPLETENESS_PROMISES
 from upthread.testing.store_conformance.continuity import CONTINUITY_PROMISES
-from upthread.testing.store_conformance.erasing import ERASING_PROMISES
+from upthread.testing.store_conformance.copies import MOVING_PROMISES
+from upthread.testing.store_conformance.erasure import ERASING_PROMISES
 from upthread.testing.store_conformance.freshness import FRESHNESS_PROMISES
 from upthread.testing.store_conformance.leases import LEASE_PROMISES
-from upthread.testing.store_conformance.moving import MOVING_PROMISES
 from upthread.testing.store_conformance.processes import PROCESS_PROMISES
-from upthread.testing.store_conformance.reading import READING_PROMISES
-from upthread.testing.store_conformance.writing import WRITING_PROMISES
+from upthread.testing.store_conformance.reads import READING_PROMISES
+from upthread.testing.store_conformance.writes import WRITING_PROMISES
 
 PROMISES: tuple[Promise, ...] = (
     *WRITING_PROMISES,
     *READING_PROMISES,
+    *COMPLETENESS_PROMISES,
     *CONTINUITY_PROMISES,
     *ERASING_PROMISES,
     *FRESHNESS_PROMISES,

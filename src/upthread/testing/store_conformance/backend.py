@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 from upthread.errors import UpthreadError
 from upthread.store.base import Store
@@ -17,6 +18,29 @@ class Verdict(StrEnum):
 
     KEPT = "kept"
     ABSENT = "absent"
+
+
+Damage: TypeAlias = Literal["missing", "unreadable", "changed"]
+"""What can be done to a row behind a store's back."""
+
+Tampering: TypeAlias = Literal[
+    "event changed",
+    "event dropped",
+    "events swapped",
+    "link changed",
+    "link dropped",
+    "conversation moved",
+    "turn changed",
+    "receipt changed",
+    "act changed",
+]
+"""What can be done to what is told of turns, runs and links behind a store's back.
+
+It is the second event of a run, and the second link, of three; it is swapped with the third.
+"""
+
+DAMAGED_MESSAGE: Final = 3
+"""The message that is damaged: one with others before and after it."""
 
 
 def files_below(place: Path) -> dict[str, bytes]:
@@ -35,8 +59,10 @@ class StoreBackend:
     several processes, may have one place open; `make` must then be picklable. `mark_newer` changes
     a closed store so that it looks as if a later version had written it; `contents` returns what a
     closed store holds, to compare. `failing` makes the writes of a store fail while its context
-    lasts. None: the backend cannot show that promise. `is_between_people`: several people
-    use one, so a store of it that acts for a project refuses all else.
+    lasts; `damage` deletes message DAMAGED_MESSAGE of a closed store's one conversation, or makes
+    its one part something that cannot be read, or other words; `tamper` does the same to other rows
+    of a closed store. None: the backend cannot show that promise. `is_between_people`: several
+    people use one, so a store of it that acts for a project refuses all else.
     """
 
     name: str
@@ -46,6 +72,8 @@ class StoreBackend:
     mark_newer: Callable[[Path], None] | None = None
     contents: Callable[[Path], object] = files_below
     failing: Callable[[Store], AbstractContextManager[None]] | None = None
+    damage: Callable[[Path, Damage], None] | None = None
+    tamper: Callable[[Path, Tampering], None] | None = None
     is_between_people: bool = False
 
 

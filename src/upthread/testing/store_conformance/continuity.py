@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from msgspec import structs
+
 from upthread.core.commands import OnceState, RecordOnce
+from upthread.core.context.exchanges import REPLY_BEGINNING_MAX, REPLY_END_MAX
 from upthread.core.types import (
     ContextPart,
     ConversationId,
@@ -67,7 +70,7 @@ def what_was_said_comes_back_without_tools(trial: Trial) -> None:
 def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for seq, upstream in enumerate((None, A, B, None, A), 1):
-        trial.store.commit([replace(samples.said(seq), upstream_session_id=upstream)])
+        trial.store.commit([structs.replace(samples.said(seq), upstream_session_id=upstream)])
 
     def seqs(upstreams: Collection[UpstreamSessionId]) -> list[int]:
         return [seq for seq, _ in _prior(trial, *upstreams)]
@@ -81,12 +84,22 @@ def only_readable_sessions_and_no_session_are_read(trial: Trial) -> None:
 def the_newest_are_returned_oldest_first_by_number(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for seq, at_ms in enumerate((9_000, 1_000, -1, 5_000, 1_000), 1):
-        trial.store.commit([replace(samples.said(seq), recorded_at_ms=at_ms)])
+        trial.store.commit([structs.replace(samples.said(seq), recorded_at_ms=at_ms)])
     assert [seq for seq, _ in _prior(trial, A, newest=3)] == [3, 4, 5]
     assert [seq for seq, _ in _prior(trial, A, newest=5)] == [1, 2, 3, 4, 5]
     assert _prior(trial, A, newest=0) == _prior(trial, A, newest=-1) == ()
     nobody = ConversationId("con_nobody")
     assert trial.store.prior_messages(nobody, upstream_session_ids=(A,), newest=9) == ()
+
+
+def a_reply_in_many_steps_is_one_and_pushes_nobody_out(trial: Trial) -> None:
+    steps = 200
+    trial.store.commit([*samples.home(), samples.said(1)])
+    replies = [samples.said(seq, speaker=Speaker.ASSISTANT) for seq in range(2, 2 + steps)]
+    trial.store.commit([*replies, samples.said(2 + steps)])
+    kept = [*range(2, 2 + REPLY_BEGINNING_MAX), *range(2 + steps - REPLY_END_MAX, 2 + steps)]
+    assert [seq for seq, _ in _prior(trial, A, newest=2)] == [1, *kept, 2 + steps]
+    assert [seq for seq, _ in _prior(trial, A, newest=1)] == [2 + steps]
 
 
 def it_looks_back_so_far_and_no_further(trial: Trial) -> None:
@@ -191,6 +204,7 @@ CONTINUITY_PROMISES = promises(
             what_was_said_comes_back_without_tools,
             only_readable_sessions_and_no_session_are_read,
             the_newest_are_returned_oldest_first_by_number,
+            a_reply_in_many_steps_is_one_and_pushes_nobody_out,
             it_looks_back_so_far_and_no_further,
         ],
         "S23": [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from upthread.core.commands import OpenConversation, RecordBriefingEdit, RecordExamined
-from upthread.core.examined import ExaminedFile
+from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import ConversationId, TurnId, UpstreamSessionId
 from upthread.errors import ConflictError, NotFoundError
 from upthread.testing.store_conformance import samples
@@ -79,7 +81,7 @@ def a_place_is_written_once_and_only_in_what_was_opened(trial: Trial) -> None:
         _examined(0, WROTE),
         _examined(1, READ),
         _examined(0, READ, upstream=B),
-        replace(_examined(0, READ), recorded_at_ms=9_001),
+        structs.replace(_examined(0, READ), recorded_at_ms=9_001),
     ):
         with refused(ConflictError):
             store.commit([_examined(7, WROTE), other])

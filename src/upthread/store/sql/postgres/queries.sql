@@ -23,15 +23,14 @@ FROM upthread.turn AS t WHERE t.turn_id = ANY($1::bytea[]);
 
 -- runs_to_write: some runs, each with its last event's seq
 SELECT
-    r.run_id, r.project_id, r.workstream, r.opened_at_ms,
+    {r.run},
     coalesce((SELECT max(e.seq) FROM upthread.run_event AS e WHERE e.run_id = r.run_id), 0)
 FROM upthread.run AS r WHERE r.run_id = ANY($1::bytea[]);
 
 -- resolve: the newest generation of a key and its newest open link; each by its index, from the end
 SELECT
     c.conversation_id, c.generation, c.base_name, c.opened_at_ms, c.parent_conversation_id,
-    c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
-    l.working_directory, l.opened_because, l.opened_at_ms
+    c.parent_call_id, {l.link}
 FROM (
     SELECT
         n.conversation_id, n.generation, n.base_name, n.opened_at_ms, n.parent_conversation_id,
@@ -44,8 +43,7 @@ FROM (
 ) AS c
 LEFT JOIN LATERAL (
     SELECT
-        o.seq, o.upstream_session_id, o.agent, o.agent_version, o.working_directory,
-        o.opened_because, o.opened_at_ms
+        {o.link}
     FROM upthread.link AS o
     WHERE
         o.conversation_id = c.conversation_id AND NOT EXISTS (
@@ -56,10 +54,8 @@ LEFT JOIN LATERAL (
 ) AS l ON TRUE;
 
 -- conversation: one by its id
-SELECT
-    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
-    parent_conversation_id, parent_call_id
-FROM upthread.conversation WHERE conversation_id = $1;
+SELECT {conversation}
+FROM upthread.conversation AS c WHERE conversation_id = $1 AND upthread.is_whole(c);
 
 -- conversation_of_key: the id of one generation of a key
 SELECT conversation_id FROM upthread.conversation
@@ -68,75 +64,66 @@ WHERE
     AND slot = $4 AND generation = $5 AND slot > 0;
 
 -- conversations: all of a workstream, in the order they were opened
-SELECT
-    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
-    parent_conversation_id, parent_call_id
-FROM upthread.conversation
-WHERE workstream_digest = sha256(sha256($1) || $2) ORDER BY id;
+SELECT {conversation}
+FROM upthread.conversation AS c
+WHERE workstream_digest = sha256(sha256($1) || $2) AND upthread.is_whole(c) ORDER BY id;
 
 -- open_conversation: mint one
-INSERT INTO upthread.conversation (
-    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
-    parent_conversation_id, parent_call_id
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+INSERT INTO upthread.conversation ({conversation})
+VALUES ({1:conversation});
 
 -- workstream: one by its name
-SELECT project_id, workstream, base_name, opened_at_ms FROM upthread.workstream
-WHERE project_id = $1 AND name_digest = sha256($2);
+SELECT {workstream} FROM upthread.workstream AS w
+WHERE project_id = $1 AND name_digest = sha256($2) AND upthread.is_whole(w);
 
 -- workstream_of_base_name: who has a base name
 SELECT workstream FROM upthread.workstream
 WHERE project_id = $1 AND base_name_digest = sha256($2);
 
 -- workstreams: all of a project, oldest first
-SELECT project_id, workstream, base_name, opened_at_ms FROM upthread.workstream
-WHERE project_id = $1 ORDER BY id;
+SELECT {workstream} FROM upthread.workstream AS w
+WHERE project_id = $1 AND upthread.is_whole(w) ORDER BY id;
 
 -- open_workstream: give one its base name
-INSERT INTO upthread.workstream (project_id, workstream, base_name, opened_at_ms)
-VALUES ($1, $2, $3, $4);
+INSERT INTO upthread.workstream ({workstream})
+VALUES ({1:workstream});
 
 -- projects: identities that share the path, of the same owner or of none, or the root commit
-SELECT project_id, path, root_commit, remote, owner FROM upthread.known_as($1, $2, $3);
+SELECT project_id, {identity} FROM upthread.known_as($1, $2, $3) AS i
+WHERE upthread.is_whole(i);
 
 -- record_project: know a project under one more identity
-INSERT INTO upthread.project_identity (project_id, path, root_commit, remote, owner)
-VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING;
+INSERT INTO upthread.project_identity (project_id, {identity})
+VALUES ($1, {2:identity}) ON CONFLICT DO NOTHING;
 
 -- links: all of a conversation, oldest first
-SELECT
-    l.seq, l.upstream_session_id, l.agent, l.agent_version, l.working_directory,
-    l.opened_because, l.opened_at_ms, e.ended_because, e.ended_at_ms
+SELECT {l.link}, e.ended_because, e.ended_at_ms
 FROM upthread.link AS l
-LEFT JOIN upthread.link_end AS e ON e.conversation_id = l.conversation_id AND e.seq = l.seq
-WHERE l.conversation_id = $1 ORDER BY l.seq;
+LEFT JOIN upthread.link_end AS e
+    ON e.conversation_id = l.conversation_id AND e.seq = l.seq AND upthread.is_whole(e)
+WHERE l.conversation_id = $1 AND upthread.is_whole(l) ORDER BY l.seq;
 
 -- link: one, as it was opened
-SELECT
-    seq, upstream_session_id, agent, agent_version, working_directory, opened_because, opened_at_ms
+SELECT {link}
 FROM upthread.link WHERE conversation_id = $1 AND seq = $2;
 
 -- last_link: the last link's seq, NULL without one
 SELECT max(seq) FROM upthread.link WHERE conversation_id = $1;
 
 -- open_link: bank an upstream id
-INSERT INTO upthread.link (
-    conversation_id, seq, upstream_session_id, agent, agent_version, working_directory,
-    opened_because, opened_at_ms
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+INSERT INTO upthread.link (conversation_id, {link})
+VALUES ($1, {2:link});
 
 -- end_link: the first cause stands
 INSERT INTO upthread.link_end (conversation_id, seq, ended_because, ended_at_ms)
 VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
 
 -- link_owner: whose newest link holds an upstream session, within a project
-SELECT
-    c.conversation_id, c.project_id, c.workstream, c.role, c.slot, c.generation, c.base_name,
-    c.opened_at_ms, c.parent_conversation_id, c.parent_call_id
+SELECT {c.conversation}
 FROM upthread.link AS l
 JOIN upthread.conversation AS c ON c.conversation_id = l.conversation_id
 WHERE
-    l.upstream_digest = sha256($1)
+    l.upstream_digest = sha256($1) AND upthread.is_whole(l) AND upthread.is_whole(c)
     AND c.project_id = $2
     AND l.seq = (
         SELECT max(n.seq) FROM upthread.link AS n WHERE n.conversation_id = l.conversation_id
@@ -208,7 +195,7 @@ WHERE
     AND ($2::bigint IS NULL OR recorded_at_ms < $2);
 
 -- erase_quarantined: forget what had no owner, of a conversation's turns
-UPDATE upthread.quarantine SET raw = $3
+UPDATE upthread.quarantine SET raw = $3, seal = NULL
 WHERE
     turn_id IN (SELECT turn_id FROM upthread.turn WHERE conversation_id = $1)
     AND ($2::bigint IS NULL OR recorded_at_ms < $2);
@@ -218,7 +205,7 @@ DELETE FROM upthread.examined
 WHERE conversation_id = $1 AND ($2::bigint IS NULL OR recorded_at_ms < $2);
 
 -- erase_briefing_edits: forget what persons made of a conversation's briefing
-UPDATE upthread.briefing_edit SET edit = $3
+UPDATE upthread.briefing_edit SET edit = $3, seal = NULL
 WHERE conversation_id = $1 AND ($2::bigint IS NULL OR recorded_at_ms < $2);
 
 -- turn_events_to_erase: all of a conversation's turns, with what they are changed by
@@ -227,14 +214,14 @@ FROM upthread.turn AS t JOIN upthread.turn_event AS e ON e.turn_id = t.turn_id
 WHERE t.conversation_id = $1 ORDER BY t.id, e.seq;
 
 -- change_turn_event: put another payload in an event's place
-UPDATE upthread.turn_event SET payload = $3 WHERE turn_id = $1 AND seq = $2;
+UPDATE upthread.turn_event SET payload = $3, seal = NULL WHERE turn_id = $1 AND seq = $2;
 
 -- run_events_to_erase: all of a run, with what they are changed by
 SELECT run_id, seq, kind, payload, recorded_at_ms
 FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
 
 -- change_run_event: put another payload in an event's place
-UPDATE upthread.run_event SET payload = $3 WHERE run_id = $1 AND seq = $2;
+UPDATE upthread.run_event SET payload = $3, seal = NULL WHERE run_id = $1 AND seq = $2;
 
 -- held: how much content of a conversation was recorded before a time, NULL for any
 SELECT count(*), coalesce(sum(length(content)), 0)::bigint, min(recorded_at_ms)
@@ -262,14 +249,14 @@ INSERT INTO upthread.turn (turn_id, conversation_id, run_id, opened_at_ms)
 VALUES ($1, $2, $3, $4);
 
 -- turns: the last so many of a conversation, newest first; NULL for all
-SELECT turn_id, opened_at_ms, run_id FROM upthread.turn
-WHERE conversation_id = $1 ORDER BY id DESC LIMIT $2;
+SELECT turn_id, opened_at_ms, run_id FROM upthread.turn AS t
+WHERE conversation_id = $1 AND upthread.is_whole(t) ORDER BY id DESC LIMIT $2;
 
 -- turn_count: how many a conversation has
 SELECT count(*) FROM upthread.turn WHERE conversation_id = $1;
 
--- turn_owner: whose turn it is
-SELECT conversation_id FROM upthread.turn WHERE turn_id = $1;
+-- turn: one by its id
+SELECT conversation_id, run_id, opened_at_ms FROM upthread.turn AS t WHERE turn_id = $1 AND upthread.is_whole(t);
 
 -- turn_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM upthread.turn_event WHERE turn_id = $1 AND seq = $2;
@@ -279,20 +266,23 @@ INSERT INTO upthread.turn_event (turn_id, seq, kind, payload, recorded_at_ms)
 VALUES ($1, $2, $3, $4, $5);
 
 -- turn_events: all of a turn, in order
-SELECT kind, payload FROM upthread.turn_event WHERE turn_id = $1 ORDER BY seq;
+SELECT seq, kind, payload FROM upthread.turn_event AS e
+WHERE turn_id = $1 AND upthread.is_whole(e) ORDER BY seq;
 
 -- turn_moved_at_ms: when the last was recorded
-SELECT recorded_at_ms FROM upthread.turn_event WHERE turn_id = $1 ORDER BY seq DESC LIMIT 1;
+SELECT recorded_at_ms FROM upthread.turn_event AS e
+WHERE turn_id = $1 AND upthread.is_whole(e) ORDER BY seq DESC LIMIT 1;
 
 -- open_run: mint one
-INSERT INTO upthread.run (run_id, project_id, workstream, opened_at_ms) VALUES ($1, $2, $3, $4);
+INSERT INTO upthread.run ({run}) VALUES ({1:run});
 
 -- runs: all of a workstream, oldest first
-SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run
-WHERE workstream_digest = sha256(sha256($1) || $2) ORDER BY id;
+SELECT {run} FROM upthread.run AS r
+WHERE workstream_digest = sha256(sha256($1) || $2) AND upthread.is_whole(r) ORDER BY id;
 
 -- run: one by its id
-SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run WHERE run_id = $1;
+SELECT project_id, workstream, opened_at_ms FROM upthread.run AS r
+WHERE run_id = $1 AND upthread.is_whole(r);
 
 -- run_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM upthread.run_event WHERE run_id = $1 AND seq = $2;
@@ -302,10 +292,12 @@ INSERT INTO upthread.run_event (run_id, seq, kind, payload, recorded_at_ms)
 VALUES ($1, $2, $3, $4, $5);
 
 -- run_events: all of a run, in order
-SELECT kind, payload FROM upthread.run_event WHERE run_id = $1 ORDER BY seq;
+SELECT seq, kind, payload FROM upthread.run_event AS e
+WHERE run_id = $1 AND upthread.is_whole(e) ORDER BY seq;
 
 -- run_moved_at_ms: when the last was recorded
-SELECT recorded_at_ms FROM upthread.run_event WHERE run_id = $1 ORDER BY seq DESC LIMIT 1;
+SELECT recorded_at_ms FROM upthread.run_event AS e
+WHERE run_id = $1 AND upthread.is_whole(e) ORDER BY seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
 SELECT due_at_ms FROM upthread.transition WHERE run_id = $1 AND run_seq = $2;
@@ -354,8 +346,8 @@ WHERE
 ORDER BY t.id;
 
 -- refusals: decisions that led to no turn, oldest first
-SELECT decision, reasons, inputs, decided_at_ms FROM upthread.refusal
-WHERE conversation_id = $1 ORDER BY id;
+SELECT decision, reasons, inputs, decided_at_ms FROM upthread.refusal AS f
+WHERE conversation_id = $1 AND upthread.is_whole(f) ORDER BY id;
 
 -- record_refusal: keep one, once
 INSERT INTO upthread.refusal (conversation_id, decision, reasons, inputs, decided_at_ms)
@@ -381,15 +373,16 @@ WHERE NOT EXISTS (
 );
 
 -- acts: what people did to a conversation, oldest first
-SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act
-WHERE conversation_id = $1 ORDER BY id;
+SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act AS a
+WHERE conversation_id = $1 AND upthread.is_whole(a) ORDER BY id;
 
 -- run_acts: what people did to a run, oldest first
-SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act
-WHERE run_id = $1 ORDER BY id;
+SELECT conversation_id, run_id, what, by_user, detail, recorded_at_ms FROM upthread.act AS a
+WHERE run_id = $1 AND upthread.is_whole(a) ORDER BY id;
 
 -- quarantined: one turn's, in order
-SELECT ordinal, reason, raw FROM upthread.quarantine WHERE turn_id = $1 ORDER BY ordinal;
+SELECT ordinal, reason, raw FROM upthread.quarantine AS q
+WHERE turn_id = $1 AND upthread.is_whole(q) ORDER BY ordinal;
 
 -- quarantine: one, to compare with
 SELECT reason, raw, recorded_at_ms FROM upthread.quarantine WHERE turn_id = $1 AND ordinal = $2;
@@ -403,7 +396,9 @@ SELECT last.path, last.how, last.state, last.size_bytes, last.mtime_ns, last.dig
 FROM (
     SELECT DISTINCT ON (e.path) e.*
     FROM upthread.examined AS e
-    WHERE e.conversation_id = $1 AND ($2::bytea IS NULL OR e.upstream_session_id = $2)
+    WHERE
+        e.conversation_id = $1 AND upthread.is_whole(e)
+        AND ($2::bytea IS NULL OR e.upstream_session_id = $2)
     ORDER BY e.path, e.id DESC
 ) AS last
 ORDER BY last.id;
@@ -413,19 +408,18 @@ SELECT max(ordinal) + 1 FROM upthread.examined WHERE turn_id = $1;
 
 -- examined_files: a turn's from one place to another, to compare with
 SELECT
-    ordinal, conversation_id, upstream_session_id, path, how, state, size_bytes, mtime_ns, digest,
+    ordinal, conversation_id, upstream_session_id, {examined},
     recorded_at_ms
 FROM upthread.examined WHERE turn_id = $1 AND ordinal BETWEEN $2 AND $3;
 
 -- record_examined: keep a file as a session knows it
 INSERT INTO upthread.examined (
-    turn_id, ordinal, conversation_id, upstream_session_id, path, how, state, size_bytes, mtime_ns,
-    digest, recorded_at_ms
+    turn_id, ordinal, conversation_id, upstream_session_id, {examined}, recorded_at_ms
 ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- briefing_edit: the newest of a conversation
-SELECT seq, edit, recorded_at_ms FROM upthread.briefing_edit
-WHERE conversation_id = $1 ORDER BY seq DESC LIMIT 1;
+SELECT seq, edit, recorded_at_ms FROM upthread.briefing_edit AS b
+WHERE conversation_id = $1 AND upthread.is_whole(b) ORDER BY seq DESC LIMIT 1;
 
 -- last_briefing_edit: the last edit's seq, NULL without one
 SELECT max(seq) FROM upthread.briefing_edit WHERE conversation_id = $1;
@@ -438,8 +432,8 @@ INSERT INTO upthread.briefing_edit (conversation_id, seq, edit, recorded_at_ms)
 VALUES ($1, $2, $3, $4);
 
 -- once: the last step of the attempts at an action
-SELECT step, attempt_id, state, receipt, recorded_at_ms FROM upthread.once_event
-WHERE key_digest = sha256(sha256($1) || $2) ORDER BY step DESC LIMIT 1;
+SELECT attempt_id, state, receipt, recorded_at_ms, step FROM upthread.once_event AS o
+WHERE key_digest = sha256(sha256($1) || $2) AND upthread.is_whole(o) ORDER BY step DESC LIMIT 1;
 
 -- once_event: one step of one attempt, to compare with
 SELECT receipt, recorded_at_ms FROM upthread.once_event
@@ -449,7 +443,7 @@ WHERE
 
 -- record_once: append a step
 INSERT INTO upthread.once_event (
-    project_id, key, step, attempt_id, state, receipt, recorded_at_ms
+    project_id, key, attempt_id, state, receipt, recorded_at_ms, step
 ) VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- lease: as it stands
@@ -508,7 +502,7 @@ FROM upthread.worker AS w JOIN upthread.procrastinate_workers AS p ON p.id = w.w
 ORDER BY w.worker_id;
 
 -- run_of_row: the run that a job names
-SELECT run_id, project_id, workstream, opened_at_ms FROM upthread.run WHERE id = $1;
+SELECT {run} FROM upthread.run WHERE id = $1;
 
 -- try_recovering: whether nobody else recovers jobs just now; until the transaction ends
 SELECT pg_try_advisory_xact_lock($1);

@@ -3,8 +3,7 @@
 -- resolve: the newest generation of a key and its newest open link
 SELECT
     c.conversation_id, c.generation, c.base_name, c.opened_at_ms, c.parent_conversation_id,
-    c.parent_call_id, l.seq, l.upstream_session_id, l.agent, l.agent_version,
-    l.working_directory, l.opened_because, l.opened_at_ms
+    c.parent_call_id, {l.link}
 FROM conversation AS c
 LEFT JOIN link AS l
     ON l.conversation = c.id AND NOT EXISTS (SELECT 1 FROM link_end AS e WHERE e.link = l.id)
@@ -12,54 +11,57 @@ WHERE c.project_id = ? AND c.workstream = ? AND c.role = ? AND c.slot = ? AND c.
 ORDER BY c.generation DESC, l.seq DESC LIMIT 1;
 
 -- conversation: one by its id
-SELECT
-    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
-    parent_conversation_id, parent_call_id
-FROM conversation WHERE conversation_id = ?;
+SELECT {conversation}
+FROM whole_conversation WHERE conversation_id = ?;
 
 -- conversation_of_key: the id of one generation of a key
 SELECT conversation_id FROM conversation
 WHERE project_id = ? AND workstream = ? AND role = ? AND slot = ? AND generation = ? AND slot > 0;
 
 -- conversations: all of a workstream, in the order they were committed
-SELECT
-    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
-    parent_conversation_id, parent_call_id
-FROM conversation WHERE project_id = ? AND workstream = ? ORDER BY id;
+SELECT {conversation}
+FROM whole_conversation WHERE project_id = ? AND workstream = ? ORDER BY id;
 
 -- conversation_row: the row of an id
 SELECT id FROM conversation WHERE conversation_id = ?;
 
 -- open_conversation: mint one
-INSERT INTO conversation (
-    conversation_id, project_id, workstream, role, slot, generation, base_name, opened_at_ms,
-    parent_conversation_id, parent_call_id
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id;
+INSERT INTO conversation ({conversation}, seal)
+VALUES (
+    {1:conversation},
+    seal(
+        'conversation', {1:conversation},
+        (SELECT max(id) FROM conversation)
+    )
+) RETURNING id;
 
 -- workstream: one by its name
-SELECT project_id, workstream, base_name, opened_at_ms FROM workstream
+SELECT {workstream} FROM whole_workstream
 WHERE project_id = ? AND workstream = ?;
 
 -- workstream_of_base_name: who has a base name
 SELECT workstream FROM workstream WHERE project_id = ? AND base_name = ?;
 
 -- workstreams: all of a project, oldest first
-SELECT project_id, workstream, base_name, opened_at_ms FROM workstream
+SELECT {workstream} FROM whole_workstream
 WHERE project_id = ? ORDER BY id;
 
 -- open_workstream: give one its base name
-INSERT INTO workstream (project_id, workstream, base_name, opened_at_ms) VALUES (?, ?, ?, ?);
+INSERT INTO workstream ({workstream}, seal)
+VALUES ({1:workstream}, seal('workstream', {1:workstream}, (SELECT max(id) FROM workstream)));
 
 -- projects: identities that share the path, of the same owner or of none, or the root commit
-SELECT project_id, path, root_commit, remote, owner FROM project_identity
+SELECT project_id, {identity} FROM whole_project_identity
 WHERE
     (path = ?1 AND (owner IS NULL OR owner = ?3))
     OR (root_commit IS NOT NULL AND root_commit = ?2)
 ORDER BY id;
 
 -- record_project: know a project under one more identity
-INSERT INTO project_identity (project_id, path, root_commit, remote, owner)
-SELECT ?1, ?2, ?3, ?4, ?5
+INSERT INTO project_identity (project_id, {identity}, seal)
+SELECT
+    ?1, {2:identity},
+    seal('project_identity', ?1, {2:identity}, (SELECT max(id) FROM project_identity))
 WHERE NOT EXISTS (
     SELECT 1 FROM project_identity
     WHERE
@@ -67,39 +69,37 @@ WHERE NOT EXISTS (
 );
 
 -- links: all of a conversation, oldest first
-SELECT
-    l.seq, l.upstream_session_id, l.agent, l.agent_version, l.working_directory,
-    l.opened_because, l.opened_at_ms, e.ended_because, e.ended_at_ms
+SELECT {l.link}, e.ended_because, e.ended_at_ms
 FROM conversation AS c
-JOIN link AS l ON l.conversation = c.id
-LEFT JOIN link_end AS e ON e.link = l.id
+JOIN whole_link AS l ON l.conversation = c.id
+LEFT JOIN whole_link_end AS e ON e.link = l.id
 WHERE c.conversation_id = ? ORDER BY l.seq;
 
 -- link: one, as it was opened
-SELECT
-    seq, upstream_session_id, agent, agent_version, working_directory, opened_because, opened_at_ms
+SELECT {link}
 FROM link WHERE conversation = ? AND seq = ?;
 
 -- last_link: the last link's seq, NULL without one
 SELECT max(seq) FROM link WHERE conversation = ?;
 
--- link_row: the row of a link
-SELECT id FROM link WHERE conversation = ? AND seq = ?;
-
 -- open_link: bank an upstream id
-INSERT INTO link (
-    conversation, seq, upstream_session_id, agent, agent_version, working_directory,
-    opened_because, opened_at_ms
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO link (conversation, {link}, seal)
+VALUES (
+    ?1, {2:link},
+    seal(
+        'link', (SELECT conversation_id FROM conversation WHERE id = ?1),
+        {2:link}
+    )
+);
 
 -- end_link: the first cause stands
-INSERT OR IGNORE INTO link_end (link, ended_because, ended_at_ms) VALUES (?, ?, ?);
+INSERT OR IGNORE INTO link_end (link, ended_because, ended_at_ms, seal)
+SELECT l.id, ?3, ?4, seal('link_end', l.id, ?3, ?4) FROM link AS l
+WHERE l.conversation = ?1 AND l.seq = ?2;
 
 -- link_owner: whose newest link holds an upstream session, within a project
-SELECT
-    c.conversation_id, c.project_id, c.workstream, c.role, c.slot, c.generation, c.base_name,
-    c.opened_at_ms, c.parent_conversation_id, c.parent_call_id
-FROM link AS l JOIN conversation AS c ON c.id = l.conversation
+SELECT {c.conversation}
+FROM whole_link AS l JOIN whole_conversation AS c ON c.id = l.conversation
 WHERE
     l.upstream_session_id = ?
     AND c.project_id = ?
@@ -168,7 +168,15 @@ WHERE
     conversation = ?1 AND content IS NOT NULL AND (?2 IS NULL OR recorded_at_ms < ?2);
 
 -- erase_quarantined: forget what had no owner, of a conversation's turns
-UPDATE quarantine SET raw = ?3
+UPDATE quarantine SET
+    raw = ?3,
+    seal = (
+        SELECT seal(
+            'quarantine', t.turn_id, ordinal, reason, ?3, recorded_at_ms,
+            (SELECT max(p.id) FROM quarantine AS p WHERE p.id < quarantine.id)
+        )
+        FROM turn AS t WHERE t.id = quarantine.turn
+    )
 WHERE
     turn IN (SELECT id FROM turn WHERE conversation = ?1)
     AND (?2 IS NULL OR recorded_at_ms < ?2);
@@ -177,7 +185,12 @@ WHERE
 DELETE FROM examined WHERE conversation = ?1 AND (?2 IS NULL OR recorded_at_ms < ?2);
 
 -- erase_briefing_edits: forget what persons made of a conversation's briefing
-UPDATE briefing_edit SET edit = ?3
+UPDATE briefing_edit SET
+    edit = ?3,
+    seal = (
+        SELECT seal('briefing_edit', c.conversation_id, seq, ?3, recorded_at_ms)
+        FROM conversation AS c WHERE c.id = briefing_edit.conversation
+    )
 WHERE conversation = ?1 AND (?2 IS NULL OR recorded_at_ms < ?2);
 
 -- turn_events_to_erase: all of a conversation's turns, with what they are changed by
@@ -186,13 +199,25 @@ FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) <
 WHERE t.conversation = ? ORDER BY e.id;
 
 -- change_turn_event: put another payload in an event's place
-UPDATE turn_event SET payload = ?2 WHERE id = ?1;
+UPDATE turn_event SET
+    payload = ?2,
+    seal = (
+        SELECT seal('turn_event', t.turn_id, ?1 & 1048575, kind, ?2, recorded_at_ms)
+        FROM turn AS t WHERE t.id = ?1 >> 20
+    )
+WHERE id = ?1;
 
 -- run_events_to_erase: all of a run, with what they are changed by
 SELECT id, kind, payload, recorded_at_ms FROM run_event WHERE run = ? ORDER BY seq;
 
 -- change_run_event: put another payload in an event's place
-UPDATE run_event SET payload = ?2 WHERE id = ?1;
+UPDATE run_event SET
+    payload = ?2,
+    seal = (
+        SELECT seal('run_event', r.run_id, seq, kind, ?2, recorded_at_ms)
+        FROM run AS r WHERE r.id = run_event.run
+    )
+WHERE id = ?1;
 
 -- held: how much content of a conversation was recorded before a time, NULL for any
 SELECT count(*), coalesce(sum(length(p.content)), 0), min(p.recorded_at_ms)
@@ -217,7 +242,7 @@ ORDER BY message_seq DESC, ordinal DESC LIMIT 1;
 -- upstream_row: the row of an upstream id
 SELECT id FROM upstream WHERE upstream_session_id = ?;
 
--- record_upstream: write an upstream id down once
+-- open_upstream: write an upstream id down once
 INSERT INTO upstream (upstream_session_id) VALUES (?) RETURNING id;
 
 -- upstream_names: the upstream id of a row
@@ -233,18 +258,21 @@ SELECT id FROM turn WHERE turn_id = ?;
 
 -- turn: one, to compare with
 SELECT c.conversation_id, r.run_id, t.opened_at_ms
-FROM turn AS t JOIN conversation AS c ON c.id = t.conversation LEFT JOIN run AS r ON r.id = t.run
+FROM whole_turn AS t
+JOIN conversation AS c ON c.id = t.conversation
+LEFT JOIN run AS r ON r.id = t.run
 WHERE t.turn_id = ?;
 
 -- open_turn: mint one
-INSERT INTO turn (turn_id, conversation, run, opened_at_ms) VALUES (?, ?, ?, ?) RETURNING id;
+INSERT INTO turn (turn_id, conversation, run, opened_at_ms, seal)
+VALUES (?1, ?2, ?3, ?4, seal('turn', ?1, ?2, ?3, ?4, (SELECT max(id) FROM turn))) RETURNING id;
 
--- turns: the last so many of a conversation, newest first
+-- turns: the last so many of a conversation, newest first; NULL for all
 SELECT t.turn_id, t.opened_at_ms, r.run_id
 FROM conversation AS c
-JOIN turn AS t ON t.conversation = c.id
+JOIN whole_turn AS t ON t.conversation = c.id
 LEFT JOIN run AS r ON r.id = t.run
-WHERE c.conversation_id = ? ORDER BY t.id DESC LIMIT ?;
+WHERE c.conversation_id = ? ORDER BY t.id DESC LIMIT coalesce(?, -1);
 
 -- turn_count: how many a conversation has
 SELECT count(*) FROM turn
@@ -257,7 +285,10 @@ SELECT max(id) & 1048575 FROM turn_event WHERE id > ?1 << 20 AND id < (?1 + 1) <
 SELECT kind, payload, recorded_at_ms FROM turn_event WHERE id = (?1 << 20) + ?2;
 
 -- record_turn_event: append one after the last; no change when it is not the next
-INSERT INTO turn_event (id, kind, payload, recorded_at_ms) SELECT (?1 << 20) + ?2, ?3, ?4, ?5
+INSERT INTO turn_event (id, kind, payload, recorded_at_ms, seal)
+SELECT
+    (?1 << 20) + ?2, ?3, ?4, ?5,
+    seal('turn_event', (SELECT turn_id FROM turn WHERE id = ?1), ?2, ?3, ?4, ?5)
 WHERE ?2 < 1048576 AND ?2 = 1 + (
     SELECT coalesce(max(id) & 1048575, 0) FROM turn_event
     WHERE id > ?1 << 20 AND id < (?1 + 1) << 20
@@ -265,25 +296,26 @@ WHERE ?2 < 1048576 AND ?2 = 1 + (
 
 -- turn_events: all of a turn, in order
 SELECT e.id & 1048575, e.kind, e.payload
-FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+FROM turn AS t JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
 WHERE t.turn_id = ? ORDER BY e.id;
 
 -- turn_moved_at_ms: when the last was recorded
 SELECT e.recorded_at_ms
-FROM turn AS t JOIN turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
+FROM turn AS t JOIN whole_turn_event AS e ON e.id > t.id << 20 AND e.id < (t.id + 1) << 20
 WHERE t.turn_id = ? ORDER BY e.id DESC LIMIT 1;
 
 -- run_row: the row of a run
 SELECT id FROM run WHERE run_id = ?;
 
 -- run: one, to compare with
-SELECT project_id, workstream, opened_at_ms FROM run WHERE run_id = ?;
+SELECT project_id, workstream, opened_at_ms FROM whole_run WHERE run_id = ?;
 
 -- open_run: mint one
-INSERT INTO run (run_id, project_id, workstream, opened_at_ms) VALUES (?, ?, ?, ?) RETURNING id;
+INSERT INTO run ({run}, seal)
+VALUES ({1:run}, seal('run', {1:run}, (SELECT max(id) FROM run))) RETURNING id;
 
 -- runs: all of a workstream, oldest first
-SELECT run_id, project_id, workstream, opened_at_ms FROM run
+SELECT {run} FROM whole_run
 WHERE project_id = ? AND workstream = ? ORDER BY id;
 
 -- last_run_event: the last event's seq, NULL without one
@@ -293,15 +325,18 @@ SELECT max(seq) FROM run_event WHERE run = ?;
 SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
 
 -- record_run_event: append one after the last; no change when it is not the next
-INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms) SELECT ?1, ?2, ?3, ?4, ?5
+INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms, seal)
+SELECT
+    ?1, ?2, ?3, ?4, ?5,
+    seal('run_event', (SELECT run_id FROM run WHERE id = ?1), ?2, ?3, ?4, ?5)
 WHERE ?2 = 1 + (SELECT coalesce(max(seq), 0) FROM run_event WHERE run = ?1);
 
 -- run_events: all of a run, in order
-SELECT e.seq, e.kind, e.payload FROM run AS r JOIN run_event AS e ON e.run = r.id
+SELECT e.seq, e.kind, e.payload FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
 WHERE r.run_id = ? ORDER BY e.seq;
 
 -- run_moved_at_ms: when the last was recorded
-SELECT e.recorded_at_ms FROM run AS r JOIN run_event AS e ON e.run = r.id
+SELECT e.recorded_at_ms FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
 WHERE r.run_id = ? ORDER BY e.seq DESC LIMIT 1;
 
 -- transition: when one is due, to compare with
@@ -325,20 +360,27 @@ ORDER BY t.id;
 
 -- refusals: decisions that led to no turn, oldest first
 SELECT f.decision, f.reasons, f.inputs, f.decided_at_ms
-FROM conversation AS c JOIN refusal AS f ON f.conversation = c.id
+FROM conversation AS c JOIN whole_refusal AS f ON f.conversation = c.id
 WHERE c.conversation_id = ? ORDER BY f.id;
 
 -- record_refusal: keep one, once
-INSERT INTO refusal (conversation, decision, reasons, inputs, decided_at_ms)
-SELECT ?1, ?2, ?3, ?4, ?5
+INSERT INTO refusal (conversation, decision, reasons, inputs, decided_at_ms, seal)
+SELECT
+    ?1, ?2, ?3, ?4, ?5,
+    seal(
+        'refusal', (SELECT conversation_id FROM conversation WHERE id = ?1), ?2, ?3, ?4, ?5,
+        (SELECT max(id) FROM refusal)
+    )
 WHERE NOT EXISTS (
     SELECT 1 FROM refusal
     WHERE conversation = ?1 AND decided_at_ms = ?5 AND decision = ?2 AND reasons = ?3 AND inputs = ?4
 );
 
 -- record_act: keep one, once
-INSERT INTO act (conversation, run, what, by_user, detail, recorded_at_ms)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6
+INSERT INTO act (conversation, run, what, by_user, detail, recorded_at_ms, seal)
+SELECT
+    ?1, ?2, ?3, ?4, ?5, ?6,
+    seal('act', ?1, ?2, ?3, ?4, ?5, ?6, (SELECT max(id) FROM act))
 WHERE NOT EXISTS (
     SELECT 1 FROM act
     WHERE conversation = ?1 AND what = ?3 AND by_user = ?4 AND detail = ?5 AND recorded_at_ms = ?6
@@ -349,28 +391,35 @@ WHERE NOT EXISTS (
 
 -- acts: what people did to a conversation, oldest first
 SELECT c.conversation_id, NULL, a.what, a.by_user, a.detail, a.recorded_at_ms
-FROM conversation AS c JOIN act AS a ON a.conversation = c.id
+FROM conversation AS c JOIN whole_act AS a ON a.conversation = c.id
 WHERE c.conversation_id = ? ORDER BY a.id;
 
 -- run_acts: what people did to a run, oldest first
 SELECT NULL, r.run_id, a.what, a.by_user, a.detail, a.recorded_at_ms
-FROM run AS r JOIN act AS a ON a.run = r.id
+FROM run AS r JOIN whole_act AS a ON a.run = r.id
 WHERE r.run_id = ? ORDER BY a.id;
 
 -- quarantined: one turn's, in order
-SELECT q.ordinal, q.reason, q.raw FROM turn AS t JOIN quarantine AS q ON q.turn = t.id
+SELECT q.ordinal, q.reason, q.raw FROM turn AS t JOIN whole_quarantine AS q ON q.turn = t.id
 WHERE t.turn_id = ? ORDER BY q.ordinal;
 
 -- quarantine: one, to compare with
 SELECT reason, raw, recorded_at_ms FROM quarantine WHERE turn = ? AND ordinal = ?;
 
 -- record_quarantine: keep an event whose owner is unknown
-INSERT INTO quarantine (turn, ordinal, reason, raw, recorded_at_ms) VALUES (?, ?, ?, ?, ?);
+INSERT INTO quarantine (turn, ordinal, reason, raw, recorded_at_ms, seal)
+VALUES (
+    ?1, ?2, ?3, ?4, ?5,
+    seal(
+        'quarantine', (SELECT turn_id FROM turn WHERE id = ?1), ?2, ?3, ?4, ?5,
+        (SELECT max(id) FROM quarantine)
+    )
+);
 
 -- examined: the last word on each path, of one upstream session or of all
-SELECT e.path, e.how, e.state, e.size_bytes, e.mtime_ns, e.digest, max(e.id) AS newest
+SELECT {e.examined}, max(e.id) AS newest
 FROM conversation AS c
-JOIN examined AS e ON e.conversation = c.id
+JOIN whole_examined AS e ON e.conversation = c.id
 LEFT JOIN upstream AS u ON u.id = e.upstream
 WHERE c.conversation_id = ?1 AND (?2 IS NULL OR u.upstream_session_id = ?2)
 GROUP BY e.path ORDER BY newest;
@@ -378,20 +427,22 @@ GROUP BY e.path ORDER BY newest;
 -- examined_count: the place after a turn's last one, NULL without one
 SELECT max(e.ordinal) + 1 FROM turn AS t JOIN examined AS e ON e.turn = t.id WHERE t.turn_id = ?;
 
--- examined_file: one, to compare with
-SELECT
-    conversation, upstream, path, how, state, size_bytes, mtime_ns, digest, recorded_at_ms
-FROM examined WHERE turn = ? AND ordinal = ?;
+-- examined_files: a turn's from one place to another, to compare with
+SELECT ordinal, conversation, upstream, {examined}, recorded_at_ms
+FROM examined WHERE turn = ? AND ordinal BETWEEN ? AND ?;
 
--- record_examined: keep a file as a session knows it; no change when its place is taken
-INSERT OR IGNORE INTO examined (
-    turn, ordinal, conversation, upstream, path, how, state, size_bytes, mtime_ns, digest,
-    recorded_at_ms
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- record_examined: keep a file as a session knows it
+INSERT INTO examined (
+    turn, ordinal, conversation, upstream, {examined},
+    recorded_at_ms, seal
+) VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+    seal('examined', ?3, ?1, ?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+);
 
 -- briefing_edit: the newest of a conversation
 SELECT b.seq, b.edit, b.recorded_at_ms
-FROM conversation AS c JOIN briefing_edit AS b ON b.conversation = c.id
+FROM conversation AS c JOIN whole_briefing_edit AS b ON b.conversation = c.id
 WHERE c.conversation_id = ? ORDER BY b.seq DESC LIMIT 1;
 
 -- last_briefing_edit: the last edit's seq, NULL without one
@@ -401,10 +452,14 @@ SELECT max(seq) FROM briefing_edit WHERE conversation = ?;
 SELECT edit, recorded_at_ms FROM briefing_edit WHERE conversation = ? AND seq = ?;
 
 -- record_briefing_edit: append one
-INSERT INTO briefing_edit (conversation, seq, edit, recorded_at_ms) VALUES (?, ?, ?, ?);
+INSERT INTO briefing_edit (conversation, seq, edit, recorded_at_ms, seal)
+VALUES (
+    ?1, ?2, ?3, ?4,
+    seal('briefing_edit', (SELECT conversation_id FROM conversation WHERE id = ?1), ?2, ?3, ?4)
+);
 
 -- once: the last step of the attempts at an action
-SELECT attempt_id, state, receipt, recorded_at_ms FROM once_event
+SELECT attempt_id, state, receipt, recorded_at_ms FROM whole_once_event
 WHERE project_id = ? AND key = ? ORDER BY id DESC LIMIT 1;
 
 -- once_event: one step of one attempt, to compare with
@@ -412,8 +467,11 @@ SELECT receipt, recorded_at_ms FROM once_event
 WHERE project_id = ? AND key = ? AND attempt_id = ? AND state = ?;
 
 -- record_once: append a step
-INSERT INTO once_event (project_id, key, attempt_id, state, receipt, recorded_at_ms)
-VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO once_event (project_id, key, attempt_id, state, receipt, recorded_at_ms, seal)
+VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6,
+    seal('once_event', ?1, ?2, ?3, ?4, ?5, ?6, (SELECT max(id) FROM once_event))
+);
 
 -- lease: as it stands
 SELECT token, heartbeat, host, boot_id, pid, started_at_ticks, doing FROM lease WHERE name = ?;

@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
-from upthread.core.decision_words import done_in_words
-from upthread.core.handshake import in_words, is_known, reasons_in_words
-from upthread.core.nesting import ALARM, ALARMS
-from upthread.core.stops import stop_in_words
+from upthread.core.decision.delegation_depth import ALARM, ALARMS
+from upthread.core.decision.handshake import in_words, is_known, reasons_in_words
+from upthread.core.decision.words import done_in_words
+from upthread.core.runs.stops import stop_in_words
 from upthread.core.types import (
     CHILD_SLOT,
     PERMISSION,
@@ -30,12 +30,12 @@ from upthread.core.types import (
     ToolResultPart,
     UnknownPart,
 )
-from upthread.runtime.audit import Audit, AuditedConversation, AuditedTurn
+from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedTurn
 from upthread.surfaces.cli.audit.runs import act_lines, run_lines, standing_in_markdown, stopped
 from upthread.surfaces.cli.audit.shape import noted
-from upthread.surfaces.cli.neutral import code, fenced, one_line
-from upthread.surfaces.cli.output import plain
-from upthread.surfaces.cli.words import counted, moment, spaced
+from upthread.surfaces.cli.terminal.neutral import code, fenced, one_line
+from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.cli.terminal.words import counted, moment, spaced
 
 
 def audit(record: Audit) -> str:

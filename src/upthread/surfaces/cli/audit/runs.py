@@ -19,13 +19,13 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
 )
+from upthread.core.runs.stops import stop_in_words
 from upthread.core.states import Standing
-from upthread.core.stops import stop_in_words
-from upthread.core.visible import visible_line
-from upthread.runtime.audit import AuditedRun
-from upthread.surfaces.cli.neutral import code, fenced
+from upthread.core.text.visible import visible_line
+from upthread.runtime.record.audit import AuditedRun
 from upthread.surfaces.cli.shapes import run_status
-from upthread.surfaces.cli.words import moment, spaced
+from upthread.surfaces.cli.terminal.neutral import code, fenced
+from upthread.surfaces.cli.terminal.words import moment, spaced
 
 
 def run_lines(audited: AuditedRun) -> Iterator[str]:

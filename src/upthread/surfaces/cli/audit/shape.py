@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Final
 
 from upthread.core import types
 from upthread.core.commands import RecordAct
+from upthread.core.decision.delegation_depth import ALARM
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.nesting import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
-from upthread.runtime.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
+from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.surfaces.cli.shapes import run_status, standing
+from upthread.surfaces.cli.terminal.output import member_names
 
 Shape = dict[str, object]
 
@@ -148,6 +148,5 @@ def event_kind(event: TurnEvent | RunEvent) -> str:
 
 
 def _members(value: Any, *without: str) -> Shape:
-    return {
-        each.name: getattr(value, each.name) for each in fields(value) if each.name not in without
-    }
+    names = member_names(value) or ()
+    return {name: getattr(value, name) for name in names if name not in without}

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias, cast
 from upthread.client import Project
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import JsonValue
-from upthread.runtime.audit import Audit
+from upthread.runtime.record.audit import Audit
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.output import plain
+from upthread.surfaces.cli.terminal.output import plain
 
 AuditFormat: TypeAlias = Literal["md", "json"]
 

@@ -15,7 +15,7 @@ import anyio
 from upthread.agents import registry
 from upthread.agents.base import OpenRequest
 from upthread.core.events import AgentEvent, ToolCallAnnounced
-from upthread.runtime.permissions import PermissionPolicy
+from upthread.runtime.permissions.policy import PermissionPolicy
 
 
 async def prompt_once(text: str) -> None:

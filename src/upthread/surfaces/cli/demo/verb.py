@@ -13,10 +13,10 @@ from typing import Annotated
 import typer
 
 from upthread.config import load_settings
-from upthread.core.shell import command
+from upthread.core.shell.hint import command
 from upthread.errors import UsageError
 from upthread.surfaces.cli.demo import with_upthread, without
-from upthread.surfaces.cli.demo.counting import Counts
+from upthread.surfaces.cli.demo.counts import Counts
 from upthread.surfaces.cli.demo.stage import BRIEFED, EXAMPLE, WORKSTREAM, set_stage
 
 ROWS = (

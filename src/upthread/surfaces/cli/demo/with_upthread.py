@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from upthread.errors import UpthreadError
-from upthread.surfaces.cli.demo.counting import Counts, count, read_log
+from upthread.surfaces.cli.demo.counts import Counts, count, read_log
 from upthread.surfaces.cli.demo.processes import Finished, run_child
 from upthread.surfaces.cli.demo.stage import ANSWERS, ANY_ANSWER, WORKSTREAM, Stage
 

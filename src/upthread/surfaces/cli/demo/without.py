@@ -12,7 +12,6 @@ import time
 import msgspec
 
 from upthread.config import Settings
-from upthread.core import pipeline as pipelines
 from upthread.core.events import (
     QuestionAnswered,
     QuestionsAsked,
@@ -23,13 +22,14 @@ from upthread.core.events import (
     StepEnded,
     StepStarted,
 )
-from upthread.core.pipeline import AskHuman, Finish, Park, RunStep, RunView
-from upthread.core.prompt import role_block
-from upthread.core.reports import read_report
-from upthread.core.stops import stop_in_words
+from upthread.core.roles.reports import read_report
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.pipeline import AskHuman, Finish, Park, RunStep, RunView
+from upthread.core.runs.stops import stop_in_words
+from upthread.core.turns.prompt import role_block
 from upthread.core.types import Outcome
 from upthread.errors import UpthreadError
-from upthread.surfaces.cli.demo.counting import Counts, count, read_log
+from upthread.surfaces.cli.demo.counts import Counts, count, read_log
 from upthread.surfaces.cli.demo.processes import Finished, run_child
 from upthread.surfaces.cli.demo.stage import ANSWERS, ANY_ANSWER, Stage
 from upthread.surfaces.cli.demo.with_upthread import KILLED_ROLE, Say

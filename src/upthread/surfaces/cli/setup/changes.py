@@ -21,7 +21,7 @@ from upthread.boundary import files as opener
 from upthread.config import PROJECT_FILE
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
-from upthread.runtime.publishing import installed_path
+from upthread.runtime.hooked.publication import installed_path
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 NEW_FILE_MODE: Final = 0o600
@@ -70,7 +70,7 @@ def read_file(path: Path) -> bytes | None:
         return opener.read_all(descriptor, str(path), bytes_max=FILE_BYTES_MAX)
     except FileNotFoundError:
         return None
-    except opener.RefusedError as error:
+    except opener.FileRefusedError as error:
         raise UsageError(
             f"{path} is not a file of settings: {error.strerror}", hint=error.cure
         ) from error

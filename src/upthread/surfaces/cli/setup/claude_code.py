@@ -9,13 +9,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
 from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
+from upthread.surfaces.cli.setup.target import Target
+from upthread.vendors.homes import home_of
 
-AGENT: Final = "claude"
 HOOK_AGENT: Final = "claude-code"
+AGENT: Final = AGENTS[HOOK_AGENT].setup_name
 SKILL: Final = Path("skills/upthread/SKILL.md")
 SETTINGS: Final = "settings.json"
 STATUS_LINE: Final = "statusLine"
@@ -37,7 +40,8 @@ def changes(
     environment: Mapping[str, str], home: Path, *, has_status_line: bool = False
 ) -> tuple[Change, ...]:
     """Return what setting Claude Code up changes. A status line of ours stays where it is."""
-    path, skill = _folder(environment) / SETTINGS, _folder(environment) / SKILL
+    folder = home_of(HOOK_AGENT, environment)
+    path, skill = folder / SETTINGS, folder / SKILL
     before = read_file(path)
     what = f"{len(EVENTS)} hooks"
     caller = Caller(agent=AGENT, hook_agent=HOOK_AGENT, home=home)
@@ -63,7 +67,7 @@ def taken_out(path: Path, content: bytes) -> bytes | None:
 
 def has_status_line(environment: Mapping[str, str]) -> bool:
     """Return whether Claude Code shows a status line already, whosever it is."""
-    path = _folder(environment) / SETTINGS
+    path = home_of(HOOK_AGENT, environment) / SETTINGS
     return STATUS_LINE in as_json_object(path, read_file(path))
 
 
@@ -90,6 +94,4 @@ def _skill() -> bytes:
     return resources.files("upthread").joinpath("surfaces/hook/SKILL.md").read_bytes()
 
 
-def _folder(environment: Mapping[str, str]) -> Path:
-    chosen, home = environment.get("CLAUDE_CONFIG_DIR"), environment.get("HOME")
-    return Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".claude"
+TARGET: Final = Target(name=HOOK_AGENT, changes=changes, taken_out=taken_out)

@@ -15,15 +15,30 @@ from pathlib import Path
 from typing import Final
 
 from upthread.boundary import programs
+from upthread.errors import ConfigError, UpstreamError
+from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.surfaces.cli.setup import blocks, launcher
 from upthread.surfaces.cli.setup.changes import Change, read_file
-from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
+from upthread.surfaces.cli.setup.hook_entries import (
+    Caller,
+    is_ours,
+    with_hooks,
+    without_hooks,
+    written,
+)
+from upthread.surfaces.cli.setup.target import Target, Trust
+from upthread.surfaces.cli.terminal.words import counted
+from upthread.vendors.homes import home_of
 
 AGENT: Final = "codex"
-"""What Codex lets a hook at a session's end have; it warns of more each time it starts."""
 
 START_TIMEOUT_S: Final = 30
 ANSWER_TIMEOUT_S: Final = 120
+"""What Codex is to wait for our MCP server: an answer may be a whole turn of another agent's."""
+
+ASKED_S_MAX: Final = 20.0
+"""How long Codex may take to start and to list its hooks."""
+
 HOOKS: Final = "hooks.json"
 CONFIG: Final = "config.toml"
 SERVER: Final = "upthread"
@@ -42,7 +57,7 @@ EVENTS: Final[Mapping[str, str]] = {
 
 def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
     """Return what setting Codex up changes; of MCP only where what it needs is installed."""
-    path = _folder(environment) / HOOKS
+    path = home_of(AGENT, environment) / HOOKS
     before = read_file(path)
     caller = Caller(agent=AGENT, hook_agent=AGENT, home=home)
     after = with_hooks(path, before, events=EVENTS, caller=caller)
@@ -67,8 +82,32 @@ def is_unsafe(path: Path, content: bytes) -> bool:
     return programs.is_unsafe((server.get("command", ""), *server.get("args", ())))
 
 
+async def trust(working_directory: str) -> Trust:
+    """Ask Codex which of our hooks it would leave out."""
+    from upthread.agents.base import OpenRequest
+    from upthread.agents.codex.adapter import CodexAdapter
+
+    request = OpenRequest(
+        working_directory=working_directory,
+        stderr_path=None,
+        answer_permission=PermissionPolicy().answer,
+        start_timeout_s=ASKED_S_MAX,
+    )
+    try:
+        known = await CodexAdapter().hooks(request)
+    except (ConfigError, UpstreamError) as error:
+        fault = f"whether it runs the hooks could not be asked: {error.message}"
+        return Trust(None, fault, error.hint or "start codex and type /hooks")
+    ours = [hook for hook in known if is_ours(hook.command)]
+    left_out = [hook.event for hook in ours if not hook.is_run]
+    if not left_out:
+        return Trust(is_given=bool(ours))
+    fault = f"{counted(len(left_out), 'hook')} left out, not trusted: {', '.join(left_out)}"
+    return Trust(False, fault, "start codex, type /hooks and look through them")
+
+
 def _mcp_server(environment: Mapping[str, str], home: Path) -> Change:
-    path = _folder(environment) / CONFIG
+    path = home_of(AGENT, environment) / CONFIG
     before = read_file(path)
     server = launcher.command(home, "mcp")
     lines = (
@@ -83,6 +122,6 @@ def _mcp_server(environment: Mapping[str, str], home: Path) -> Change:
     return Change(path=path, before=before, after=after, what=f"the MCP server {SERVER!r}")
 
 
-def _folder(environment: Mapping[str, str]) -> Path:
-    chosen, home = environment.get("CODEX_HOME"), environment.get("HOME")
-    return Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".codex"
+TARGET: Final = Target(
+    name=AGENT, changes=changes, taken_out=taken_out, then=THEN, trust=trust, is_unsafe=is_unsafe
+)

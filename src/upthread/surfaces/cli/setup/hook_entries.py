@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
+from upthread.surfaces.cli.terminal.neutral import one_line
 
 PROGRAM: Final = "upthread/surfaces/hook/__main__.py"
 """How the path of our program ends, which an earlier version's entries named, wherever it was."""
@@ -30,7 +30,7 @@ TIMEOUT_S: Final = 5
 """What an agent gives a hook of ours, far more than it takes."""
 
 TIMEOUT_S_OF: Final[Mapping[str, int]] = {"PreToolUse": 10, "SessionEnd": 3}
-"""A call that begins may have to wait for a drain: surfaces/hook/waiting.py. At a session's end
+"""A call that begins may have to wait for a drain: surfaces/hook/drain_wait.py. At a session's end
 Codex gives no more than 3 s, and tells the person where more was asked for (0.169.0)."""
 
 

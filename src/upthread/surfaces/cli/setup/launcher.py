@@ -24,8 +24,8 @@ from upthread.boundary.ownership import written_by_others
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import NotJsonError, loads, text_in
-from upthread.surfaces.cli.neutral import one_line
 from upthread.surfaces.cli.setup.changes import Change, read_file
+from upthread.surfaces.cli.terminal.neutral import one_line
 
 SHELL: Final = "/bin/sh"
 NAME: Final = "hooks/upthread-launcher"

@@ -10,6 +10,7 @@ from typing import Final
 
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import Change, read_file
+from upthread.surfaces.cli.setup.target import Target
 
 AGENT: Final = "opencode"
 PLUGIN: Final = "upthread.js"
@@ -39,3 +40,6 @@ def _plugin_folder(environment: Mapping[str, str]) -> Path:
     home = environment.get("HOME")
     base = Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".config"
     return base / "opencode" / "plugin"
+
+
+TARGET: Final = Target(name=AGENT, changes=changes, taken_out=taken_out)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from upthread.config import PROJECT_FILE, Settings, read_config
-from upthread.core.handshake import Continuity
+from upthread.core.decision.handshake import Continuity
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup.blocks import block_of, with_block
 from upthread.surfaces.cli.setup.changes import Change, read_file

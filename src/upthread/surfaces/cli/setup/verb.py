@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,34 +11,25 @@ from typing import Final
 
 from upthread.boundary import programs
 from upthread.client import Project
-from upthread.client.trusting import load_trusting
+from upthread.client.consent import load_trusting
 from upthread.config import home_directory
+from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
-from upthread.surfaces.cli.asking import can_ask, choose, confirm
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.changing import DECLINED
-from upthread.surfaces.cli.consenting import HOOKS, Needs
 from upthread.surfaces.cli.setup import blocks, claude_code, codex, launcher, opencode, roles
 from upthread.surfaces.cli.setup.changes import Change, Installed, is_of_repository
+from upthread.surfaces.cli.setup.target import Target
+from upthread.surfaces.cli.terminal.confirmation import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """How one agent is set up: `name` is its own in the store, `then` what a person does next."""
-
-    name: str
-    changes: Callable[..., tuple[Change, ...]]
-    taken_out: Callable[[Path, bytes], bytes | None]
-    then: str = ""
-
-
 TARGETS: Final[Mapping[str, Target]] = {
-    claude_code.AGENT: Target(claude_code.HOOK_AGENT, claude_code.changes, claude_code.taken_out),
-    codex.AGENT: Target(codex.AGENT, codex.changes, codex.taken_out, codex.THEN),
-    opencode.AGENT: Target(opencode.AGENT, opencode.changes, opencode.taken_out),
+    AGENTS[target.name].setup_name: target
+    for target in (claude_code.TARGET, codex.TARGET, opencode.TARGET)
 }
+"""By what `upthread setup` calls each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,236 @@
+"""What every connection to an agent does alike: one prompt at a time, its limits, and its end.
+
+A connection translates and never decides. `Connection` is below all of them. `ServerConnection` is
+below those whose agent is a server that tells of all its sessions in one stream: what belongs to a
+prompt is then said by a turn, which is fed with what the server tells.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import anyio
+
+from upthread.agents._process import ChildProcess
+from upthread.agents._prompt import Action, Limits, RunningPrompt
+from upthread.agents.base import (
+    AgentProcess,
+    CallAnswer,
+    ListedSession,
+    OnEvent,
+    OpenRequest,
+    PromptResult,
+)
+from upthread.core.events import AgentEvent
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+
+PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What an agent's own protocol does of a prompt.
+
+    `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` has a last
+    cancel sent to an agent that is ended right after, and limits for itself how long that takes.
+    """
+
+    ask: Action
+    cancel: Action
+    leave: Action
+
+
+class Connection(ABC):
+    """One running agent of one caller."""
+
+    def __init__(self, request: OpenRequest) -> None:
+        self._request = request
+        self._running: RunningPrompt | None = None
+        self._is_prompting = False
+        self._late_events: int = 0
+
+    @property
+    @abstractmethod
+    def _child(self) -> ChildProcess | None:
+        """The agent's process, None while there is none."""
+
+    @abstractmethod
+    async def _answered(
+        self, session: UpstreamSessionId, text: str, on_event: OnEvent
+    ) -> PromptResult:
+        """Prompt by `_run`, and say how it ended. Nothing else is prompted meanwhile."""
+
+    @property
+    def process(self) -> AgentProcess | None:
+        child = self._child
+        if child is None:
+            return None
+        return AgentProcess(pid=child.pid, started_at_ticks=child.started_at_ticks)
+
+    @property
+    def late_events(self) -> int:
+        return self._late_events
+
+    async def prompt(
+        self, upstream_session_id: UpstreamSessionId, text: str, *, on_event: OnEvent
+    ) -> PromptResult:
+        if self._is_prompting:
+            raise UpstreamError(
+                f"session {upstream_session_id} cannot be prompted: a prompt is running",
+                outcome=Outcome.BUSY,
+                hint=PROMPT_RUNNING_HINT,
+                upstream_session_id=upstream_session_id,
+            )
+        self._is_prompting = True
+        try:
+            return await self._answered(upstream_session_id, text, on_event)
+        finally:
+            self._is_prompting = False
+
+    async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
+        if self._running is not None and self._running.session == upstream_session_id:
+            self._running.request_cancel()
+
+    async def _run(self, running: RunningPrompt, steps: Steps, on_event: OnEvent) -> None:
+        """Run a prompt to its end, within the limits of the request.
+
+        One that the caller leaves ends the agent: words still to come from it would pass for the
+        next reply, as no agent says which prompt they answer.
+        """
+        child = self._child
+        assert child is not None, "attached before"
+        limits = Limits(
+            prompt_timeout_s=self._request.prompt_timeout_s,
+            cancel_timeout_s=self._request.cancel_timeout_s,
+        )
+        self._running = running
+        try:
+            await running.run(
+                ask=steps.ask,
+                send_cancel=steps.cancel,
+                end_agent=child.stop,
+                on_event=on_event,
+                limits=limits,
+            )
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await steps.leave()
+                await child.stop()
+            raise
+        finally:
+            self._running = None
+
+    async def _deliver(self, events: Iterable[AgentEvent], running: RunningPrompt | None) -> None:
+        """Hand events over in their order; what comes while nobody waits for it is counted."""
+        for event in events:
+            if running is None or not await running.deliver(event):
+                self._late_events += 1
+
+
+class ServerTurn(Protocol):
+    """What a turn of a server says of itself."""
+
+    is_stopping: bool
+    late: int
+
+    @property
+    def is_over(self) -> bool: ...
+
+
+class ServerSessions(Protocol):
+    """A server's sessions, as the adapter's port has them (A3 to A5, A16, A17)."""
+
+    async def new(self) -> UpstreamSessionId: ...
+
+    async def attach(self, session: UpstreamSessionId, /) -> None: ...
+
+    async def read(self, session: UpstreamSessionId, /) -> tuple[AgentEvent, ...]: ...
+
+    async def listed(self) -> tuple[ListedSession, ...]: ...
+
+    async def fork(self, session: UpstreamSessionId, /) -> UpstreamSessionId: ...
+
+
+class Desk(Protocol):
+    """Who answers what a server asks."""
+
+    async def hold(
+        self, told: Mapping[str, Any], running: RunningPrompt, /
+    ) -> CallAnswer | None: ...
+
+
+TurnT = TypeVar("TurnT", bound=ServerTurn)
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerPrompt(Generic[TurnT]):
+    """A prompt and the turn that is made for it; `is_ended` once nothing more is waited for."""
+
+    running: RunningPrompt
+    turn: TurnT
+    is_ended: anyio.Event = field(default_factory=anyio.Event)
+
+    def end_if_over(self) -> None:
+        """End it where its turn says that nothing of it is to come."""
+        if self.turn.is_over:
+            self.is_ended.set()
+
+
+PromptT = TypeVar("PromptT", bound=ServerPrompt[Any])
+SessionsT = TypeVar("SessionsT", bound=ServerSessions)
+DeskT = TypeVar("DeskT", bound=Desk)
+
+
+class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
+    """One running server: its sessions, and one prompt at a time."""
+
+    def __init__(self, request: OpenRequest, *, sessions: SessionsT, desk: DeskT) -> None:
+        super().__init__(request)
+        self._sessions = sessions
+        self._desk = desk
+        self._prompt: PromptT | None = None
+
+    async def new_session(self) -> UpstreamSessionId:
+        return await self._sessions.new()
+
+    async def resume_session(self, upstream_session_id: UpstreamSessionId) -> None:
+        await self._sessions.attach(upstream_session_id)
+
+    async def load_session(self, upstream_session_id: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        return await self._sessions.read(upstream_session_id)
+
+    async def list_sessions(self) -> tuple[ListedSession, ...]:
+        return await self._sessions.listed()
+
+    async def fork_session(self, upstream_session_id: UpstreamSessionId) -> UpstreamSessionId:
+        return await self._sessions.fork(upstream_session_id)
+
+    async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
+        """Return what holds back a call that is about to run, None to let it run (A14)."""
+        running = self._running
+        if running is None:
+            return None
+        held = await self._desk.hold(told, running)
+        if held is not None and held.ends_turn:
+            running.request_cancel()
+        return held
+
+    async def _run_turn(self, prompt: PromptT, steps: Steps, on_event: OnEvent) -> None:
+        """As `_run`; what the turn counted as late is kept, and nothing more is waited for."""
+        try:
+            await self._run(prompt.running, steps, on_event)
+        finally:
+            prompt.is_ended.set()
+            self._prompt = None
+            self._late_events += prompt.turn.late
+
+    async def _stop_until_ended(self, prompt: PromptT, stop: Action, *, again_s: float) -> None:
+        """Ask for the end until it is told: what comes before a turn has begun ends nothing."""
+        while not prompt.is_ended.is_set():
+            await stop()
+            with anyio.move_on_after(again_s):
+                await prompt.is_ended.wait()

@@ -1,0 +1,225 @@
+"""One running prompt: its events in order, its deadline, its cancelling, its end.
+
+Theory of operation. The reader of the agent's messages calls `deliver` and is held there until the
+caller's `on_event` has returned: order and back-pressure (A6). `on_event` runs in the task that
+called `prompt`, so its errors and cancellation are that caller's. The prompt ends when its answer
+is read, which is after everything the agent wrote before it, or when the agent is gone. A deadline
+and a cancel both ask the agent first, and end it when it does not answer in time. A prompt that was
+left without an answer ends the agent too: nothing could tell its late words from the next reply's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import anyio
+
+from upthread.agents._told import ToldOfCalls
+from upthread.agents.base import OnEvent
+from upthread.core.events import (
+    AgentEvent,
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UsageReported,
+)
+from upthread.core.shell.expected_call import Told
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.tasks import task_group
+
+LAST_TEXT_CHARACTERS_MAX: Final = 2000
+
+Action: TypeAlias = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """An error of a callback, to be raised where the prompt was called."""
+
+    error: Exception
+
+
+@dataclass(slots=True)
+class _Delivery:
+    item: AgentEvent | _Failed
+    is_done: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSeen:
+    """What the updates of a turn said about its end, beside the answer itself."""
+
+    tokens_used: int | None = None
+    tokens_window: int | None = None
+    has_system_error: bool = False
+    last_text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a prompt may take, and how long a cancelled one may take to stop. Seconds."""
+
+    prompt_timeout_s: float
+    cancel_timeout_s: float
+
+
+class RunningPrompt:
+    """Made for one prompt and used once."""
+
+    def __init__(self, session: UpstreamSessionId) -> None:
+        self.session = session
+        self.is_timed_out = False
+        self.is_cancelled = False
+        self.is_forced = False
+        self.answer: object = None
+        self.error: Exception | None = None
+        self.message_ids: set[str] = set()
+        self._sender, self._deliveries = anyio.create_memory_object_stream[_Delivery]()
+        self._cancel_requested = anyio.Event()
+        self._asking: set[anyio.CancelScope] = set()
+        self._tokens: UsageReported | None = None
+        self._last_text = ""
+        self._has_system_error = False
+        self._told = ToldOfCalls()
+        self._limits = Limits(prompt_timeout_s=0.0, cancel_timeout_s=0.0)
+
+    async def run(
+        self,
+        *,
+        ask: Action,
+        send_cancel: Action,
+        end_agent: Action,
+        on_event: OnEvent,
+        limits: Limits,
+    ) -> None:
+        """Ask, deliver until the answer is there, and keep the limits."""
+        self._limits = limits
+        async with task_group() as tasks:
+            tasks.start_soon(self._ask, ask)
+            tasks.start_soon(self._keep_limits, send_cancel, end_agent, limits)
+            with self._deliveries:
+                await self._deliver_all(on_event)
+            tasks.cancel_scope.cancel()
+
+    async def _ask(self, ask: Action) -> None:
+        with self._sender:
+            await ask()
+
+    async def _deliver_all(self, on_event: OnEvent) -> None:
+        async for delivery in self._deliveries:
+            try:
+                if isinstance(delivery.item, _Failed):
+                    raise delivery.item.error
+                await on_event(delivery.item)
+            finally:
+                delivery.is_done.set()
+
+    async def _keep_limits(self, send_cancel: Action, end_agent: Action, limits: Limits) -> None:
+        with anyio.move_on_after(limits.prompt_timeout_s):
+            await self._cancel_requested.wait()
+        self.is_cancelled = self._cancel_requested.is_set()
+        self.is_timed_out = not self.is_cancelled
+        self._stop_asking()
+        await send_cancel()
+        await anyio.sleep(limits.cancel_timeout_s)
+        self.is_forced = True
+        await end_agent()
+
+    def request_cancel(self) -> None:
+        """Ask for the end. Once is enough."""
+        self._cancel_requested.set()
+
+    # --- what arrives --------------------------------------------------------------------------
+
+    async def deliver(self, event: AgentEvent) -> bool:
+        """Hand an event over and wait until it was taken in; False when it came too late."""
+        self._note(event)
+        return await self._hand_over(_Delivery(event))
+
+    async def fail(self, error: Exception) -> None:
+        """Raise an error of one of the caller's own callbacks where the prompt was called."""
+        await self._hand_over(_Delivery(_Failed(error)))
+
+    async def _hand_over(self, delivery: _Delivery) -> bool:
+        try:
+            await self._sender.send(delivery)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return False
+        await delivery.is_done.wait()
+        return True
+
+    def asking(self) -> anyio.CancelScope:
+        """Return a scope for a question to a person; a cancel of the turn cancels it."""
+        scope = anyio.CancelScope()
+        self._asking.add(scope)
+        if self.is_cancelled or self.is_timed_out:
+            scope.cancel()
+        return scope
+
+    def _stop_asking(self) -> None:
+        for scope in self._asking:
+            scope.cancel()
+
+    def aborted(self, *, has_died: bool) -> tuple[Outcome, str]:
+        """Return how a prompt ended that was cancelled or timed out (A10, A11).
+
+        `has_died`: the agent ended before it had answered the cancel.
+        """
+        waited_s = self._limits.cancel_timeout_s
+        forced = f"it did not answer the cancel within {waited_s:g} s and was ended"
+        if self.is_timed_out:
+            detail = f"no answer within {self._limits.prompt_timeout_s:g} s"
+            return Outcome.TIMED_OUT, f"{detail}; {forced}" if self.is_forced else detail
+        if self.is_forced:
+            return Outcome.PROCESS_DIED, forced
+        if has_died:
+            return Outcome.PROCESS_DIED, "the agent ended when it was asked to cancel"
+        # Some answer a cancelled turn with an error, or end_turn (opencode 1.18.33, retrying).
+        return Outcome.CANCELLED, str(self.error or "")
+
+    # --- what was seen -------------------------------------------------------------------------
+
+    def note_system_error(self) -> None:
+        """Remember that an update said the turn failed."""
+        self._has_system_error = True
+
+    def told_of(self, call_id: str | None) -> tuple[Told, ...]:
+        """Return what was said of a call so far, under any session; none for one never told of."""
+        return self._told.of(call_id)
+
+    def _note_call(self, event: ToolCallAnnounced | ToolCallUpdated) -> None:
+        told = Told(
+            title=event.title,
+            tool_kind=event.tool_kind,
+            arguments=event.arguments,
+            locations=event.locations,
+            implied_kinds=frozenset(event.implied_kinds),
+        )
+        self._told.note(event.call_id, told)
+
+    def _note(self, event: AgentEvent) -> None:
+        if isinstance(event, ToolCallAnnounced | ToolCallUpdated):
+            self._note_call(event)
+        if event.upstream_session_id not in {self.session, None}:
+            return
+        if isinstance(event, UsageReported):
+            self._tokens = event
+        elif isinstance(event, TextReceived):
+            if event.message_id is not None:
+                self.message_ids.add(event.message_id)
+            self._last_text = (self._last_text + event.text)[-LAST_TEXT_CHARACTERS_MAX:]
+        elif isinstance(event, ReasoningReceived | ToolCallAnnounced):
+            self._last_text = ""
+
+    @property
+    def seen(self) -> TurnSeen:
+        """What the updates said about the turn's end."""
+        return TurnSeen(
+            tokens_used=self._tokens.tokens_used if self._tokens else None,
+            tokens_window=self._tokens.tokens_window if self._tokens else None,
+            has_system_error=self._has_system_error,
+            last_text=self._last_text,
+        )

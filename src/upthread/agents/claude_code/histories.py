@@ -1,0 +1,312 @@
+"""Claude Code transcripts: `~/.claude/projects/*/<session>.jsonl`, sub-agents beneath.
+
+Entries form a tree by `parentUuid`; what is sent is the branch of the last entry. One answer is
+written as several entries with the same `message.id`, one for each block, and the results of tools
+used at once hang on different ones, so both are gathered beside the branch. Sub-agents are in
+`<session>/subagents/agent-*.jsonl`. Written for Claude Code 2.1 (2.1.197 to
+2.1.330; seen 2026-11).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Final
+
+from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
+from upthread.boundary.files import read_all, through_links
+from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.types import (
+    FilePart,
+    JsonValue,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.vendors.lines import Line, read_lines, read_object
+
+AGENT: Final = "claude-code"
+WRITTEN_FOR: Final = ("2.1",)
+META_BYTES_MAX: Final = 1024 * 1024
+"""Of the file beside a sub-agent's transcript that tells which call made it."""
+
+TAIL_BYTES: Final = 256 * 1024
+"""How much of a transcript's end is looked through for its newest entry."""
+
+_SYNTHETIC_MODEL: Final = "<synthetic>"
+_INTERRUPTED: Final = "[Request interrupted by user"
+
+
+def find_histories(home: Path) -> Iterator[Path]:
+    """Yield the transcripts under a Claude home (`~/.claude`), sub-agents after their session."""
+    for main in sorted((home / "projects").glob("*/*.jsonl")):
+        yield main
+        yield from sorted((main.with_suffix("") / SUBAGENTS).glob("agent-*.jsonl"))
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """What of an entry decides whether and how it is sent. `parts` are already outlined.
+
+    `is_synthetic` marks what Claude Code itself put in, the words of neither person nor model.
+    `usage` is what the model's provider counted, empty for what no model said.
+    """
+
+    number: int
+    uuid: str
+    parent: str
+    kind: str
+    message_id: str
+    parts: tuple[Part, ...]
+    is_synthetic: bool = False
+    usage: JsonObject = field(default_factory=dict[str, JsonValue])
+
+    @property
+    def is_said(self) -> bool:
+        """Whether it holds a message."""
+        return self.kind in {"user", "assistant"}
+
+
+@dataclass(slots=True)
+class _Reading:
+    characters_max: int | None
+    entries: list[Entry] = field(default_factory=list[Entry])
+    unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
+    last: JsonObject = field(default_factory=dict[str, JsonValue])
+
+
+def read_transcript(path: Path, *, characters_max: int | None = None) -> VendorHistory:
+    """Return the session a transcript holds. StoreError when the file cannot be opened."""
+    is_subagent = path.parent.name == SUBAGENTS
+    reading = _read(path, characters_max, is_subagent=is_subagent)
+    sent = branch(reading.entries)
+    known = {entry.uuid for entry in reading.entries}
+    for entry in sent:
+        if entry.parent and entry.parent not in known:
+            why = f"the entry before it, {entry.parent}, is missing"
+            reading.unreadable.append(Unreadable(place=f"line {entry.number}", why=why))
+    version = text_of(reading.last.get("version"))
+    return VendorHistory(
+        agent=AGENT,
+        session_id=path.stem,
+        path=path,
+        version=version,
+        is_version_known=is_known_version(version, WRITTEN_FOR),
+        history=History(messages=tuple(m for entry in sent for m in _messages(entry))),
+        unreadable=tuple(reading.unreadable),
+        parent_session_id=path.parent.parent.name if is_subagent else None,
+        directory=text_of(reading.last.get("cwd")),
+    )
+
+
+def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+    """Yield what a file holds: one session."""
+    yield read_transcript(path, characters_max=characters_max)
+
+
+def read_branch(path: Path) -> list[Entry]:
+    """Return the entries with messages that are sent, whole, unreadable lines left out.
+
+    StoreError when the file cannot be opened.
+    """
+    is_subagent = path.parent.name == SUBAGENTS
+    return branch(_read(path, None, is_subagent=is_subagent).entries)
+
+
+def find_transcript(home: Path, session_id: str) -> Path | None:
+    """Return where a session's transcript is under a Claude home, None when it has none.
+
+    Whatever the working directory: that a session was begun in is part of the path.
+    """
+    name = PurePath(session_id).name
+    if name != session_id or not name:
+        return None
+    return next((home / "projects").glob(f"*/{glob.escape(name)}.jsonl"), None)
+
+
+def find_subagent(home: Path, main_session_id: str, agent_id: str) -> Path | None:
+    """Return where the transcript of a main session's sub-agent is, None when it has none."""
+    name = PurePath(agent_id).name
+    main = find_transcript(home, main_session_id)
+    if main is None or name != agent_id or not name:
+        return None
+    found = main.with_suffix("") / SUBAGENTS / file_of(name)
+    return found if found.exists() else None
+
+
+def subagents_by_call(transcript: Path) -> dict[str, str]:
+    """Return the id of each sub-agent of a session by the id of the call that made it."""
+    made: dict[str, str] = {}
+    for path in sorted((transcript.with_suffix("") / SUBAGENTS).glob("agent-*.meta.json")):
+        with suppress(OSError):
+            descriptor = through_links(str(path))
+            meta, _ = read_object(read_all(descriptor, str(path), bytes_max=META_BYTES_MAX))
+            agent_id = path.name.removeprefix("agent-").removesuffix(".meta.json")
+            made[text_of(meta.get("toolUseId"))] = agent_id
+    made.pop("", None)
+    return made
+
+
+def called_with(transcript: Path, call_id: str) -> JsonObject:
+    """Return what a session's call was given, empty where it made none. StoreError as above."""
+    for line in read_lines(transcript):
+        for block in items_of(object_of(line.value.get("message")).get("content")):
+            if block.get("type") == "tool_use" and text_of(block.get("id")) == call_id:
+                return object_of(block.get("input"))
+    return {}
+
+
+def newest_heard(path: Path) -> str:
+    """Return the id of the newest entry that the model was given, empty where the end tells none.
+
+    What Claude Code writes when it ends, and what the model said last, may come after a turn's end.
+    Raises OSError.
+    """
+    with os.fdopen(through_links(str(path)), "rb") as transcript:
+        size = transcript.seek(0, os.SEEK_END)
+        transcript.seek(max(0, size - TAIL_BYTES))
+        lines = transcript.read(TAIL_BYTES).split(b"\n")
+    for line in reversed(lines):
+        if b'"user"' not in line:
+            continue
+        value, why = read_object(line)
+        if not why and value.get("type") == "user":
+            return text_of(value.get("uuid"))
+    return ""
+
+
+def _read(path: Path, characters_max: int | None, *, is_subagent: bool) -> _Reading:
+    reading = _Reading(characters_max)
+    for line in read_lines(path):
+        if line.why:
+            reading.unreadable.append(line.unreadable)
+        else:
+            _take(reading, line, is_subagent=is_subagent)
+    return reading
+
+
+def branch(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries with messages that belong to the branch of the last one, in file order.
+
+    Where an entry's parent is missing, the branch goes on with the one stored before it.
+    """
+    position = {entry.uuid: index for index, entry in enumerate(entries)}
+    index = next((i for i in reversed(range(len(entries))) if entries[i].is_said), -1)
+    members: set[int] = set()
+    while index >= 0 and index not in members:
+        members.add(index)
+        parent = entries[index].parent
+        index = position.get(parent, index - 1) if parent else -1
+    _gather(entries, members)
+    return [entries[i] for i in sorted(members) if entries[i].is_said]
+
+
+def _gather(entries: Sequence[Entry], members: set[int]) -> None:
+    """Add the other blocks of the branch's answers, and the results of their tool uses."""
+    answers = {entries[i].message_id for i in members} - {""}
+    members |= {i for i, entry in enumerate(entries) if entry.message_id in answers}
+    called = {
+        part.call_id for i in members for part in entries[i].parts if isinstance(part, ToolCallPart)
+    }
+    members |= {
+        i
+        for i, entry in enumerate(entries)
+        if any(isinstance(p, ToolResultPart) and p.call_id in called for p in entry.parts)
+    }
+
+
+def _take(reading: _Reading, line: Line, *, is_subagent: bool) -> None:
+    value = line.value
+    uuid = text_of(value.get("uuid"))
+    if not uuid:  # titles, snapshots, queue operations: not part of the tree
+        return
+    kind = text_of(value.get("type"))
+    message = object_of(value.get("message"))
+    is_other = bool(value.get("isSidechain")) and not is_subagent
+    is_sent = kind in {"user", "assistant"} and not value.get("isApiErrorMessage")
+    if is_sent and not is_other:
+        reading.last = value
+    entry = Entry(
+        number=line.number,
+        uuid=uuid,
+        parent=text_of(value.get("parentUuid")),
+        kind=kind if is_sent and not is_other else "",
+        message_id=text_of(message.get("id")) if kind == "assistant" else "",
+        parts=tuple(_parts(message.get("content"), reading.characters_max)) if is_sent else (),
+        is_synthetic=_is_synthetic(value, message),
+        usage=object_of(message.get("usage")),
+    )
+    reading.entries.append(entry)
+
+
+def _is_synthetic(value: JsonObject, message: JsonObject) -> bool:
+    is_marked = is_put_in(value) or bool(value.get("isCompactSummary"))
+    return is_marked or message.get("model") == _SYNTHETIC_MODEL or _is_interruption(message)
+
+
+def _is_interruption(message: JsonObject) -> bool:
+    """Whether a user's message is the note that Claude Code leaves where a turn was cancelled."""
+    blocks = items_of(message.get("content"))
+    return len(blocks) == 1 and text_of(blocks[0].get("text")).startswith(_INTERRUPTED)
+
+
+def _messages(entry: Entry) -> Iterator[HistoryMessage]:
+    """Yield an entry's results, then the rest, as messages of their own."""
+    results = tuple(part for part in entry.parts if isinstance(part, ToolResultPart))
+    others = tuple(part for part in entry.parts if not isinstance(part, ToolResultPart))
+    place = f"line {entry.number}"
+    if results:
+        yield HistoryMessage(speaker=Speaker.TOOL, parts=results, place=place)
+    if others:
+        speaker = Speaker.USER if entry.kind == "user" else Speaker.ASSISTANT
+        yield HistoryMessage(speaker=speaker, parts=others, place=place)
+
+
+def _parts(content: JsonValue, characters_max: int | None) -> Iterator[Part]:
+    if isinstance(content, str):
+        yield TextPart(text=outlined(content, characters_max))
+        return
+    for block in items_of(content):
+        yield _part(block, characters_max)
+
+
+def _part(block: JsonObject, characters_max: int | None) -> Part:
+    match block.get("type"):
+        case "text":
+            return TextPart(text=outlined(text_of(block.get("text")), characters_max))
+        case "thinking":
+            return ReasoningPart(text=outlined(text_of(block.get("thinking")), characters_max))
+        case "tool_use":
+            return ToolCallPart(
+                call_id=text_of(block.get("id")),
+                title=text_of(block.get("name")),
+                tool_kind="other",
+                arguments=block.get("input"),
+            )
+        case "tool_result":
+            return ToolResultPart(
+                call_id=text_of(block.get("tool_use_id")),
+                status="failed" if block.get("is_error") else "completed",
+                text=outlined(_text(block.get("content")), characters_max),
+            )
+        case "image" | "document":
+            source = object_of(block.get("source"))
+            return FilePart(uri=text_of(block["type"]), mime_type=text_of(source.get("media_type")))
+        case kind:
+            return UnknownPart(kind=text_of(kind), raw=None)
+
+
+def _text(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(text_of(block.get("text")) for block in items_of(content))

@@ -1,0 +1,45 @@
+"""The hook that asks us before each call, for a server of ours: how Codex is given it.
+
+It stands in the configuration of that one start, and so does the trust in it: Codex runs no hook
+that nobody trusts, and knows one by a hash of what it runs (as seen in 0.169.0). Hooks of others
+stay as they are, trusted or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+TIMEOUT_S: Final = 3600
+"""How long a call waits for us: a person may be asked."""
+
+_KEY: Final = "/<session-flags>/config.toml:pre_tool_use:0:0"
+
+
+def command() -> str:
+    """Return the line that Codex runs: an interpreter of nothing but its own library."""
+    python = str(Path(sys.executable).resolve())
+    return shlex.join([python, "-I", "-S", str(files("upthread").joinpath("agents/codex/gate.py"))])
+
+
+def words() -> tuple[str, ...]:
+    """Return the words for Codex's command line. TOML reads JSON's strings as its own."""
+    line = command()
+    hook = f'{{type="command",command={json.dumps(line)},timeout={TIMEOUT_S}}}'
+    trust = f"{{trusted_hash={json.dumps(_hash(line))}}}"
+    return (
+        *("-c", f'hooks.PreToolUse=[{{matcher="*",hooks=[{hook}]}}]'),
+        *("-c", f"hooks.state={{{json.dumps(_KEY)}={trust}}}"),
+    )
+
+
+def _hash(line: str) -> str:
+    hook = {"async": False, "command": line, "timeout": TIMEOUT_S, "type": "command"}
+    identity = {"event_name": "pre_tool_use", "hooks": [hook], "matcher": "*"}
+    canonical = json.dumps(identity, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"

@@ -1,0 +1,162 @@
+"""Codex rollouts: `~/.codex/sessions/Y/M/D/rollout-*.jsonl`, one file a thread.
+
+Each line is `{timestamp, type, payload}`; what was sent to the model are the `response_item` lines,
+items of the Responses API. A `compacted` line with `replacement_history` puts that in the place of
+all before it. Written for Codex 0.169 (openai/codex, codex-rs/protocol; seen 2026-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.openai_responses import OUTPUT_OF
+from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
+from upthread.core.types import (
+    JsonValue,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.vendors.lines import read_lines, read_object
+
+AGENT: Final = "codex"
+WRITTEN_FOR: Final = ("0.169",)
+OUTPUTS: Final = frozenset(OUTPUT_OF.values())
+_SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
+
+
+def find_histories(home: Path) -> Iterator[Path]:
+    """Yield the rollouts under a Codex home (`~/.codex`), oldest first."""
+    yield from sorted((home / "sessions").glob("*/*/*/rollout-*.jsonl"))
+
+
+def find_rollout(home: Path, session_id: str) -> Path | None:
+    """Return where a thread's rollout is under a Codex home, None when it has none."""
+    if not session_id or not session_id.replace("-", "").isalnum():
+        return None
+    return next((home / "sessions").glob(f"*/*/*/rollout-*-{session_id}.jsonl"), None)
+
+
+def read_items(path: Path) -> Iterator[tuple[str, JsonObject]]:
+    """Yield what was sent to the model and what Codex completed, in order, each with its kind.
+
+    Kinds are `response_item`, `item_completed`, `compacted` and `token_count`. Lines that cannot be
+    read are left out. StoreError when the file cannot be opened.
+    """
+    for line in read_lines(path):
+        payload = object_of(line.value.get("payload"))
+        kind = text_of(line.value.get("type"))
+        if kind in {"response_item", "compacted"}:
+            yield kind, payload
+        elif kind == "event_msg" and payload.get("type") == "item_completed":
+            yield "item_completed", object_of(payload.get("item"))
+        elif kind == "event_msg" and payload.get("type") == "token_count":
+            yield "token_count", object_of(payload.get("info"))
+
+
+@dataclass(slots=True)
+class _Reading:
+    characters_max: int | None
+    meta: JsonObject = field(default_factory=dict[str, JsonValue])
+    messages: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
+    unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
+
+
+def read_rollout(path: Path, *, characters_max: int | None = None) -> VendorHistory:
+    """Return the thread a rollout holds. StoreError when the file cannot be opened."""
+    reading = _Reading(characters_max)
+    for line in read_lines(path):
+        if line.why:
+            reading.unreadable.append(line.unreadable)
+        else:
+            _take(reading, line.place, line.value)
+    meta = reading.meta
+    version = text_of(meta.get("cli_version"))
+    return VendorHistory(
+        agent=AGENT,
+        session_id=text_of(meta.get("id")) or path.stem.removeprefix("rollout-"),
+        path=path,
+        version=version,
+        is_version_known=is_known_version(version, WRITTEN_FOR),
+        history=History(messages=tuple(reading.messages)),
+        unreadable=tuple(reading.unreadable),
+        parent_session_id=text_of(meta.get("forked_from_id")) or None,
+        directory=text_of(meta.get("cwd")),
+    )
+
+
+def read_histories(path: Path, *, characters_max: int | None = None) -> Iterator[VendorHistory]:
+    """Yield what a file holds: one session."""
+    yield read_rollout(path, characters_max=characters_max)
+
+
+def _take(reading: _Reading, place: str, line: JsonObject) -> None:
+    payload = object_of(line.get("payload"))
+    match line.get("type"):
+        case "session_meta" if not reading.meta:  # a fork repeats its parent's after its own
+            reading.meta = payload
+        case "response_item":
+            _take_item(reading, place, payload)
+        case "compacted" if "replacement_history" in payload:
+            reading.messages.clear()
+            for item in items_of(payload["replacement_history"]):
+                _take_item(reading, place, item)
+        case _:
+            pass
+
+
+def _take_item(reading: _Reading, place: str, item: JsonObject) -> None:
+    speaker, part = _part(item, reading.characters_max)
+    if part is not None:
+        message = HistoryMessage(speaker=speaker, parts=(part,), place=place)
+        reading.messages.append(message)
+
+
+def _part(item: JsonObject, characters_max: int | None) -> tuple[Speaker, Part | None]:
+    kind = text_of(item.get("type"))
+    call_id = text_of(item.get("call_id"))
+    if kind == "message":
+        text = "".join(text_of(each.get("text")) for each in items_of(item.get("content")))
+        speaker = _SPEAKERS.get(text_of(item.get("role")))
+        if speaker is None:  # instructions, sent anew with every request
+            return Speaker.USER, None
+        return speaker, TextPart(text=outlined(text, characters_max))
+    if kind in OUTPUT_OF:
+        title = text_of(item.get("name")) or kind.removesuffix("_call")
+        return Speaker.ASSISTANT, ToolCallPart(
+            call_id=call_id, title=title, tool_kind="other", arguments=arguments_of(item)
+        )
+    if kind in OUTPUTS:
+        text = outlined(output_text(item.get("output")), characters_max)
+        return Speaker.TOOL, ToolResultPart(call_id=call_id, status="completed", text=text)
+    if kind == "reasoning":
+        said = items_of(item.get("summary"))
+        text = "".join(text_of(each.get("text")) for each in said)
+        return Speaker.ASSISTANT, ReasoningPart(text=outlined(text, characters_max))
+    return Speaker.ASSISTANT, None
+
+
+def arguments_of(item: JsonObject) -> JsonValue:
+    """Return what a call was given."""
+    text = text_of(item.get("arguments"))
+    if not text:
+        return item.get("input") or item.get("action")
+    value, why = read_object(text.encode("utf-8", "surrogatepass"))
+    return text if why else value
+
+
+def output_text(output: JsonValue) -> str:
+    """Return the text of an output: text, an object with `content`, or a list of parts."""
+    if isinstance(output, Mapping):
+        return text_of(output.get("content"))
+    if isinstance(output, str):
+        return output
+    return "".join(text_of(each.get("text")) for each in items_of(output))

@@ -1,0 +1,320 @@
+"""OpenCode's database: `$XDG_DATA_HOME/opencode/opencode.db`, SQLite.
+
+A part of the type `tool` is a call and its result in one: `state.status` is pending or running
+while it has none. Within a message `step-start` begins what the model was asked next. Written for
+OpenCode 1.18 (1.18.33; the tables session, message and part as its binary makes them, 2026-11).
+
+The database is opened so that nothing beside it changes either: its log is read through a
+connection that may not touch the shared memory, or, where no process has it open, from a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias, cast
+from urllib.parse import quote
+
+import apsw
+
+from upthread.boundary.files import through_links
+from upthread.core.history.model import History, HistoryMessage
+from upthread.core.history.rules import JsonObject, object_of, text_of
+from upthread.core.types import (
+    ConversationId,
+    FilePart,
+    JsonValue,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from upthread.errors import StoreError
+from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.vendors.lines import LINE_BYTES_MAX, read_object
+
+AGENT: Final = "opencode"
+WRITTEN_FOR: Final = ("1.18",)
+DATABASE_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+"""Only what is asked for is read of it, so that it may be large."""
+
+OPEN_STATES: Final = frozenset({"pending", "running"})
+_LAST_WRITTEN: Final = """
+    SELECT max(part.time_updated) FROM part WHERE part.session_id = ?1"""
+_STAMP: Final = """
+    SELECT max(time_created) || '-' || max(id) FROM message WHERE session_id = ?1"""
+_CALLED: Final = """
+    SELECT CASE WHEN length(data) <= ?2 THEN data END FROM part
+    WHERE session_id = ?1 AND data LIKE '%"task"%' ORDER BY id DESC"""
+_COLUMNS: Final = {
+    "session": {"id", "parent_id", "directory", "title", "version", "time_created"},
+    "message": {"id", "session_id", "time_created", "data"},
+    "part": {"id", "message_id", "session_id", "time_updated", "data"},
+}
+_SESSIONS: Final = """
+    SELECT id, parent_id, directory, title, version FROM session
+    WHERE ?1 IS NULL OR id = ?1 ORDER BY time_created, id"""
+_PARTS: Final = """
+    SELECT message.id, message.data, part.id,
+           CASE WHEN length(part.data) <= ?2 THEN part.data END
+    FROM message LEFT JOIN part ON part.message_id = message.id
+    WHERE message.session_id = ?1 ORDER BY message.time_created, message.id, part.id"""
+
+
+Row: TypeAlias = Sequence[Any]
+
+
+class Database(Protocol):
+    """What we use of an apsw.Connection, whose own types are not complete."""
+
+    def execute(self, statements: str, bindings: Sequence[object] = (), /) -> Iterator[Row]: ...
+
+    def backup(self, name: str, source: Database, source_name: str, /) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+def connected(place: str, flags: int) -> Database:
+    """Open a database by its path or URI."""
+    return cast("Database", apsw.Connection(place, flags=flags))
+
+
+def find_histories(data_home: Path) -> Iterator[Path]:
+    """Yield OpenCode's databases under a data home (`~/.local/share`)."""
+    yield from sorted((data_home / "opencode").glob("opencode*.db"))
+
+
+def read_histories(
+    path: Path, *, session_id: str | None = None, characters_max: int | None = None
+) -> Iterator[VendorHistory]:
+    """Yield the sessions, oldest first; with an id only that one.
+
+    StoreError when the file is no database, or one of a form this version does not know.
+    """
+    with opened(path) as connection:
+        for row in list(connection.execute(_SESSIONS, (session_id,))):
+            yield _session(connection, path, row, characters_max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessages:
+    """A session's messages as OpenCode's server gives them, and when it last wrote to one."""
+
+    messages: tuple[Mapping[str, JsonValue], ...]
+    written_at_ms: int
+
+
+def read_messages(path: Path, session_id: str) -> StoredMessages | None:
+    """Return a session's messages, None for a session that is not there. StoreError as above."""
+    with opened(path) as connection:
+        if not list(connection.execute(_SESSIONS, (session_id,))):
+            return None
+        reading = _Reading(None)
+        parts: dict[str, list[JsonValue]] = {}
+        infos: dict[str, JsonObject] = {}
+        for message_id, message, part_id, part in connection.execute(
+            _PARTS, (session_id, LINE_BYTES_MAX)
+        ):
+            if message_id not in infos:
+                infos[message_id] = _object(reading, message_id, message)
+                parts[message_id] = []
+            if part_id is not None:
+                named = {"id": part_id, "messageID": message_id, "sessionID": session_id}
+                parts[message_id].append({**_object(reading, part_id, part), **named})
+        ((written_at_ms,),) = connection.execute(_LAST_WRITTEN, (session_id,))
+    return StoredMessages(
+        messages=tuple({"info": info, "parts": parts[each]} for each, info in infos.items()),
+        written_at_ms=written_at_ms or 0,
+    )
+
+
+def session_stamp(path: Path, session_id: str) -> str:
+    """Return what a session's messages are known by, empty without any. StoreError as above.
+
+    One more message gives another; what is written to one of them later does not.
+    """
+    with opened(path) as connection:
+        ((stamp,),) = connection.execute(_STAMP, (session_id,))
+    return stamp or ""
+
+
+def called_session(path: Path, session_id: str, call_id: str) -> str:
+    """Return the session that a session's call of `task` gave its work to, empty for none."""
+    state = _state_of_call(path, session_id, call_id)
+    return text_of(object_of(state.get("metadata")).get("sessionId"))
+
+
+def called_with(path: Path, session_id: str, call_id: str) -> JsonObject:
+    """Return what a session's call of `task` was given, empty where it made none."""
+    return object_of(_state_of_call(path, session_id, call_id).get("input"))
+
+
+def _state_of_call(path: Path, session_id: str, call_id: str) -> JsonObject:
+    with opened(path) as connection:
+        for (data,) in connection.execute(_CALLED, (session_id, LINE_BYTES_MAX)):
+            part = _object(_Reading(None), "", data)
+            if text_of(part.get("callID")) == call_id:
+                return object_of(part.get("state"))
+    return {}
+
+
+@contextmanager
+def opened(path: Path) -> Generator[Database]:
+    """Open a database of OpenCode's for reading; no byte of it or beside it changes."""
+    try:
+        os.close(through_links(str(path)))  # SQLite would wait for a pipe
+        with (
+            tempfile.TemporaryDirectory(prefix="upthread-") as copies,
+            closing(connected(*_source(path, Path(copies)))) as connection,
+        ):
+            _check(connection, path)
+            yield connection
+    except (apsw.Error, OSError) as error:
+        raise StoreError(
+            f"{path} cannot be read as a database of OpenCode: {error}",
+            hint="it is left as it is; if OpenCode opens it, please report this",
+        ) from error
+
+
+def _source(path: Path, copies: Path) -> tuple[str, int]:
+    """Return what to open, and how, so that nothing changes."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    if not log.exists() or log.stat().st_size == 0:
+        return _uri(path, "immutable=1"), flags
+    if shared.exists():
+        return _uri(path, "mode=ro&readonly_shm=1"), flags
+    copy = copies / path.name  # the directory is 0700
+    shutil.copyfile(path, copy)
+    shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
+    return str(copy), apsw.SQLITE_OPEN_READWRITE
+
+
+def _uri(path: Path, query: str) -> str:
+    return f"file:{quote(str(path.absolute()))}?{query}"
+
+
+def _check(connection: Database, path: Path) -> None:
+    for table, columns in _COLUMNS.items():
+        names = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+        missing = columns - {name for (name,) in names}
+        if missing:
+            raise StoreError(
+                f"{path} is of a form this version does not know: {table} lacks "
+                + ", ".join(sorted(missing)),
+                hint="it is left as it is; a newer upthread may know it",
+            )
+
+
+@dataclass(slots=True)
+class _Reading:
+    characters_max: int | None
+    messages: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
+    unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
+    said: list[Part] = field(default_factory=list[Part])
+    results: list[Part] = field(default_factory=list[Part])
+
+    def flush(self, speaker: Speaker, place: str) -> None:
+        """End a step: what was said, then the results."""
+        for who, parts in ((speaker, self.said), (Speaker.TOOL, self.results)):
+            if parts:
+                message = HistoryMessage(speaker=who, parts=tuple(parts), place=place)
+                self.messages.append(message)
+            parts.clear()
+
+
+def _session(
+    connection: Database, path: Path, row: Row, characters_max: int | None
+) -> VendorHistory:
+    session_id, parent, directory, title, version = (str(each or "") for each in row)
+    reading = _Reading(characters_max)
+    place, speaker = "", Speaker.USER
+    rows = connection.execute(_PARTS, (session_id, LINE_BYTES_MAX))
+    for message_id, message_data, part_id, part_data in rows:
+        if message_id != place:
+            reading.flush(speaker, place)
+            place = str(message_id)
+            message = _object(reading, place, message_data)
+            speaker = Speaker.USER if message.get("role") == "user" else Speaker.ASSISTANT
+        if part_id is not None:
+            part = _object(reading, f"{place} {part_id}", part_data)
+            _take(reading, part, speaker=speaker, place=place)
+    reading.flush(speaker, place)
+    return VendorHistory(
+        agent=AGENT,
+        session_id=session_id,
+        path=path,
+        version=version,
+        is_version_known=is_known_version(version, WRITTEN_FOR),
+        history=History(messages=tuple(reading.messages)),
+        unreadable=tuple(reading.unreadable),
+        parent_session_id=parent or None,
+        directory=directory,
+        title=title,
+    )
+
+
+def _object(reading: _Reading, place: str, data: object) -> JsonObject:
+    if data is None:
+        why = f"the value is longer than {LINE_BYTES_MAX:,} bytes"
+        reading.unreadable.append(Unreadable(place=place, why=why))
+        return {}
+    raw = data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")
+    value, why = read_object(raw)
+    if why:
+        beginning = raw[:80].decode("utf-8", "backslashreplace")
+        reading.unreadable.append(Unreadable(place=place, why=why, beginning=beginning))
+    return value
+
+
+def _take(reading: _Reading, part: JsonObject, *, speaker: Speaker, place: str) -> None:
+    match part.get("type"):
+        case "step-start":
+            reading.flush(speaker, place)
+        case "text" if not part.get("ignored"):
+            if reading.results or any(isinstance(said, ToolCallPart) for said in reading.said):
+                reading.flush(speaker, place)
+            text = outlined(text_of(part.get("text")), reading.characters_max)
+            reading.said.append(TextPart(text=text))
+        case "reasoning":
+            text = outlined(text_of(part.get("text")), reading.characters_max)
+            reading.said.append(ReasoningPart(text=text))
+        case "file":
+            uri = text_of(part.get("filename")) or text_of(part.get("url"))[:200]
+            reading.said.append(FilePart(uri=uri, mime_type=text_of(part.get("mime"))))
+        case "tool":
+            _take_tool(reading, part)
+        case _:
+            pass
+
+
+def _take_tool(reading: _Reading, part: JsonObject) -> None:
+    state = object_of(part.get("state"))
+    call_id = text_of(part.get("callID"))
+    title = text_of(part.get("tool"))
+    arguments: JsonValue = state.get("input")
+    reading.said.append(
+        ToolCallPart(call_id=call_id, title=title, tool_kind="other", arguments=arguments)
+    )
+    status = text_of(state.get("status"))
+    if status in OPEN_STATES:
+        return
+    metadata = object_of(state.get("metadata"))
+    failed = "unknown" if metadata.get("interrupted") else "failed"
+    text = text_of(state.get("output")) or text_of(state.get("error"))
+    child = text_of(metadata.get("sessionId"))
+    reading.results.append(
+        ToolResultPart(
+            call_id=call_id,
+            status="completed" if status == "completed" else failed,
+            text=outlined(text, reading.characters_max),
+            child_conversation_id=ConversationId(child) if child else None,
+        )
+    )

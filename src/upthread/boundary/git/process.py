@@ -1,0 +1,186 @@
+"""A process of git: which one, with what around it, for how long, and how much it may say.
+
+The environment is made, not inherited: nothing of `GIT_*` comes in, and everything that could ask,
+fetch, page, edit or watch is off, beside the configuration that names none of it.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Final
+
+from upthread.boundary import programs
+from upthread.boundary.cancellation import POLL_S, GivenUpError, is_given_up
+from upthread.errors import UsageError
+
+TIMEOUT_S = 30.0
+"""How long git may take to read."""
+
+WORK_TIMEOUT_S = 600.0
+"""How long git may take to check a whole tree out."""
+
+OUTPUT_BYTES_MAX = 256 << 20
+"""How much git may say: about three million paths."""
+
+COMPLAINT_BYTES_MAX = 64 << 10
+"""How much of git's complaints is kept; what is more is read and dropped."""
+
+_READ_BYTES = 1 << 20
+
+_INHERITED = ("DEVELOPER_DIR", "HOME", "TMPDIR", "XDG_CONFIG_HOME")
+
+CLOSED: Final[Mapping[str, str]] = {
+    "GIT_ALLOW_PROTOCOL": "none",  # a list of protocols with nothing real on it
+    "GIT_ASKPASS": "false",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_EDITOR": "false",
+    "GIT_NO_LAZY_FETCH": "1",  # git 2.45; before, a repository without a promisor fetches nothing
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    "SSH_ASKPASS": "false",
+}
+"""What git is told in every call: no transports, programs or prompts."""
+
+UNCONFIGURED: Final[Mapping[str, str]] = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+"""What git is told in every call but the one that asks for the person's own configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """How a process of git ended, and what it said."""
+
+    code: int
+    said: bytes
+    complained: bytes
+
+    @property
+    def complaint(self) -> str:
+        """Git's last word on its standard error."""
+        lines = [line for line in os.fsdecode(self.complained).splitlines() if line.strip()]
+        return lines[-1] if lines else "it did not say why"
+
+
+def find_git(outside: Sequence[str]) -> str | None:
+    """Return git's absolute path, None where there is none outside of some directories."""
+    return programs.program_outside("git", os.environ, outside)
+
+
+def run_git(
+    arguments: Sequence[str],
+    *,
+    directory: str,
+    outside: Sequence[str],
+    environment: Mapping[str, str],
+    given: bytes = b"",
+    until_s: float,
+) -> Done | None:
+    """Run git in a directory to its end, None where there is no git. Blocking.
+
+    Neither git nor what it starts is taken from within `outside`. `until_s` is a time of the
+    monotonic clock. Raises UsageError past it and for too long an answer, GivenUpError where nobody
+    waits for it any more.
+    """
+    git = find_git(outside)
+    if git is None:
+        return None
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    path = {"PATH": programs.search_path(os.environ, outside)}
+    began_s = time.monotonic()
+    with tempfile.TemporaryFile(dir=private_parent(outside)) as asked:
+        asked.write(given)
+        asked.seek(0)
+        process = subprocess.Popen(
+            [git, "--no-pager", *arguments],
+            cwd=directory,
+            env={**kept, **path, **CLOSED, **environment},
+            stdin=asked,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    with process:
+        try:
+            return _heard(process, arguments, began_s=began_s, until_s=until_s)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def private_parent(outside: Sequence[str]) -> str:
+    """Return a folder for temporary ones that is not within some directories."""
+    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 - its parent only
+        if os.path.isdir(parent) and not programs.is_in(parent, outside):
+            return parent
+    raise UsageError(
+        f"there is no temporary folder outside of {outside[0]}", hint="set TMPDIR to one that is"
+    )
+
+
+def _heard(
+    process: subprocess.Popen[bytes], arguments: Sequence[str], *, began_s: float, until_s: float
+) -> Done:
+    """Read what git says, both streams at once, within its time and its length."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said, complained = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, said)
+        selector.register(process.stderr, selectors.EVENT_READ, complained)
+        while selector.get_map():
+            ready = selector.select(_next_look_s(until_s))
+            _require_wanted()
+            if not ready and time.monotonic() >= until_s:
+                raise _too_slow(arguments, until_s - began_s)
+            for key, _ in ready:
+                stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
+                if not _read_into(stream, key.data):
+                    selector.unregister(stream)
+            if len(said) > OUTPUT_BYTES_MAX:
+                raise UsageError(
+                    f"git {arguments[0]} said more than {OUTPUT_BYTES_MAX} bytes",
+                    hint="the repository is larger than is looked through",
+                )
+            del complained[COMPLAINT_BYTES_MAX:]
+    until_s = max(until_s, time.monotonic() + POLL_S)  # it has said all, and only has to end
+    while True:
+        try:
+            code = process.wait(timeout=_next_look_s(until_s))
+        except subprocess.TimeoutExpired as error:
+            _require_wanted()
+            if time.monotonic() >= until_s:
+                raise _too_slow(arguments, until_s - began_s) from error
+        else:
+            return Done(code=code, said=bytes(said), complained=bytes(complained))
+
+
+def _next_look_s(until_s: float) -> float:
+    return min(POLL_S, max(0.0, until_s - time.monotonic()))
+
+
+def _require_wanted() -> None:
+    if is_given_up():
+        raise GivenUpError
+
+
+def _read_into(stream: IO[bytes], kept: bytearray) -> bool:
+    chunk = os.read(stream.fileno(), _READ_BYTES)
+    kept += chunk
+    return bool(chunk)
+
+
+def _too_slow(arguments: Sequence[str], allowed_s: float) -> UsageError:
+    return UsageError(
+        f"git {arguments[0]} did not answer within {max(0.0, allowed_s):.1f} s",
+        hint="is the disk slow, or something in .git no plain file?",
+    )

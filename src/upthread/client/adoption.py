@@ -1,0 +1,136 @@
+"""Adoption, as it is called: `await up.adopt("spec-42/planner", "ses_…")`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+from upthread.agents.base import ListedSession
+from upthread.client.delegation_setup import Preparing
+from upthread.client.parts import ProjectParts
+from upthread.core.acts import ADOPTED
+from upthread.core.commands import EndLink, OpenLink, Write
+from upthread.core.names import parse_address, shown
+from upthread.core.types import ConversationKey, Fence, Link, Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError, UsageError
+from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.turns.conversation import Conversations
+
+Result = TypeVar("Result")
+
+
+class Published(Protocol):
+    """Does something to a conversation, and lets hooks know how it stands then."""
+
+    async def __call__(self, done: Awaitable[Result], /) -> Result: ...
+
+
+class AdoptSession:
+    """Takes sessions in that were begun without upthread."""
+
+    def __init__(
+        self,
+        parts: ProjectParts,
+        leases: Leases,
+        *,
+        conversations: Conversations,
+        preparing: Preparing,
+        published: Published,
+    ) -> None:
+        self._store = parts.store
+        self._system = parts.system
+        self._leases = leases
+        self._conversations = conversations
+        self._preparing = preparing
+        self._published = published
+
+    async def adopt(self, address: str, upstream_session_id: str, *, agent: str | None) -> Link:
+        """Take an existing session in as the conversation's current one; see Project.adopt."""
+        parsed = parse_address(address)
+        key = self._preparing.key(parsed)
+        upstream = UpstreamSessionId(upstream_session_id)
+        owner = await self._system.in_thread(
+            lambda: self._store.link_owner(key.project_id, upstream)
+        )
+        if owner is not None and owner.key != key:
+            raise UsageError(
+                f"the session {shown(upstream)} belongs to {owner.key.address}",
+                hint="an upstream session has one conversation",
+                upstream_session_id=upstream,
+            )
+        name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
+        place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
+        version = await self._confirm(name, upstream, place)
+        async with self._leases.held(_lease_of(key)) as fence:
+            banking = self._system.in_thread(
+                lambda: self._bank_adopted(key, fence, (name, version), upstream)
+            )
+            return await self._published(banking)
+
+    async def _confirm(self, agent: str, upstream: UpstreamSessionId, place: str) -> str:
+        """Ask the agent for the session; returns its version."""
+        request = self._preparing.open_request(agent, place=place)
+        async with self._preparing.adapter(agent).open(request) as connection:
+            capabilities = connection.capabilities
+            if capabilities.can_list and not _is_listed(await connection.list_sessions(), upstream):
+                raise UpstreamError(
+                    f"{agent} has no session {shown(upstream)}",
+                    outcome=Outcome.MISSING,
+                    hint="list the agent's sessions with its own command",
+                    upstream_session_id=upstream,
+                )
+            if capabilities.can_resume:
+                await connection.resume_session(upstream)
+            else:
+                await connection.load_session(upstream)
+            return capabilities.version
+
+    def _bank_adopted(
+        self,
+        key: ConversationKey,
+        fence: Fence,
+        agent: tuple[str, str],
+        upstream: UpstreamSessionId,
+    ) -> Link:
+        resolved = self._store.resolve(key)
+        now_ms = self._system.now_ms()
+        conversation = (
+            resolved.conversation if resolved else self._conversations.mint(key, fences=(fence,))
+        )
+        held = resolved.link if resolved else None
+        if held is not None and held.upstream_session_id == upstream:
+            return held
+        links = self._store.links(conversation.conversation_id)
+        link = Link(
+            conversation_id=conversation.conversation_id,
+            seq=len(links) + 1,
+            upstream_session_id=upstream,
+            agent=agent[0],
+            agent_version=agent[1],
+            working_directory=self._preparing.place_of(key.workstream),
+            opened_because=ADOPTED,
+            opened_at_ms=now_ms,
+        )
+        writes: list[Write] = [OpenLink(link=link)]
+        if held is not None:
+            end = EndLink(
+                conversation_id=held.conversation_id,
+                seq=held.seq,
+                ended_because="adopted_another",
+                ended_at_ms=now_ms,
+            )
+            writes.insert(0, end)
+        self._store.commit(writes, fences=(fence,))
+        return link
+
+
+def _lease_of(key: ConversationKey) -> LeaseRequest:
+    return LeaseRequest(
+        name=conversation_lease(key.project_id, key.address),
+        doing=f"adopt {key.address}",
+        occupies=key,
+    )
+
+
+def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:
+    return any(session.upstream_session_id == upstream for session in sessions)

@@ -1,0 +1,252 @@
+"""What an open project is made of. A part is made, and its code loaded, when it is first needed.
+
+So a verb that only looks loads nothing of what talks to an agent, and need not be told apart from
+one that does: tests/surfaces/cli/test_light_verbs.py holds it to that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from upthread.client.parts import ProjectParts
+from upthread.client.stores import is_postgres
+from upthread.core.names import Address
+from upthread.core.types import Link
+from upthread.runtime.lease import Leases
+from upthread.runtime.system import host_name
+
+if TYPE_CHECKING:
+    from upthread.client.briefing import Briefings
+    from upthread.client.delegation_setup import Preparing
+    from upthread.client.forks import ForkConversation
+    from upthread.client.hooks import Hooks
+    from upthread.client.once import DoOnce
+    from upthread.client.runs import PipelineRuns
+    from upthread.client.settlement import Settlements
+    from upthread.client.why import Whys
+    from upthread.client.worktrees import WorktreesOfProject
+    from upthread.core.roles.role import Role
+    from upthread.runtime.hooked.under_way import CallUnderWay
+    from upthread.runtime.record.effects import RecordedEffect
+    from upthread.runtime.record.erasure import Forgetting
+    from upthread.runtime.record.overview import Overview, RoleView, WorkstreamView
+    from upthread.runtime.turns.conversation import Conversations
+    from upthread.runtime.turns.turns import Turns
+    from upthread.runtime.working_tree.git_worktrees import Worktrees
+
+
+class Assembly(ABC):
+    """The parts behind `Project`, which looks into them and gives them out under their names.
+
+    A part that is called is a verb with more verbs of its own, which hold for what it does:
+    `up.fork(…)` and `up.fork.plan(…)`, `up.brief(…)` and `up.brief.edit(…)`, `up.once(…)` and
+    `up.once.confirm(…)`. A verb without any is a method of `Project`.
+    """
+
+    def __init__(self, parts: ProjectParts) -> None:
+        self.store = parts.store
+        self.settings = parts.settings
+        self.project_id = parts.project_id
+        self.redactor = parts.redactor
+        self.notices_at_rest = parts.notices_at_rest
+        self.now_ms = parts.system.now_ms
+        self._parts = parts
+        self._system = parts.system
+        self._environment = parts.environment
+        self._actor = parts.actor
+
+    @abstractmethod
+    async def role(self, address: str) -> RoleView:
+        """Return how one conversation stands."""
+
+    @abstractmethod
+    async def workstreams(self) -> tuple[WorkstreamView, ...]:
+        """Return all workstreams."""
+
+    @abstractmethod
+    async def parse(self, text: str) -> Address:
+        """Return the address a person meant."""
+
+    # --- what is given out ----------------------------------------------------------------------
+
+    @cached_property
+    def hooks(self) -> Hooks:
+        """What the project does for hooks."""
+        from upthread.client.hooks import Hooks
+
+        return Hooks(self._parts, condition_of=self._condition, other_host=self._other_host)
+
+    @cached_property
+    def once(self) -> DoOnce:
+        """Does something once, however often it is asked for."""
+        from upthread.client.once import DoOnce
+
+        return DoOnce(self._parts, self._leases)
+
+    @cached_property
+    def brief(self) -> Briefings:
+        """What a fresh session starts from."""
+        from upthread.client.briefing import Briefings
+
+        return Briefings(
+            self._parts,
+            role=self.role,
+            is_independent=self._is_independent,
+            changes_now=self._changes_now,
+        )
+
+    @cached_property
+    def worktrees(self) -> WorktreesOfProject:
+        """The working trees that workstreams have of their own."""
+        from upthread.client.worktrees import WorktreesOfProject
+
+        return WorktreesOfProject(
+            self._worktrees, self._parts, self._leases, workstreams=self.workstreams
+        )
+
+    @cached_property
+    def forgetting(self) -> Forgetting:
+        """What erases what was said; `Project.forget` also takes it from what hooks read."""
+        from upthread.runtime.record.erasure import Forgetting
+
+        return Forgetting(
+            store=self.store,
+            system=self._system,
+            leases=self._leases,
+            project_id=self.project_id,
+        )
+
+    @cached_property
+    def why(self) -> Whys:
+        """The last decision, and the one that would be taken now."""
+        from upthread.client.why import Whys
+
+        return Whys(self._parts, preparing=self._preparing, role=self.role)
+
+    @cached_property
+    def runs(self) -> PipelineRuns:
+        """Pipelines taken over workstreams."""
+        from upthread.client.runs import PipelineRuns
+        from upthread.runtime.runs.runs import Runs
+
+        runs = Runs(
+            store=self.store,
+            system=self._system,
+            leases=self._leases,
+            conversations=self._conversations,
+            turns=self._turns,
+            host=self._host,
+        )
+        return PipelineRuns(
+            self._parts,
+            runs=runs,
+            preparing=self._preparing,
+            overview=self._overview,
+            worktrees=self._worktrees,
+            tree_now=self._tree_digest,
+        )
+
+    @cached_property
+    def fork(self) -> ForkConversation:
+        """Branches a conversation off."""
+        from upthread.client.forks import ForkConversation
+        from upthread.runtime.record.fork import Forks
+
+        forks = Forks(self.store, self._system, self._leases, self._conversations)
+        return ForkConversation(forks, preparing=self._preparing, parse=self.parse)
+
+    # --- what stands behind them ----------------------------------------------------------------
+
+    @cached_property
+    def _leases(self) -> Leases:
+        occupying = self.hooks.occupying
+        return Leases(self.store, self._system, self._parts.lease_times, occupying=occupying)
+
+    @cached_property
+    def _conversations(self) -> Conversations:
+        from upthread.runtime.turns.conversation import Conversations
+
+        return Conversations(self.store, self._system, self._leases)
+
+    @cached_property
+    def _turns(self) -> Turns:
+        from upthread.runtime.turns.turns import Turns
+
+        return Turns(self.store, self._system, self._conversations)
+
+    @cached_property
+    def _worktrees(self) -> Worktrees:
+        from upthread.client.worktrees import worktrees_of
+
+        return worktrees_of(self.settings, self.project_id)
+
+    @cached_property
+    def _preparing(self) -> Preparing:
+        from upthread.client.delegation_setup import Preparing
+
+        return Preparing(self._parts, worktrees=self._worktrees, host=self._host)
+
+    @cached_property
+    def _overview(self) -> Overview:
+        from upthread.client.file_permissions import log_path
+        from upthread.runtime.record.overview import Overview
+
+        home = Path(self.settings.home)
+        return Overview(
+            self.store,
+            self._system.is_dead,
+            tree_now=self._tree_digest,
+            calls_now=self._calls_now,
+            doubts_now=self._doubts_now,
+            log_of=lambda agent, at_ms: str(log_path(home, agent, at_ms)),
+        )
+
+    def _doubts_now(self, workstream: str) -> Sequence[RecordedEffect]:
+        return self._settlements.in_doubt(workstream)
+
+    @property
+    def _settlements(self) -> Settlements:
+        from upthread.client.settlement import Settlements
+
+        patterns = self.settings.outward_patterns
+        return Settlements(self.store, self._system, self.project_id, patterns=patterns)
+
+    @property
+    def _host(self) -> str:
+        """What this host is called where others share the store, else nothing."""
+        return host_name() if is_postgres(self.settings.database) else ""
+
+    def _condition(self, workstream: str, role: Role) -> str | None:
+        return self._preparing.condition(workstream, role)
+
+    def _other_host(self, link: Link | None) -> str | None:
+        return self._preparing.other_host(link)
+
+    def _is_independent(self, role: str) -> bool:
+        known = self.settings.roles.get(role)
+        return known is not None and known.continuity == "fresh"
+
+    def _changes_now(self, view: RoleView) -> tuple[str, ...] | None:
+        """Return what has changed around a role's session, as a prompt that came now would find it.
+
+        None where there is no session, or the role is nobody's to tell. Blocking.
+        """
+        if view.conversation.key.role not in self.settings.roles:
+            return None
+        from upthread.core.decision.changes import change_lines
+
+        inputs = self.why.inputs_now(view)
+        return change_lines(inputs.freshness) if inputs.surroundings else None
+
+    def _calls_now(self) -> Sequence[CallUnderWay]:
+        return self.hooks.calls_under_way()
+
+    def _tree_digest(self, workstream: str) -> str:
+        """Return the digest of the tree a workstream is worked on in. Blocking."""
+        from upthread.runtime.working_tree.digest import tree_digest
+
+        return tree_digest(Path(self._preparing.place_if_there(workstream)))

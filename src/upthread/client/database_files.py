@@ -1,0 +1,283 @@
+"""A database file that is damaged, copied or put back: what its verbs do, for the file's address.
+
+Chooses files and keys, sees that nobody works meanwhile, and says what a copy lacks. A PostgreSQL
+database is copied by its server's own means.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from upthread.client.encryption import key_of
+from upthread.client.file_permissions import put_key, read_key, secure_home
+from upthread.client.stores import file_path, is_postgres, key_path
+from upthread.config import Settings
+from upthread.core.names import shown
+from upthread.core.types import Conversation
+from upthread.errors import LeaseHeldError, NotFoundError, StoreError, UsageError
+from upthread.runtime.record.store_copy import leases_held
+from upthread.runtime.system import is_dead, now_ms
+from upthread.store.base import WholeStore
+from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.backup import copied, copy_to, put_in_place
+from upthread.store.sqlite.integrity import FileFaults, check_file
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
+from upthread.store.sqlite.salvage import Salvaged, salvage
+
+BACKUPS = "backups"
+"""The directory of the home where a backup goes that was given no name."""
+
+_MEND_KEY = "put the key back from a copy, or move it away: then equal secrets no longer look equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackedUp:
+    """A backup that was made. `key` is the copy of the redactions' key beside it.
+
+    `encryption_key` is where the key of an encrypted one is, which is not copied.
+    """
+
+    database: Path
+    backup: Path
+    size_bytes: int
+    key: Path | None
+    encryption_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """What the database that is replaced has of a conversation and the copy has not.
+
+    `session` is the agent's current session there; `is_known` whether the copy knows it, too.
+    """
+
+    conversation: Conversation
+    turns: int
+    agent: str
+    session: str
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A copy that takes, or took, the place of the database, and what it lacks.
+
+    `aside` is where the present file is kept, None without one; `unread` says why it could not be
+    compared, empty where it was.
+    """
+
+    database: Path
+    backup: Path
+    aside: Path | None
+    lacking: tuple[Lacking, ...]
+    unread: str
+
+
+def diagnose(settings: Settings) -> FileFaults | None:
+    """Return what is wrong with the file of the settings' database, None for a server's."""
+    if is_postgres(settings.database):
+        return None
+    return check_file(file_path(settings.database), key=key_of(settings))
+
+
+def back_up(settings: Settings, target: Path | None) -> BackedUp:
+    """Copy the database, while others write, with the key of its redactions. Blocking.
+
+    UsageError for a server's, and for a file that is there; NotFoundError where there is no
+    database; StoreError for one that is damaged.
+    """
+    path = _own_file(settings)
+    if not size_of(path):
+        check = check_file(path)
+        if check.is_sound:
+            raise NotFoundError(f"there is no database {path} yet", hint="nothing was recorded")
+        raise StoreError(check.faults[0], hint=CURE_OF_DAMAGE)
+    if target is None:
+        secure_home(Path(settings.home))
+        target = Path(settings.home) / BACKUPS / f"{path.stem}-{_stamp()}{path.suffix}"
+    copy_to(path, target, key=key_of(settings))
+    key = _carry_key(_key_path(settings, path), target)
+    size_bytes = size_of(target) or 0
+    return BackedUp(
+        database=path,
+        backup=target,
+        size_bytes=size_bytes,
+        key=key,
+        encryption_key=settings.encryption_key,
+    )
+
+
+def plan_restore(settings: Settings, backup: Path) -> Restored:
+    """Return what `restore` would do, and do nothing. Raises as it does."""
+    return _restored(settings, backup, is_done=False)
+
+
+def restore(settings: Settings, backup: Path) -> Restored:
+    """Put a copy of a backup in the place of the database, which is kept aside. Blocking.
+
+    UsageError for a server's, NotFoundError for a file that is not there, LeaseHeldError while
+    somebody works, StoreError for a backup that is damaged or a database that somebody has open.
+    Then nothing was changed.
+    """
+    return _restored(settings, backup, is_done=True)
+
+
+def salvage_file(settings: Settings, path: Path | None, target: Path | None) -> Salvaged:
+    """Read what can be read of a damaged database, ours without a name, into a new file. Blocking.
+
+    The damaged one is only read. UsageError for a server's, and for a target that is there;
+    NotFoundError for a file that is not; StoreError when nothing of ours can be read.
+    """
+    own = _own_file(settings)
+    path = own if path is None else path
+    if size_of(path) is None:
+        raise NotFoundError(
+            f"there is no file {shown(str(path))}", hint="name the damaged database"
+        )
+    secure_home(Path(settings.home))
+    target = target or path.with_name(f"{path.name}.salvaged-{_stamp()}")
+    done = salvage(path, target, key=key_of(settings), now_ms=now_ms())
+    _carry_key(_key_path(settings, path), target)
+    return done
+
+
+# --- below: how --------------------------------------------------------------------------------
+
+
+def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
+    path, key = _own_file(settings), key_of(settings)
+    if not size_of(backup):
+        raise NotFoundError(f"there is no backup {shown(str(backup))}", hint="name the file")
+    if backup.resolve() == path.resolve():
+        raise UsageError(f"{shown(str(backup))} is the database itself", hint="name a backup of it")
+    secure_home(Path(settings.home))
+    with copied(backup, beside=path, key=key) as copy:
+        lacking, unread = _compared(path, copy, key)
+        stamp = _stamp()
+        aside = path.with_name(f"{path.name}.before-restore-{stamp}") if path.exists() else None
+        if is_done:
+            put_in_place(path, copy, aside or path.with_name(f"{path.name}.{stamp}"), key=key)
+            _take_key(_key_path(settings, backup), _key_path(settings, path), aside)
+    return Restored(database=path, backup=backup, aside=aside, lacking=lacking, unread=unread)
+
+
+def _own_file(settings: Settings) -> Path:
+    if is_postgres(settings.database):
+        raise UsageError(
+            "a PostgreSQL database is backed up and restored by its server's own means",
+            hint="pg_dump --schema=upthread, see docs/operations.md; this is for a SQLite file",
+        )
+    return file_path(settings.database)
+
+
+def _compared(path: Path, copy: Path, key: bytes | None) -> tuple[tuple[Lacking, ...], str]:
+    """Return what a copy lacks, which must verify, and why that cannot be told."""
+    there = SqliteStore(copy, key=key)
+    try:
+        _must_verify(there)
+        if not path.exists():
+            return (), "there is no database to compare it with"
+        return _lacking_of(path, there, key), ""
+    except _NotComparedError as error:
+        return (), error.message
+    finally:
+        there.close()
+
+
+class _NotComparedError(StoreError):
+    """The present database cannot be read."""
+
+
+def _lacking_of(path: Path, there: WholeStore, key: bytes | None) -> tuple[Lacking, ...]:
+    try:
+        here = SqliteStore(path, key=key)
+    except StoreError as error:
+        raise _NotComparedError(error.message) from error
+    try:
+        _must_rest(here)
+        return tuple(_lacking(here, there))
+    except StoreError as error:
+        raise _NotComparedError(error.message) from error
+    finally:
+        with suppress(StoreError):
+            here.close()
+
+
+def _must_rest(store: WholeStore) -> None:
+    for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
+        for lease in leases_held(store, project_id):
+            if lease.holder is not None and not is_dead(lease.holder):
+                holder = lease.holder.in_words()
+                raise LeaseHeldError(
+                    f"{lease.name} is held by {holder}: the database is in use",
+                    holder=holder,
+                    hint="let it end, or end it, then restore",
+                    lease=lease.name,
+                )
+
+
+def _must_verify(store: WholeStore) -> None:
+    for conversation in _conversations(store):
+        damaged = store.verify(conversation.conversation_id)
+        if damaged is not None:
+            raise StoreError(
+                f"message {damaged} of {conversation.key.address} in the backup is not what was "
+                "recorded: it was not put in place",
+                hint="name another backup, or salvage this one first: `upthread salvage FILE`",
+                conversation_id=conversation.conversation_id,
+            )
+
+
+def _lacking(here: WholeStore, there: WholeStore) -> Iterator[Lacking]:
+    for conversation in _conversations(here):
+        name = conversation.conversation_id
+        turns = here.turn_count(name) - there.turn_count(name)
+        links, known = here.links(name), {each.upstream_session_id for each in there.links(name)}
+        is_known = not links or links[-1].upstream_session_id in known
+        if turns > 0 or not is_known:
+            yield Lacking(
+                conversation=conversation,
+                turns=turns,
+                agent=links[-1].agent if links else "",
+                session=links[-1].upstream_session_id if links else "",
+                is_known=is_known,
+            )
+
+
+def _conversations(store: WholeStore) -> Iterator[Conversation]:
+    for project_id in dict.fromkeys(each.project_id for each in store.known_projects()):
+        for workstream in store.workstreams(project_id):
+            yield from store.conversations(project_id, workstream.workstream)
+
+
+def _key_path(settings: Settings, path: Path) -> Path:
+    return key_path(str(path.absolute()), Path(settings.home))
+
+
+def _carry_key(key: Path, target: Path) -> Path | None:
+    """Copy a database's key beside its copy; a backup without it has other digests from then on."""
+    if not key.exists():
+        return None
+    beside = target.with_name(target.name + key.name.removeprefix(key.stem))
+    put_key(beside, read_key(key, mend=_MEND_KEY))
+    return beside
+
+
+def _take_key(theirs: Path, ours: Path, aside: Path | None) -> None:
+    """Have the redactions made with the key that those of the backup were made with."""
+    if not theirs.exists():
+        return
+    key = read_key(theirs, mend=_MEND_KEY)
+    if ours.exists() and aside is not None:
+        if read_key(ours, mend=_MEND_KEY) == key:
+            return
+        ours.rename(aside.with_name(f"{aside.name}{ours.suffix}"))
+    put_key(ours, key)
+
+
+def _stamp() -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

@@ -1,0 +1,319 @@
+"""A delegation before it begins: which role, which agent, under which settings.
+
+Turns what a person asked into a TellRequest. The agent is, in this order: the one named in the
+call, the role's, the one whose session the conversation holds, the project's, the only one
+installed. The rehearsal agent is never chosen by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from upthread.agents import registry
+from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.client.file_permissions import log_path
+from upthread.client.parts import ProjectParts
+from upthread.core.actors import CALLERS_VARIABLE
+from upthread.core.agents import AGENTS
+from upthread.core.names import Address, key_of
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.roles.role import Role
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.turns.older_record import Lacked
+from upthread.core.turns.prompt import Task
+from upthread.core.turns.turn import TurnView
+from upthread.core.types import (
+    ConversationId,
+    ConversationKey,
+    Durability,
+    Link,
+    RecordMode,
+)
+from upthread.errors import ConfigError, SeveralAgentsError, UsageError
+from upthread.runtime.bindings.light_json import object_in
+from upthread.runtime.hooked.publication import installed_path
+from upthread.runtime.options import RunOptions, TellOptions
+from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.runs.live_run import StepRequest
+from upthread.runtime.turns.conversation import ClaimRequest, session_host
+from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
+from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
+from upthread.runtime.turns.older_record import OwnSessions, look
+from upthread.runtime.turns.progress import SILENT
+from upthread.runtime.turns.session_claim import read_binding
+from upthread.runtime.working_tree.git_worktrees import Worktrees
+
+
+class Preparing:
+    """Knows roles and agents of one project. Reads the store, never writes."""
+
+    def __init__(self, parts: ProjectParts, *, worktrees: Worktrees, host: str) -> None:
+        self._store = parts.store
+        self._settings = parts.settings
+        self._project_id = parts.project_id
+        self._environment = parts.environment
+        self._permissions = PermissionPolicy(
+            rules=parts.settings.permissions, ask_person=parts.ask_person
+        )
+        self._redactor = parts.redactor
+        self._policy = parts.policy
+        self._worktrees = worktrees
+        self._now_ms = parts.system.now_ms
+        self._host = host
+
+    @property
+    def freshness(self) -> FreshnessSettings:
+        """How freshness and price are judged in this project."""
+        settings = self._settings
+        return freshness_settings(settings)
+
+    @property
+    def callers(self) -> tuple[ConversationId, ...]:
+        """The conversations this process was started inside of, outermost first."""
+        told = self._environment.get(CALLERS_VARIABLE, "")
+        return tuple(ConversationId(piece) for piece in told.split(",") if piece)
+
+    def other_host(self, link: Link | None) -> str | None:
+        """Return the host a session lives on, None where that is this one. Blocking."""
+        host = session_host(self._store, link) if self._host else None
+        return None if host == self._host else host
+
+    def key(self, address: Address) -> ConversationKey:
+        """Return the key behind an address of this project."""
+        return key_of(self._project_id, address)
+
+    def require_role(self, name: str) -> Role:
+        """Return a role by its name. Raises NotFoundError."""
+        return self._settings.role(name)
+
+    def agent_for(
+        self, address: Address, *, named: str | None, otherwise: str | None = None
+    ) -> str:
+        """Return the agent's name. Blocking. Raises UsageError with the cure when none is clear.
+
+        `otherwise` is what a run under way has used, for a role that comes for the first time.
+        """
+        resolved = self._store.resolve(self.key(address))
+        held = resolved.link.agent if resolved and resolved.link else None
+        known = named or self._settings.role(address.role).agent or held or otherwise
+        return known or self._settings.agent or self._only_installed()
+
+    def _only_installed(self) -> str:
+        names = registry.agents_on_path(self._environment.get("PATH"))
+        if len(names) == 1:
+            return names[0]
+        if not names:
+            raise UsageError(
+                "no agent is installed that upthread can drive",
+                hint="install Claude Code, OpenCode, Codex or Gemini CLI; "
+                "or try without a model: --agent rehearsal",
+            )
+        raise SeveralAgentsError(
+            f"several agents are installed: {', '.join(names)}",
+            agents=names,
+            hint='name one with --agent, or write agent = "…" into upthread.toml',
+        )
+
+    def adapter(self, agent: str) -> AgentAdapter:
+        """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
+        configured = self._settings.agents.get(agent)
+        if configured is None:
+            return registry.adapter_for(agent)
+        if not configured.command:
+            return registry.adapter_for(agent, configured.environment)
+        return registry.configured_adapter(agent, configured.command, configured.environment)
+
+    @property
+    def own_sessions(self) -> OwnSessions:
+        """How the sessions that agents have stored are looked into."""
+        from upthread.agents import stored  # noqa: PLC0415  # who only lists reads no store
+
+        return OwnSessions(
+            stamp=lambda agent, session: stored.stamp_of(self._where(agent), agent, session),
+            read=lambda agent, session: stored.read_session(self._where(agent), agent, session),
+        )
+
+    def lacked(self, role: str, link: Link | None, last: TurnView | None) -> Lacked:
+        """Return what the record lacks of a role's session; `last` is its newest turn. Blocking."""
+        redactor = self._redactor_of(role)
+        return look(self._store, self.own_sessions, link, last, redactor=redactor)
+
+    def _where(self, agent: str) -> Mapping[str, str]:
+        """Return the environment that says where an agent keeps its sessions."""
+        configured = self._settings.agents.get(agent)
+        return {**self._environment, **(configured.environment if configured else {})}
+
+    def _redactor_of(self, role: str) -> Redactor | None:
+        return None if self._policy.of_role(role) == "full" else self._redactor
+
+    def opens_sub_agents(self, agent: str) -> bool:
+        """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
+        configured = self._settings.agents.get(agent)
+        is_acp = bool(configured and configured.command)
+        return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
+
+    def has_hooks(self, agent: str) -> bool:
+        """Return whether `upthread setup` was run for an agent. Blocking."""
+        installed = read_binding(installed_path(Path(self._settings.home)))
+        row = AGENTS.get(agent)
+        return row is not None and row.setup_name in object_in(installed, "agents")
+
+    def reached_from_main(self, link: Link) -> str:
+        """Return how a sub-agent is reached in the main session that it was started in."""
+        row = AGENTS.get(link.agent)
+        return row.reached_from_main.format(session=link.upstream_session_id) if row else ""
+
+    def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
+        """What is started by a command line is known by what it calls itself, if at all."""
+        configured = self._settings.agents.get(agent)
+        is_command = bool(configured and configured.command) or agent not in registry.AGENTS
+        row = (
+            registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
+        )
+        if row is None:
+            return None
+        return SeenVersion(version=row.version, warning=partial(row.warning, called=agent))
+
+    def tell(  # the one place where all that a delegation needs comes together
+        self,
+        address: Address,
+        task: Task,
+        chosen: TellOptions,
+        *,
+        agent: str,
+    ) -> TellRequest:
+        """Return the request for one delegation. Blocking."""
+        role = self._settings.role(address.role)
+        place = self.place_of(address.workstream)
+        options = self._open_options(agent, self._policy.of_role(role.name), place)
+        claim = ClaimRequest(
+            project_id=self._project_id,
+            address=address,
+            role=role,
+            agent=agent,
+            doing=f"tell {address.workstream}/{address.role}",
+            when_busy=chosen.when_busy,
+            tree=options.working_directory if role.is_writing else None,
+            is_waiting_for_tree=chosen.when_busy == "wait",
+            callers=self.callers,
+            depth_max=self._settings.depth_max,
+            host=self._host,
+            opens_sub_agents=self.opens_sub_agents(agent),
+            on_wait=(chosen.listener or SILENT).waiting,
+        )
+        is_strict = self._settings.durability == "strict"
+        return TellRequest(
+            claim=claim,
+            task=task,
+            adapter=self.adapter(agent),
+            open=options,
+            redactor=self._redactor_of(role.name),
+            permissions=replace(
+                self._permissions, tree=options.working_directory, limits=role.limits
+            ),
+            options=chosen,
+            durability=Durability.SYNCED if is_strict else Durability.PROCESS,
+            condition=self.condition(address.workstream, role),
+            injection=self._settings.injection(agent),
+            rolls_over_when_empty=self._settings.rolls_over_when_empty(agent),
+            freshness=self.freshness,
+            outward_patterns=self._settings.outward_patterns,
+            own_sessions=self.own_sessions,
+            tested=partial(self._tested, agent),
+        )
+
+    def step(
+        self,
+        workstream: str,
+        step: StepRequest,
+        chosen: RunOptions,
+        *,
+        agent: str,
+    ) -> TellRequest:
+        """Return the request for one step of a run. Blocking, reads a few rows."""
+        request = self.tell(
+            Address(workstream=workstream, role=step.role),
+            step.task,
+            TellOptions(when_busy="wait", tokens_max=chosen.tokens_max, listener=chosen.listener),
+            agent=agent,
+        )
+        role = request.claim.role
+        if chosen.continuity is not None:
+            role = replace(role, continuity=chosen.continuity, resume_if=None)
+        if step.is_asked_again:
+            role = replace(role, continuity="resume")
+        condition = step.condition_role(role.resume_if) if role.resume_if else None
+        return replace(
+            request,
+            claim=replace(request.claim, role=role, is_waiting_for_tree=chosen.is_waiting),
+            fences=step.fences,
+            run_id=step.run_id,
+            condition=condition,
+            at_intent=step.at_intent,
+            at_end=step.at_end,
+            is_tree_judged=self._is_tree_judged(step),
+            at_park=step.at_park,
+        )
+
+    def _is_tree_judged(self, step: StepRequest) -> bool:
+        """Whether a step judges the work of a role that writes, and so the working tree."""
+        judged = step.judged_role
+        return judged is not None and self._settings.role(judged).is_writing
+
+    def require_recorded(self, pipeline: pipelines.Pipeline) -> None:
+        """Refuse a run that could not go on: each role reads what the one before it reported."""
+        for step in pipeline.steps:
+            if self._policy.of_role(step.role) == "index":
+                raise ConfigError(
+                    f"a run needs reports and answers, and of {step.role} no text is recorded",
+                    hint=f'say record = "redacted" under [roles.{step.role}], or use upthread tell',
+                )
+
+    def condition(self, workstream: str, role: Role) -> str | None:
+        """Return the digest that `resume_if` compares, None for a role without the condition."""
+        if role.resume_if is None:
+            return None
+        runs = self._store.runs(self._project_id, workstream)
+        if not runs:
+            return None
+        report = pipelines.fold(self._store.run_events(runs[-1].run_id)).report(role.resume_if)
+        return report.digest if report else None
+
+    def place_of(self, workstream: str) -> str:
+        """Return the directory a workstream is worked on in: its own working tree's, if it has one.
+
+        Blocking. UsageError for one that is gone.
+        """
+        found = self._worktrees.require(workstream)
+        return found.path if found else self._settings.working_directory
+
+    def place_if_there(self, workstream: str) -> str:
+        """Return the same for whoever only looks: also a directory that is gone. Blocking."""
+        found = self._worktrees.find(workstream)
+        return found.path if found else self._settings.working_directory
+
+    def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
+        """Return how to start an agent outside a turn: nobody is there to allow anything."""
+        mode = self._policy.strictest
+        options = self._open_options(agent, mode, place or self._settings.working_directory)
+        return OpenRequest(
+            working_directory=options.working_directory,
+            stderr_path=options.stderr_path,
+            redactor=None if mode == "full" else self._redactor,
+            environment=options.environment,
+            answer_permission=PermissionPolicy().answer,
+        )
+
+    def _open_options(self, agent: str, mode: RecordMode, place: str) -> OpenOptions:
+        log = log_path(Path(self._settings.home), agent, self._now_ms())
+        return OpenOptions(
+            working_directory=place,
+            stderr_path=None if mode == "index" else str(log),
+            # All of it: an agent started by upthread sees what it sees when a person starts it.
+            environment=self._environment,
+            start_timeout_s=self._settings.start_timeout_s,
+            prompt_timeout_s=self._settings.prompt_timeout_s,
+        )

@@ -1,0 +1,143 @@
+"""File permissions: who may read what upthread keeps, looked at before anything is opened.
+
+What is wrong and ours is put right, with a word to the person; what is somebody else's is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upthread.errors import ConfigError
+
+KEY_BYTES: Final = 32
+LOGS: Final = "agent-stderr"
+NAME_CHARACTERS_MAX: Final = 40
+
+
+def secure_home(home: Path) -> str:
+    """Make the directory upthread keeps its files in, for nobody else to enter.
+
+    Returns what was put right, empty for nothing. ConfigError for a link, another user's directory,
+    or what is no directory.
+    """
+    if not os.path.lexists(home):
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = home.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise _refused(home, "is a symbolic link", "name the place it points to")
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused(home, "is not a directory", "name another place")
+    if found.st_uid != os.geteuid():
+        raise _refused(home, f"belongs to user {found.st_uid}", "name a place of your own")
+    if not found.st_mode & 0o077:
+        return ""
+    home.chmod(0o700)
+    return f"{home} could be entered by others (mode {stat.S_IMODE(found.st_mode):04o}); now 0700"
+
+
+def redaction_key(path: Path) -> bytes:
+    """Return the key that makes a store's digests, made on first use, 0600.
+
+    Of processes that make it at the same moment one is first, and all have its key. ConfigError for
+    a file that is a link, somebody else's, or no key.
+    """
+    if not os.path.lexists(path):
+        make_key(path)
+    return read_key(path, mend=_MEND_KEY)
+
+
+def read_key(path: Path, *, mend: str) -> bytes:
+    """Return the key in a file of ours, narrowed to 0600; `mend` is the cure where it is none.
+
+    ConfigError for a file that is missing, a link, somebody else's, or no key.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise _refused(path, f"cannot be opened: {error.strerror}", mend) from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise _refused(path, "is not an ordinary file of yours", mend)
+        if found.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+        key = file.read(KEY_BYTES + 1)
+    if len(key) != KEY_BYTES:
+        raise _refused(path, "is not a key", mend)
+    return key
+
+
+_MEND_KEY: Final = "move it away; a new one is made, and equal secrets will no longer look equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A file with what an agent wrote to stderr on one day."""
+
+    path: Path
+    day: str
+    size_bytes: int
+
+
+def log_path(home: Path, agent: str, at_ms: int) -> Path:
+    """Return where an agent's stderr goes today: a file a day, so that old ones can be removed."""
+    name = "".join(c if c.isalnum() or c in "-_" else "_" for c in agent)[:NAME_CHARACTERS_MAX]
+    return home / LOGS / f"{name}-{day_of(at_ms)}.log"
+
+
+def day_of(at_ms: int) -> str:
+    """`2026-11-21`, in UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
+
+
+def logs(home: Path) -> tuple[Log, ...]:
+    """Return the agents' logs, oldest day first. One that is no ordinary file is not ours."""
+    found = sorted((home / LOGS).glob("*.log")) if (home / LOGS).is_dir() else []
+    known = [
+        Log(path=path, day=path.stem[-len("2026-11-21") :], size_bytes=path.lstat().st_size)
+        for path in found
+        if stat.S_ISREG(path.lstat().st_mode)
+    ]
+    return tuple(sorted(known, key=lambda log: (log.day, log.path)))
+
+
+def remove_logs(found: Iterable[Log]) -> None:
+    """Empty logs and remove them: an agent that is writing to one goes on into nothing."""
+    for log in found:
+        os.truncate(log.path, 0)
+        log.path.unlink()
+
+
+def make_key(path: Path) -> None:
+    """Make a key by chance, 0600, unless there is one."""
+    put_key(path, secrets.token_bytes(KEY_BYTES))
+
+
+def put_key(path: Path, key: bytes) -> None:
+    """Write a key down, 0600, unless there is one.
+
+    Written aside and linked: a file of that name is a whole key from its first moment.
+    """
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(descriptor)
+        os.link(aside, path)
+    except FileExistsError:
+        return
+    finally:
+        aside.unlink()
+
+
+def _refused(path: Path, problem: str, hint: str) -> ConfigError:
+    return ConfigError(f"{path} {problem}", hint=hint)

@@ -1,0 +1,167 @@
+"""A project, opened: the repository found, the configuration read, the store opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import anyio
+import anyio.from_thread
+
+from upthread.client.encryption import key_of
+from upthread.client.file_permissions import redaction_key, secure_home
+from upthread.client.parts import ProjectParts
+from upthread.client.project import Project
+from upthread.client.project_identity import (
+    PROJECT_VARIABLE,
+    identity_in,
+    know_project,
+    said_project,
+)
+from upthread.client.stores import key_path, lease_times_for, open_store
+from upthread.config import Settings, load_settings
+from upthread.core.actors import PROGRAM, Actor
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.rules import rules_of
+from upthread.core.types import Holder, RecordMode
+from upthread.runtime.lease import LeaseTimes
+from upthread.runtime.permissions.policy import AskPerson
+from upthread.runtime.record.project_store import ProjectStore
+from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.system import System, is_dead, user_name
+from upthread.runtime.working_tree.repository import find_repository
+from upthread.store.base import WholeStore
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+@asynccontextmanager
+async def open_project(
+    directory: str | Path = ".",
+    *,
+    database: str | None = None,
+    project: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    ask_person: AskPerson | None = None,
+    lease_times: LeaseTimes | None = None,
+    actor: Actor = PROGRAM,
+    is_dead: Callable[[Holder], bool] = is_dead,
+) -> AsyncGenerator[Project]:
+    """Open the project a directory belongs to; a SQLite store is created on first use.
+
+    `project` says which one it is where its path does not: an id, or `new`
+    (client/project_identity.py). `environment` stands in for the process's own. Without
+    `ask_person`, a permission request that no rule answers parks the turn. What the repository says
+    and no person agreed to does not count: it is `settings.pending`, named in `notices`; `agree` is
+    for a person. `is_dead` tells of a lease's holder whether it is known to be. `actor` is who
+    answers and acts, as the record names them; only a surface that sees a person may say that it is
+    one. Raises ConfigError, StoreError and UsageError.
+    """
+    env = dict(os.environ if environment is None else environment)
+    system = System(end_process_group=_end_process_group, is_dead=is_dead)
+    repository = await system.in_thread(lambda: find_repository(Path(directory)))
+    settings = load_settings(
+        repository.root,
+        environment=env,
+        database=database,
+        repository=repository.identity.path,
+    )
+    redactor, notice, opened = await system.in_thread(lambda: _open_store(settings))
+    policy = record_policy(settings)
+    try:
+        said = said_project(project, env.get(PROJECT_VARIABLE))
+        identity = identity_in(settings.database, repository.identity)
+        known = await system.in_thread(lambda: know_project(opened, identity, said))
+        project_id = known.project_id
+        store = ProjectStore(
+            opened,
+            project_id,
+            by_user=actor.for_user(user_name(env)),
+            now_ms=system.now_ms,
+            policy=policy,
+            redactor=redactor,
+        )
+        parts = ProjectParts(
+            store=store,
+            system=system,
+            settings=settings,
+            project_id=project_id,
+            environment=env,
+            ask_person=ask_person,
+            actor=actor,
+            lease_times=lease_times or lease_times_for(settings.database),
+            redactor=redactor,
+            policy=policy,
+            notices_at_rest=tuple(filter(None, (notice, known.notice))),
+        )
+        yield Project(parts)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await system.in_thread(opened.close)
+
+
+async def _end_process_group(pid: int, ticks: int) -> bool:
+    from upthread.agents.registry import end_process_group
+
+    return await end_process_group(pid, ticks)
+
+
+def record_policy(settings: Settings) -> RecordPolicy:
+    """Return what is recorded in a project, by role."""
+    roles: dict[str, RecordMode] = {
+        name: role.record for name, role in settings.roles.items() if role.record is not None
+    }
+    return RecordPolicy(mode=settings.record, roles=roles)
+
+
+def redactor_for(settings: Settings, key: bytes) -> Redactor:
+    """Return a project's redactor. Raises ConfigError for a rule that is none."""
+    rules = rules_of(settings.redaction.rules)
+    return Redactor(key, rules=rules, allowed=settings.redaction.allow)
+
+
+def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
+    """The rules are read before the store is opened, its key after: it lies beside the file."""
+    redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
+    home = Path(settings.home)
+    notice = secure_home(home)
+    store = open_store(settings.database, key=key_of(settings))
+    try:
+        key = redaction_key(key_path(settings.database, home))
+        return redactor_for(settings, key), notice, store
+    except BaseException:
+        store.close()
+        raise
+
+
+class Wait:
+    """Runs one async call to its end and returns what it returns."""
+
+    def __init__(self, portal: anyio.from_thread.BlockingPortal) -> None:
+        self._portal = portal
+
+    def __call__(
+        self,
+        call: Callable[Parameters, Awaitable[Result]],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result:
+        async def awaited() -> Result:
+            return await call(*args, **kwargs)
+
+        return self._portal.call(awaited)
+
+
+@contextmanager
+def open_blocking(
+    directory: str | Path = ".", *, database: str | None = None
+) -> Generator[tuple[Project, Wait]]:
+    """Open a project for code that is not async: `wait(up.tell, "spec-42/planner", "…")`."""
+    with anyio.from_thread.start_blocking_portal() as portal:
+        opening = portal.wrap_async_context_manager(open_project(directory, database=database))
+        with opening as project:
+            yield project, Wait(portal)

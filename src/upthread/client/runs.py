@@ -1,0 +1,169 @@
+"""A run, as it is called: a pipeline over a workstream, by a person or by a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from upthread.client.delegation_setup import Preparing
+from upthread.client.parts import ProjectParts
+from upthread.client.worktrees import notice_of, require_no_step_done
+from upthread.core.actors import Actor
+from upthread.core.events import RunEvent
+from upthread.core.names import Address, parse_workstream, shown
+from upthread.core.runs.pipeline import RunView
+from upthread.errors import UsageError
+from upthread.runtime.options import RunOptions
+from upthread.runtime.record.overview import Overview
+from upthread.runtime.runs.live_run import Answer, RunRequest, StepRequest, Transition
+from upthread.runtime.runs.runs import Runs
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.progress import SILENT, Notice
+from upthread.runtime.working_tree.git_worktrees import Worktrees
+
+LEASE_WAIT_S: Final = 5.0
+"""How long a worker watches a run that somebody holds: longer than for a silent holder."""
+
+
+class PipelineRuns:
+    """Starts runs, takes them on, answers their questions."""
+
+    def __init__(
+        self,
+        parts: ProjectParts,
+        *,
+        runs: Runs,
+        preparing: Preparing,
+        overview: Overview,
+        worktrees: Worktrees,
+        tree_now: Callable[[str], str],
+    ) -> None:
+        self._system = parts.system
+        self._settings = parts.settings
+        self._project_id = parts.project_id
+        self._runs = runs
+        self._preparing = preparing
+        self._overview = overview
+        self._worktrees = worktrees
+        self._tree_now = tree_now
+
+    async def run(
+        self, workstream: str, specification: str | None, options: RunOptions | None
+    ) -> RunView:
+        """Take the pipeline over a workstream as far as it goes by itself; see Project.run."""
+        chosen = options or RunOptions()
+        name = parse_workstream(workstream)
+        if specification is not None:
+            _check_text(specification, "the specification")
+        self._preparing.require_recorded(self._settings.pipeline)
+        request = replace(
+            await self._request(name, chosen),
+            specification=specification,
+            wait_s=None if chosen.is_waiting else 0.0,
+        )
+        return await self._runs.run(request)
+
+    async def advance(
+        self, workstream: str, transition: Transition, on_event: Callable[[RunEvent], None]
+    ) -> int:
+        """Carry out one transition, as a worker; see Runs.advance.
+
+        A turn that is cancelled meanwhile is left for another worker to go on with.
+        """
+        # The tree is waited for here: a job that came back for it would ask each second.
+        chosen = RunOptions(on_event=on_event, is_waiting=True)
+        request = await self._request(workstream, chosen)
+
+        def prepare_step(step: StepRequest) -> TellRequest:
+            return replace(request.prepare_step(step), is_handed_back=True)
+
+        handed = replace(request, prepare_step=prepare_step, wait_s=LEASE_WAIT_S)
+        return await self._runs.advance(handed, transition)
+
+    async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
+        """Park a run that this worker cannot advance; see Runs.park."""
+        # No role is looked at: its broken file may be why the run cannot go on.
+        request = self._request_with({}, workstream, RunOptions())
+        await self._runs.park(replace(request, wait_s=LEASE_WAIT_S), transition, detail=detail)
+
+    async def answer(
+        self, workstream: str, text: str, *, question_id: str | None, by: Actor
+    ) -> RunView:
+        """Answer an open question; see Project.answer."""
+        _check_text(text, "the answer")
+        is_suggestion = by.kind == "model" and not self._settings.models_answer
+        return await self._runs.answer(
+            Answer(text=text, by=by, question_id=question_id, is_suggestion=is_suggestion),
+            project_id=self._project_id,
+            workstream=parse_workstream(workstream),
+        )
+
+    async def _request(self, workstream: str, chosen: RunOptions) -> RunRequest:
+        agents = await self._system.in_thread(lambda: self._agents(workstream, chosen))
+        return self._request_with(agents, workstream, chosen)
+
+    def _request_with(
+        self, agents: Mapping[str, str], workstream: str, chosen: RunOptions
+    ) -> RunRequest:
+        listener = (chosen.listener or SILENT).telling_once()
+        chosen = replace(chosen, listener=listener)
+        return RunRequest(
+            project_id=self._project_id,
+            workstream=workstream,
+            pipeline=self._settings.pipeline,
+            prepare_step=lambda step: self._preparing.step(
+                workstream, step, chosen, agent=agents[step.role]
+            ),
+            tree_now=lambda: self._tree_now(workstream),
+            make_ready=lambda: self._make_ready(workstream, chosen),
+            options=chosen,
+            agents=agents,
+        )
+
+    def _make_ready(self, workstream: str, options: RunOptions) -> Notice | None:
+        """Make the tree of a run, and say where it is when it is not the project's. Blocking."""
+        own = self._worktrees.find(workstream)
+        if options.is_worktree and own is None:
+            run = self._runs.view(self._project_id, workstream)
+            require_no_step_done(workstream, run, self._settings.working_directory)
+        if options.is_worktree:
+            own = self._worktrees.ensure(workstream)
+        return notice_of(workstream, own) if own else None
+
+    def _agents(self, workstream: str, options: RunOptions) -> Mapping[str, str]:
+        """Choose every role's agent before the first one is started."""
+        settings = self._settings
+        run = self._runs.view(self._project_id, workstream)
+        steps = run.pipeline.steps if run and run.ended is None else settings.pipeline.steps
+        roles = {step.role for step in (*steps, *settings.pipeline.steps)}
+        for role in options.agents:
+            if role not in roles:
+                listed = ", ".join(sorted(roles))
+                raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
+        is_under_way = run is not None and run.ended is None
+        before = self._agent_before(workstream) if is_under_way else None
+        began_with = run.agents if run and is_under_way else dict[str, str]()
+        return {
+            role: self._preparing.agent_for(
+                Address(workstream=workstream, role=role),
+                named=options.agents.get(role, options.agent),
+                otherwise=began_with.get(role, before),
+            )
+            for role in sorted(roles)
+        }
+
+    def _agent_before(self, workstream: str) -> str | None:
+        """Return the one agent that a run under way has used so far, None when there were more."""
+        view = self._overview.workstream(self._project_id, workstream)
+        links = [role.link for role in view.roles if role.link] if view else []
+        agents = {link.agent for link in links}
+        return agents.pop() if len(agents) == 1 else None
+
+
+def _check_text(text: str, what: str) -> None:
+    """Refuse what is no text for a person to read."""
+    if not text.strip():
+        raise UsageError(f"{what} is empty", hint="write down what is wanted")
+    if "\0" in text:
+        raise UsageError(f"{what} is binary, not text", hint="give a text file, UTF-8")

@@ -1,0 +1,244 @@
+"""The move of a store: from a SQLite file to PostgreSQL and back, the projects that are asked for.
+
+Chooses and opens both ends, sees that nobody is at the source, and that digests stay comparable:
+the key they are made with goes along. What is moved and proved is runtime/record/store_copy.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from upthread.client.encryption import key_of
+from upthread.client.file_permissions import put_key, read_key, secure_home
+from upthread.client.project_identity import identity_in
+from upthread.client.stores import (
+    file_path,
+    is_postgres,
+    key_path,
+    lease_times_for,
+    open_store,
+    shown_address,
+)
+from upthread.config import Settings
+from upthread.core.commands import RecordProject
+from upthread.core.project import match_project
+from upthread.core.types import Lease, ProjectId, ProjectIdentity
+from upthread.errors import ConflictError, LeaseHeldError, NotFoundError, UsageError
+from upthread.runtime.lease import LeaseTimes
+from upthread.runtime.record.store_copy import Move, ToMove, leases_held
+from upthread.runtime.system import host_name, is_dead, now_ms
+from upthread.runtime.working_tree.repository import find_repository
+from upthread.store.base import WholeStore
+
+OWN_FILE: Final = "sqlite"
+"""What may be said in place of an address: the file that is used where nothing else is named."""
+
+KeyState: TypeAlias = Literal["same", "copied", "differs", "none"]
+"""What became of the key of the source's redactions: the target had it already, was given it, has
+another one, or there was none."""
+
+_MEND_KEY: Final = "put the key back from a copy, else equal secrets no longer look equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRequest:
+    """What to move: addresses, and whose: the project of a directory, or with None every one."""
+
+    source: str
+    target: str
+    directory: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePlan:
+    """What a move finds, or has done. Names are addresses that can be shown.
+
+    `others` are the projects of the source that were not asked for.
+    """
+
+    source: str
+    target: str
+    projects: tuple[ToMove, ...]
+    others: int
+    key: KeyState
+
+
+def plan_move(settings: Settings, request: MoveRequest) -> MovePlan:
+    """Return what a move would do, and do nothing. Raises as `make_move` does."""
+    with _ends(settings, request, is_made=False) as (source, target):
+        return _planned(settings, request, source, target)[1]
+
+
+def make_move(
+    settings: Settings, request: MoveRequest, *, on_rows: Callable[[int], None]
+) -> MovePlan:
+    """Move, prove it, and return what was found before; what is there already is not written again.
+
+    Raises UsageError for ends that are none, NotFoundError for a project or file that is not there,
+    LeaseHeldError and ConflictError when somebody is at the source or the target holds something
+    else, StoreError when it cannot be proved. Then it is not done, and can be done again.
+    """
+    with _ends(settings, request, is_made=True) as (source, target):
+        move, plan = _planned(settings, request, source, target, on_rows=on_rows)
+        key = _carry_key(settings, request, is_dry=False)
+        for project in plan.projects:
+            move.make(project)
+            assert target is not None, "a move opens its target"
+            target.commit(_own_paths(project, request))
+        return replace(plan, key=key)
+
+
+def resolved(settings: Settings, address: str) -> str:
+    """Return the address behind what was said."""
+    return str(Path(settings.home) / "upthread.db") if address == OWN_FILE else address
+
+
+# --- below: how --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _ends(
+    settings: Settings, request: MoveRequest, *, is_made: bool
+) -> Generator[tuple[WholeStore, WholeStore | None]]:
+    """Open both stores. A file that is not there yet is made only where it is to be filled."""
+    if _place(request.source) == _place(request.target):
+        raise UsageError("a store cannot be moved to itself", hint="name two: --from A --to B")
+    if not is_postgres(request.source) and not file_path(request.source).is_file():
+        raise NotFoundError(
+            f"there is no database {file_path(request.source)}", hint="name the file after --from"
+        )
+    if is_made:
+        secure_home(Path(settings.home))
+    source = _opened(settings, request.source)
+    try:
+        is_there = is_postgres(request.target) or file_path(request.target).is_file()
+        target = _opened(settings, request.target) if is_made or is_there else None
+        try:
+            yield source, target
+        finally:
+            if target is not None:
+                target.close()
+    finally:
+        source.close()
+
+
+def _opened(settings: Settings, address: str) -> WholeStore:
+    return open_store(address, key=key_of(replace(settings, database=address)))
+
+
+def _place(address: str) -> str:
+    return address if is_postgres(address) else str(file_path(address).resolve())
+
+
+def _planned(
+    settings: Settings,
+    request: MoveRequest,
+    source: WholeStore,
+    target: WholeStore | None,
+    *,
+    on_rows: Callable[[int], None] = lambda _: None,
+) -> tuple[Move, MovePlan]:
+    known = dict.fromkeys(each.project_id for each in source.known_projects())
+    chosen = list(known) if request.directory is None else [_project_of(source, request)]
+    for project_id in chosen:
+        _must_rest(source, request.source, project_id)
+    move = Move(source, target, now_ms=now_ms, on_rows=on_rows)
+    plan = MovePlan(
+        source=shown_address(request.source),
+        target=shown_address(request.target),
+        projects=tuple(map(move.plan, chosen)),
+        others=len(known) - len(chosen),
+        key=_carry_key(settings, request, is_dry=True),
+    )
+    return move, plan
+
+
+def _project_of(source: WholeStore, request: MoveRequest) -> ProjectId:
+    assert request.directory is not None
+    identity = identity_in(request.source, find_repository(request.directory).identity)
+    known = [(each.project_id, each.identity) for each in source.projects(identity)]
+    found = match_project(identity, known)
+    if found is None:
+        raise NotFoundError(
+            f"{shown_address(request.source)} knows nothing of the project in {identity.path}",
+            hint="go to a directory of the project (-C DIR), or move every project with --all",
+        )
+    return found
+
+
+def _own_paths(project: ToMove, request: MoveRequest) -> list[RecordProject]:
+    """Return the paths of a project as the target is asked for them.
+
+    Those of a file are whose file it is. Of a shared database they are left as they are, but for
+    those of who moves them.
+    """
+    theirs, ours = (
+        identity_in(address, ProjectIdentity(path="")).owner
+        for address in (request.source, request.target)
+    )
+    return [
+        RecordProject(project_id=project.project_id, identity=replace(each, owner=ours))
+        for each in project.identities
+        if each.owner == theirs != ours
+    ]
+
+
+def _must_rest(source: WholeStore, address: str, project_id: ProjectId) -> None:
+    """Raise where somebody works on a project, or may begin to at any moment."""
+    found = [lease for lease in leases_held(source, project_id) if not _is_dead(lease)]
+    if found and all(lease.holder and lease.holder.host != host_name() for lease in found):
+        # Of a holder on another host nobody knows but by its silence.
+        time.sleep((lease_times_for(address) or LeaseTimes()).stale_after_s)
+        found = [now for lease in found if (now := _moved_on(source, lease))]
+    for lease in found:
+        holder = lease.holder.in_words() if lease.holder else "nobody any more"
+        raise LeaseHeldError(
+            f"{lease.name} is held by {holder}: the source is in use",
+            holder=holder,
+            hint="let it end, or end it, then move",
+            lease=lease.name,
+        )
+    if is_postgres(address):
+        _must_not_be_due(source, project_id)
+
+
+def _is_dead(lease: Lease) -> bool:
+    return lease.holder is None or is_dead(lease.holder)
+
+
+def _moved_on(source: WholeStore, seen: Lease) -> Lease | None:
+    """Return a lease as it stands when its holder has shown life since, else None."""
+    now = source.lease(seen.name)
+    if now is None or _is_dead(now) or (seen.token, seen.heartbeat) == (now.token, now.heartbeat):
+        return None
+    return now
+
+
+def _must_not_be_due(source: WholeStore, project_id: ProjectId) -> None:
+    """Raise for a run that a worker may take: it would go on in both places."""
+    due = set(source.pending_transitions(due_before_ms=now_ms()))
+    for known in source.workstreams(project_id):
+        if due & {run.run_id for run in source.runs(project_id, known.workstream)}:
+            raise ConflictError(
+                f"a run on {known.workstream!r} is due: a worker of the source may take it",
+                hint="let it go on until it has ended or waits for a person, then move",
+                workstream=known.workstream,
+            )
+
+
+def _carry_key(settings: Settings, request: MoveRequest, *, is_dry: bool) -> KeyState:
+    home = Path(settings.home)
+    ours, theirs = key_path(request.source, home), key_path(request.target, home)
+    if not ours.exists():
+        return "none"
+    key = read_key(ours, mend=_MEND_KEY)
+    if not theirs.exists():
+        if not is_dry:
+            put_key(theirs, key)
+        return "copied"
+    return "same" if read_key(theirs, mend=_MEND_KEY) == key else "differs"

@@ -1,0 +1,178 @@
+"""The agents, one row each: all that the rest of the house knows of an agent by its name.
+
+Values only. How an agent is spoken to, how its store is read and what its errors mean is code, and
+lies in its folder, `agents/<folder>/`; a rule that is about one agent reads its row. The rehearsal
+agent is no row: it is ours, and is used where somebody asks for it by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+NATIVE: Final = "native"
+ACP: Final = "acp"
+
+_SESSIONS: Final = ("resume", "load", "list", "fork")
+_TOLD_APART: Final = (*_SESSIONS, "sub_agents")
+_ALL: Final = (*_TOLD_APART, "open_sub_agents", "title")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way of driving an agent: `native` or `acp`, and the command that starts it.
+
+    `version` is the one this release was tested with and `can` what it does there, in words of
+    `agents.tested.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
+    """
+
+    kind: str
+    command: tuple[str, ...]
+    version: str = ""
+    can: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """How long an agent's provider keeps a prefix after its last use, in seconds.
+
+    Until `warm_s` it is there; after `cold_s` it is gone; between them nobody can tell.
+    """
+
+    warm_s: int
+    cold_s: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where an agent keeps its sessions: what `variable` says, else `below` the user's home."""
+
+    variable: str
+    below: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One agent.
+
+    `ways` are those of driving it, the preferred first; `folder` is its own in `agents/`, empty
+    where ACP is all it speaks. `program` is the command a person types, and `bundled_in` the Python
+    package that brings it too, in `_bundled`. `home` and `cache` are None where nothing is read,
+    and nothing is known. `marks` are variables it gives to what it starts, `passed_on` those it
+    needs of ours beside the general ones.
+
+    `setup_name` is what `upthread setup` calls it, empty without hooks of ours. Its own tool for
+    sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
+    person says in a main session to reach a sub-agent of it, where nothing else opens one.
+    """
+
+    name: str
+    ways: tuple[Way, ...]
+    how_to_install: str
+    folder: str = ""
+    bundled_in: str = ""
+    home: Home | None = None
+    cache: Cache | None = None
+    marks: tuple[str, ...] = ()
+    passed_on: tuple[str, ...] = ()
+    setup_name: str = ""
+    takes_sessions: bool = False
+    reached_from_main: str = ""
+
+    @property
+    def program(self) -> str:
+        """The command of its preferred way, without its words."""
+        return self.ways[0].command[0]
+
+
+_CLAUDE_CODE: Final = Agent(
+    name="claude-code",
+    ways=(
+        Way(
+            kind=NATIVE,
+            command=("claude",),
+            version="2.1.330",
+            can=("resume", "load", "fork", "sub_agents", "title"),
+        ),
+        Way(kind=ACP, command=("claude-agent-acp",), version="0.100.0", can=_SESSIONS),
+    ),
+    how_to_install="install claude, or the Python package claude-agent-sdk",
+    folder="claude_code",
+    bundled_in="claude_agent_sdk",
+    home=Home(variable="CLAUDE_CONFIG_DIR", below=".claude"),
+    cache=Cache(
+        warm_s=300,
+        cold_s=3_600,
+        source="5 minutes with an API key, 1 hour with a subscription, renewed by each use: "
+        "https://code.claude.com/docs/en/prompt-caching",
+    ),
+    marks=("CLAUDECODE",),
+    passed_on=(
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
+        *("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"),
+    ),
+    setup_name="claude",
+    reached_from_main="ask it to go on with {session} by SendMessage",
+)
+
+_OPENCODE: Final = Agent(
+    name="opencode",
+    ways=(
+        Way(kind=NATIVE, command=("opencode", "serve"), version="1.18.33", can=_ALL),
+        Way(kind=ACP, command=("opencode", "acp"), version="1.18.33", can=_TOLD_APART),
+    ),
+    how_to_install="see opencode.ai",
+    folder="opencode",
+    home=Home(variable="XDG_DATA_HOME", below=".local/share"),
+    marks=("OPENCODE", "OPENCODE_CALLER"),
+    passed_on=(
+        *("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_CONFIG_CONTENT"),
+        *("OPENCODE_API_KEY", "OPENROUTER_API_KEY"),
+    ),
+    setup_name="opencode",
+    takes_sessions=True,
+)
+
+_CODEX: Final = Agent(
+    name="codex",
+    ways=(
+        Way(kind=NATIVE, command=("codex", "app-server"), version="0.169.0", can=_ALL),
+        Way(kind=ACP, command=("codex-acp",), version="2.6.0", can=_SESSIONS),
+    ),
+    how_to_install="install @openai/codex",
+    folder="codex",
+    home=Home(variable="CODEX_HOME", below=".codex"),
+    cache=Cache(
+        warm_s=300,
+        cold_s=3_600,
+        source="5 to 10 minutes without use, 1 hour at most: "
+        "https://developers.openai.com/api/docs/guides/prompt-caching",
+    ),
+    marks=("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"),
+    passed_on=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"),
+    setup_name="codex",
+)
+
+_GEMINI: Final = Agent(
+    name="gemini",
+    ways=(Way(kind=ACP, command=("gemini", "--acp"), version="0.61.0", can=("load",)),),
+    how_to_install="install @google/gemini-cli",
+    cache=Cache(
+        warm_s=0,
+        cold_s=86_400,
+        source="implicit, without a promise, gone within 24 hours: "
+        "https://ai.google.dev/gemini-api/docs/caching",
+    ),
+    marks=("GEMINI_CLI",),
+    passed_on=(
+        *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+        *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT"),
+    ),
+)
+
+AGENTS: Final = MappingProxyType(
+    {row.name: row for row in (_CLAUDE_CODE, _OPENCODE, _CODEX, _GEMINI)}
+)
+"""Every agent this release knows by name, in the order in which people are shown them."""

@@ -1,0 +1,213 @@
+"""The briefing: what a fresh session starts from when the conversation is older than it.
+
+Deterministic Markdown from what is stored: reports where roles hand them back, the last one's
+summary whole, since a plan is often all there is in it; for agents that never report, what they
+said last, read, edited and planned, and what was asked and answered. No
+model is asked, no transcript is copied. A section is capped by itself, and the whole by a budget:
+CUT_ORDER says what is cut first, and whatever is cut says so. What a person made of a section
+stands in its place (core/context/briefing_edit.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from upthread.core.context.briefing_edit import CLOSING, TITLE, BriefingEdit, Section, with_edit
+from upthread.core.context.goal import GOAL_CHARACTERS_MAX
+from upthread.core.decision.changes import CHANGED, NO_CHANGES
+from upthread.core.roles.reports import Report, without_report
+from upthread.core.text.markdown import code, item, neutral, one_line, shortened
+
+BRIEFING_CHARACTERS_MAX: Final = 24_000
+"""The whole, some six thousand tokens."""
+
+REPLY_CHARACTERS_MAX: Final = 4_000
+LIST_CHARACTERS_MAX: Final = 8_000
+SUMMARY_CHARACTERS_MAX: Final = 12_000
+ASKED_CHARACTERS_MAX: Final = 1_500
+"""What is told of one prompt; of what was pasted into it, the beginning and the end."""
+
+GOAL: Final = "Goal"
+ASKED: Final = "What was asked since"
+DECIDED: Final = "Decisions already made"
+FOUND: Final = "Findings already confirmed"
+CUT_OFF: Final = "What was cut off"
+DONE: Final = "Actions already taken, not to be repeated"
+ANSWERED: Final = "Questions already answered"
+OPEN: Final = "Open questions"
+PLAN: Final = "Plan"
+FILES: Final = "Files read and edited"
+SUMMARY: Final = "Your last report"
+REPLY: Final = "Your last reply"
+FOCUS: Final = "Focus now"
+
+CUT_ORDER: Final = (
+    FILES,
+    REPLY,
+    PLAN,
+    FOUND,
+    CHANGED,
+    ANSWERED,
+    DECIDED,
+    SUMMARY,
+    DONE,
+    ASKED,
+    OPEN,
+    CUT_OFF,
+    GOAL,
+)
+"""What goes first when the whole is over its budget; the focus and a person's words stay.
+
+The focus is the prompt that follows: a briefing is shown before there is one, and says so.
+"""
+
+FOCUS_NOW: Final = "What is asked after this briefing; where it differs from the goal, it holds."
+
+_CUT: Final = "\n[… cut]"
+_LEFT_OUT_CHARACTERS: Final = 40
+"""Room for the line that says how many items were left out."""
+
+
+class Reported(NamedTuple):
+    """A report, who gave it, and the message it came from where that is known."""
+
+    role: str
+    report: Report
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BriefingInputs:
+    """What a briefing is made of; what is empty has no section.
+
+    `asked` are the prompts after the first one, oldest first: what they forbid still holds.
+    `reports` are oldest first; what several of them say is told once. `summary` is the last one's
+    of the role itself, and stands in the place of its last reply. `changes`, `cut_off` and
+    `effects` are sentences; `changes` is None where nobody looked. `answers` are (question,
+    answer); `plan` is (entry, status). Files are paths, the last examined last.
+    """
+
+    goal: str
+    asked: Sequence[str] = ()
+    reports: Sequence[Reported] = ()
+    summary: str = ""
+    last_reply: str = ""
+    changes: Sequence[str] | None = None
+    cut_off: Sequence[str] = ()
+    effects: Sequence[str] = ()
+    answers: Sequence[tuple[str, str]] = ()
+    open_questions: Sequence[str] = ()
+    plan: Sequence[tuple[str, str]] = ()
+    files_read: Sequence[str] = ()
+    files_edited: Sequence[str] = ()
+    edit: BriefingEdit | None = None
+
+
+def build_briefing(inputs: BriefingInputs, *, characters_max: int = BRIEFING_CHARACTERS_MAX) -> str:
+    """Return the briefing; empty when nothing is known."""
+    return render(sections_of(inputs), characters_max=characters_max)
+
+
+def sections_of(inputs: BriefingInputs) -> tuple[Section, ...]:
+    """Return the sections that say something, in order, with a person's edit applied."""
+    made = [section for section in _made(inputs) if section.items]
+    if not inputs.changes and all(section.heading in {CHANGED, FOCUS} for section in made):
+        made = []  # nothing is known: that nothing has changed is no news
+    return tuple(made) if inputs.edit is None else with_edit(made, inputs.edit)
+
+
+def render(sections: Sequence[Section], *, characters_max: int = BRIEFING_CHARACTERS_MAX) -> str:
+    """Return sections as Markdown within the budget; empty without any."""
+    kept = _within(sections, characters_max)
+    if not kept:
+        return ""
+    return "\n\n".join([TITLE, *(section.text for section in kept), CLOSING])
+
+
+def _made(inputs: BriefingInputs) -> Iterable[Section]:
+    reports = inputs.reports
+    summary = _cut(inputs.summary.strip(), SUMMARY_CHARACTERS_MAX)
+    reply = "" if summary else _cut(without_report(inputs.last_reply), REPLY_CHARACTERS_MAX)
+    edited = tuple(f"edited {code(path)}" for path in inputs.files_edited)
+    read = tuple(
+        f"read {code(path)}" for path in inputs.files_read if path not in inputs.files_edited
+    )
+    yield _prose(GOAL, shortened(inputs.goal.strip(), GOAL_CHARACTERS_MAX))
+    asked = dict.fromkeys(each.strip() for each in inputs.asked)
+    yield _list(ASKED, [shortened(each, ASKED_CHARACTERS_MAX) for each in asked])
+    yield _list(DECIDED, _said((each, text) for each in reports for text in each.report.decisions))
+    yield _list(FOUND, _said((each, text) for each in reports for text in each.report.findings))
+    yield _list(CHANGED, () if inputs.changes is None else inputs.changes or (NO_CHANGES,))
+    yield _list(CUT_OFF, inputs.cut_off)
+    yield _list(DONE, inputs.effects)
+    yield _list(ANSWERED, [f"{one_line(q)} → {one_line(a)}" for q, a in inputs.answers])
+    yield _list(OPEN, inputs.open_questions)
+    yield _list(PLAN, [f"{one_line(text)} ({status})" for text, status in inputs.plan])
+    yield _list(FILES, (*read, *edited))
+    yield _prose(SUMMARY, summary)
+    yield _prose(REPLY, reply)
+    yield _prose(FOCUS, FOCUS_NOW)
+
+
+def _said(said: Iterable[tuple[Reported, str]]) -> list[str]:
+    """Return sentences of reports, each once, with who said it and in which message."""
+    first: dict[str, Reported] = {}
+    for each, text in said:
+        first.setdefault(_cut(text.strip(), LIST_CHARACTERS_MAX // 2), each)
+    return [f"{text} ({_source(each)})" for text, each in first.items()]
+
+
+def _source(reported: Reported) -> str:
+    return f"{reported.role}, {reported.place}" if reported.place else reported.role
+
+
+def _prose(heading: str, text: str) -> Section:
+    return Section(heading=heading, items=(neutral(text),) if text else ())
+
+
+def _list(heading: str, texts: Sequence[str]) -> Section:
+    section = Section(heading=heading, items=tuple(map(item, texts)), is_list=True)
+    return _shortened(section, LIST_CHARACTERS_MAX)
+
+
+# --- the budget --------------------------------------------------------------------------------
+
+
+def _within(sections: Sequence[Section], characters_max: int) -> list[Section]:
+    """Shorten sections in CUT_ORDER until all of them fit, or nothing is left to cut."""
+    kept = {section.heading: section for section in sections}
+    over = sum(map(_length, sections)) - characters_max
+    for heading in CUT_ORDER:
+        section = kept.get(heading)
+        if over <= 0 or section is None or section.is_edited:
+            continue
+        shorter = _shortened(section, max(_length(section) - over, 0))
+        over -= _length(section) - _length(shorter)
+        kept[heading] = shorter
+    return list(kept.values())
+
+
+def _length(section: Section) -> int:
+    return sum(len(each) + 1 for each in section.items)
+
+
+def _shortened(section: Section, characters_max: int) -> Section:
+    """Return a section within so many characters: of a list the newest items, of prose the head."""
+    if _length(section) <= characters_max:
+        return section
+    if not section.is_list:
+        text = section.items[0][: max(characters_max - len(_CUT) - 1, 0)]
+        return replace(section, items=(f"{text}{_CUT}".strip(),))
+    room = characters_max - _LEFT_OUT_CHARACTERS
+    taken = accumulate(len(each) + 1 for each in reversed(section.items))
+    left = len(section.items) - sum(total <= room for total in taken)
+    newest = section.items[left:]
+    left_out = f"- [… {left} older ones left out]"
+    return replace(section, items=(left_out, *newest))
+
+
+def _cut(text: str, characters_max: int) -> str:
+    return text if len(text) <= characters_max else text[:characters_max] + _CUT

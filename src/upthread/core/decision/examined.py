@@ -1,0 +1,159 @@
+"""What a session has examined: which files a tool call read or wrote, and how one is known.
+
+Decides from a call alone; the files are looked at by runtime/turns/examination.py. A session knows
+what it read as it was then, and what it wrote itself in its new content. Commands name no files:
+what they changed is found by the time of the change.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from upthread.core.types import JsonValue, ToolCallPart
+
+How: TypeAlias = Literal["read", "shown", "wrote", "ran"]
+"""`shown` is read by a command, as far as its words say; `ran` changed by one."""
+
+State: TypeAlias = Literal["hashed", "too_large", "unreadable", "missing", "no_file"]
+
+PATH_CHARACTERS_MAX: Final = 4_096
+FILES_OF_CALL_MAX: Final = 256
+"""A call that names more files is one that lists, not one that reads."""
+
+NEVER_LOOKED_AT: Final = ("/dev/", "/proc/", "/sys/")
+"""Places where opening a file can do something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExaminedFile:
+    """A file as a session knows it, or as it is now.
+
+    `path` is relative to the working tree where it lies inside of it, else absolute. `digest` is
+    the SHA-256 of its content in hex, text with its line ends as LF; None unless `state` is
+    `hashed`. `mtime_ns` is None where it is too young to tell a change by it.
+    """
+
+    path: str
+    how: How
+    state: State
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What one call did to which files; `paths` as they are kept, without doubles.
+
+    Of files that were `shown`, a path may hold a pattern of the shell's, and need not be a file.
+    """
+
+    how: How
+    paths: tuple[str, ...]
+
+
+_HOW_OF_KIND: Final[Mapping[str, How]] = MappingProxyType(
+    {"read": "read", "edit": "wrote", "delete": "wrote", "move": "wrote"}
+)
+"""ACP's kinds of tools that examine or change files by name."""
+
+_HOW_OF_TOOL: Final[Mapping[str, How]] = MappingProxyType(
+    {
+        "read": "read",
+        "read_file": "read",
+        "notebookread": "read",
+        "edit": "wrote",
+        "multiedit": "wrote",
+        "notebookedit": "wrote",
+        "write": "wrote",
+        "write_file": "wrote",
+        "replace": "wrote",
+        "apply_patch": "wrote",
+        "patch": "wrote",
+    }
+)
+"""The agents' own tools by name, lower case, where no kind is given: Claude Code 2.1, OpenCode
+1.18, Codex 0.169, Gemini CLI 0.61."""
+
+_PATH_ARGUMENTS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
+"""Where those tools have the file's path; Codex's patches have `changes`, a mapping by path."""
+
+_DIRECTORY_ARGUMENTS: Final = ("workdir", "cwd", "working_directory", "dir_path")
+"""Where tools that run commands have the directory."""
+
+_RANK: Final[Mapping[How, int]] = MappingProxyType({"shown": 0, "read": 1, "wrote": 2, "ran": 2})
+
+RUNNING_KINDS: Final = frozenset({"execute", "other"})
+"""Kinds of tools that may change files they do not name."""
+
+
+def examination_of(call: ToolCallPart, *, root: str) -> Examination | None:
+    """Return what a call examined in the tree at `root`, None for one that names no file."""
+    how = _HOW_OF_KIND.get(call.tool_kind)
+    if how is None and call.tool_kind == "other":
+        how = _HOW_OF_TOOL.get(call.title.strip().lower())
+    if how is None:
+        return _shown_by(call, root)
+    named = call.locations or _paths_in(call.arguments)
+    kept = dict.fromkeys(path for name in named if (path := kept_path(name, root=root)) is not None)
+    paths = tuple(kept)[:FILES_OF_CALL_MAX]
+    # Codex calls a command that only reads a read, and names no file beside it.
+    return Examination(how=how, paths=paths) if paths else _shown_by(call, root)
+
+
+def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> ExaminedFile | None:
+    """Return how a session knows a file from now on, None where that says nothing new.
+
+    Reading a file again does not undo having written it, nor a look through a command having read.
+    """
+    if before is None:
+        return examined
+    is_more = _RANK[before.how] > _RANK[examined.how]
+    known = replace(examined, how=before.how) if is_more else examined
+    return None if known == before else known
+
+
+def kept_path(name: str, *, root: str) -> str | None:
+    """Return a path as it is kept, None for one that names no file we would look at."""
+    if not name or "\0" in name or len(name) > PATH_CHARACTERS_MAX:
+        return None
+    whole = posixpath.normpath(posixpath.join(root, name))
+    if whole.startswith(NEVER_LOOKED_AT) or whole == posixpath.normpath(root):
+        return None
+    prefix = posixpath.normpath(root).rstrip("/") + "/"
+    return whole.removeprefix(prefix)
+
+
+def _shown_by(call: ToolCallPart, root: str) -> Examination | None:
+    # Late: hooks read this module, and no command.
+    from upthread.core.outward.calls import commands_of  # noqa: PLC0415
+    from upthread.core.shell.reads import files_read  # noqa: PLC0415
+
+    lines = commands_of(call.arguments)
+    directory = directory_of(call.arguments, root)
+    named = (name for line in lines for name in files_read(line))
+    kept = (kept_path(posixpath.join(directory, name), root=root) for name in named)
+    paths = tuple(dict.fromkeys(path for path in kept if path is not None))[:FILES_OF_CALL_MAX]
+    return Examination(how="shown", paths=paths) if paths else None
+
+
+def directory_of(arguments: JsonValue, root: str) -> str:
+    """Return where a command is run, as far as its call says."""
+    if not isinstance(arguments, Mapping):
+        return root
+    told = (arguments.get(name) for name in _DIRECTORY_ARGUMENTS)
+    return next((each for each in told if isinstance(each, str) and each), root)
+
+
+def _paths_in(arguments: JsonValue) -> Sequence[str]:
+    if not isinstance(arguments, Mapping):
+        return ()
+    changes = arguments.get("changes")
+    if isinstance(changes, Mapping):
+        return tuple(changes)
+    named = (arguments.get(name) for name in _PATH_ARGUMENTS)
+    return [path for path in named if isinstance(path, str)]

@@ -1,0 +1,256 @@
+"""The decisions there are, and all that one rests on. Values only.
+
+How they follow from each other is core/decision/rules.py, in order of priority; the handshake
+(core/decision/handshake.py) applies the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
+from upthread.core.decision.price import NOTHING_PRICED, Price, Spending, Tokens
+from upthread.core.types import ConversationId, JsonValue, Outcome
+
+Value = TypeVar("Value")
+
+Continuity: TypeAlias = Literal["resume", "fresh", "auto"]
+
+FIRST: Final = "first"
+RESUME: Final = "resume"
+RESUME_WITH_UPDATE: Final = "resume_with_update"
+RESUME_WITH_REPLAY: Final = "resume_with_replay"
+START_FRESH: Final = "start_fresh_with_briefing"
+REFUSE: Final = "refuse"
+
+DECISIONS: Final[dict[str, tuple[str, str]]] = {
+    FIRST: ("new", "role, task"),
+    RESUME: ("the current one", "none"),
+    RESUME_WITH_UPDATE: ("the current one", "which files changed, new instructions"),
+    RESUME_WITH_REPLAY: ("new (rollover)", "prior context, effects"),
+    START_FRESH: ("new", "briefing only"),
+    REFUSE: ("none", "reason and cure"),
+}
+"""Each decision with the upstream session it uses and the one context it gives."""
+
+CALLER_DEPTH_MAX: Final = 3
+FILES_CHANGED_MAX: Final = 5
+WINDOW_SHARE_MAX: Final = 0.7
+RELAYS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Thresholds of the rules, as configured; None where a rule is off.
+
+    More examined files changed than `files_changed_max`, and the session is too far from what is
+    there. At `window_share_max` of its window a session is relayed to a fresh one, at most
+    `relays_max` times in a row. `brief_if_times_cheaper` counts only while the cache is cold.
+    """
+
+    files_changed_max: int = FILES_CHANGED_MAX
+    window_share_max: float = WINDOW_SHARE_MAX
+    relays_max: int = RELAYS_MAX
+    resume_tokens_max: int | None = None
+    brief_if_times_cheaper: float | None = None
+
+
+USUAL_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimit:
+    """A limit of the agent's that stopped the last turn and, as far as is known, still lasts.
+
+    `reason` is the outcome that named it; `until_ms` None where the agent did not say how long.
+    """
+
+    reason: Outcome
+    until_ms: int | None = None
+
+    def lasts(self, now_ms: int) -> bool:
+        """Whether it lasts still: until its time, or for want of one until the agent is asked."""
+        return self.until_ms is None or now_ms < self.until_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeInputs:
+    """All that a decision rests on; stored with it.
+
+    `callers` are the conversations inside which this call is made, outermost first.
+    `current_agent` is None when no upstream session is open; `other_host` is where it lives, None
+    when that is here, as far as is known. `holder` and `tree_holder` say who has the conversation,
+    and the working tree that the role would write to, None where nobody is in the way.
+    `was_unheard` is whether the turn that was interrupted was so before its session got the prompt.
+    `session_lost` is the outcome for which this turn gave its session up, None while it has not.
+    `condition_before` and
+    `condition_now` are digests for `resume_if`, None where the role has no such condition or has
+    not run yet. `opens_only_within` is whether the session is a sub-agent's, which its agent opens
+    only inside of the main session that it was started in. `relays` counts the links at the chain's
+    end that were opened because the one before was nearly full. `spending` is None where nothing
+    limits it. `surroundings` are those the session would go on in, None where none is open.
+    `agent_limit` is None where none is known to last. `turns_lacking` is how many turns the agent's
+    session has that the record lacked, None for none; `not_compared` is why nobody can tell.
+    """
+
+    conversation_id: ConversationId
+    agent: str
+    continuity: Continuity
+    turns: int = 0
+    current_agent: str | None = None
+    other_host: str | None = None
+    holder: str | None = None
+    tree_holder: str | None = None
+    was_interrupted: bool = False
+    was_unheard: bool = False
+    is_fresh_asked: bool = False
+    callers: tuple[ConversationId, ...] = ()
+    depth_max: int = CALLER_DEPTH_MAX
+    session_lost: Outcome | None = None
+    takes_no_session: bool = False
+    opens_only_within: bool = False
+    condition_before: str | None = None
+    condition_now: str | None = None
+    relays: int = 0
+    freshness: Freshness = NOTHING_KNOWN
+    surroundings: Surroundings | None = None
+    price: Price = NOTHING_PRICED
+    agent_limit: AgentLimit | None = None
+    turns_lacking: int | None = None
+    not_compared: str = ""
+    limits: Limits = USUAL_LIMITS
+    spending: Spending | None = None
+
+
+def freshness_in(stored: JsonValue) -> Freshness:
+    """Return what had changed, of a decision's stored inputs; nothing where they do not say."""
+    found = stored.get("freshness") if isinstance(stored, Mapping) else None
+    return NOTHING_KNOWN if found is None else _converted(found, Freshness)
+
+
+def has_looked(stored: JsonValue) -> bool:
+    """Return whether what is around the session was looked at, of a decision's stored inputs."""
+    return isinstance(stored, Mapping) and "surroundings" in stored
+
+
+def price_in(stored: JsonValue) -> Price:
+    """Return what each way would cost, of a decision's stored inputs."""
+    found = stored.get("price") if isinstance(stored, Mapping) else None
+    return NOTHING_PRICED if found is None else _converted(found, Price)
+
+
+def limit_in(stored: JsonValue) -> AgentLimit | None:
+    """Return the agent's limit, of a decision's stored inputs; None where they name none."""
+    found = stored.get("agent_limit") if isinstance(stored, Mapping) else None
+    return None if found is None else _converted(found, AgentLimit)
+
+
+def lacking_in(stored: JsonValue) -> tuple[int, str]:
+    """Return how many turns the record lacked, of a decision's stored inputs, and why none knows.
+
+    0 and an empty text where they do not say.
+    """
+    if not isinstance(stored, Mapping):
+        return 0, ""
+    turns, fault = stored.get("turns_lacking"), stored.get("not_compared")
+    return turns if isinstance(turns, int) else 0, fault if isinstance(fault, str) else ""
+
+
+def _converted(stored: JsonValue, kind: type[Value]) -> Value:
+    # Light verbs say reasons in words, and read no stored decision.
+    import msgspec  # noqa: PLC0415
+
+    return msgspec.convert(stored, kind)
+
+
+def worth_keeping(inputs: HandshakeInputs) -> Mapping[str, JsonValue]:
+    """Return inputs as they are stored: what is left out is nothing, or nothing is known of it."""
+    members: dict[str, JsonValue] = asdict(inputs)
+    return _something({name: _inner(value) for name, value in members.items()})
+
+
+def _inner(value: JsonValue) -> JsonValue:
+    return _something(value) if isinstance(value, Mapping) else value
+
+
+def _something(members: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    return {
+        name: value
+        for name, value in members.items()
+        if value is not None and value is not False and value not in ("", (), [], {})
+    }
+
+
+def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
+    """Return inputs as `worth_keeping` stored them: what was left out is nothing, or not known.
+
+    Hooks read them so, in a process of their own that loads no library: by hand. `freshness` and
+    `surroundings` are left out, since whoever reads looks for itself.
+    """
+    members: dict[str, Any] = {"conversation_id": ConversationId(""), "agent": ""}
+    members |= {name: stored[name] for name in _PLAIN if name in stored}
+    lost, spending = stored.get("session_lost"), stored.get("spending")
+    limit = stored.get("agent_limit")
+    return HandshakeInputs(
+        **members,
+        callers=tuple(ConversationId(each) for each in stored.get("callers", ())),
+        session_lost=Outcome(lost) if lost else None,
+        price=_price_from(stored.get("price", {})),
+        agent_limit=_agent_limit_from(limit) if limit else None,
+        limits=Limits(**stored.get("limits", {})),
+        spending=_spending_from(spending) if spending else None,
+    )
+
+
+_PLAIN: Final = (
+    *("conversation_id", "agent", "continuity", "turns", "current_agent", "other_host"),
+    *("holder", "tree_holder", "was_interrupted", "was_unheard", "is_fresh_asked", "depth_max"),
+    *("takes_no_session", "opens_only_within", "condition_before", "condition_now", "relays"),
+    *("turns_lacking", "not_compared"),
+)
+"""The inputs that JSON has as they are."""
+
+
+def _price_from(stored: Mapping[str, Any]) -> Price:
+    return Price(
+        resume=_tokens_from(stored.get("resume")),
+        briefing=_tokens_from(stored.get("briefing")),
+        fixed=_tokens_from(stored.get("fixed")),
+        cache=stored.get("cache", "unknown"),
+        window_tokens=stored.get("window_tokens"),
+    )
+
+
+def _tokens_from(stored: Mapping[str, Any] | None) -> Tokens | None:
+    if stored is None:
+        return None
+    return Tokens(count=stored["count"], is_estimate=bool(stored.get("is_estimate")))
+
+
+def _agent_limit_from(stored: Mapping[str, Any]) -> AgentLimit:
+    return AgentLimit(reason=Outcome(stored["reason"]), until_ms=stored.get("until_ms"))
+
+
+def _spending_from(stored: Mapping[str, Any]) -> Spending:
+    return Spending(
+        tokens_max=stored["tokens_max"],
+        spent=_tokens_from(stored["spent"]) or Tokens(count=0, is_estimate=False),
+        next_turn=_tokens_from(stored.get("next_turn")),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row: when it applies, the decision it leads to, and the words for a person.
+
+    One that `is_always_told` is a further reason of whatever was decided instead, but a refusal.
+    """
+
+    reason: str
+    decision: str
+    applies: Callable[[HandshakeInputs], bool]
+    says: str
+    hint: str = ""
+    is_always_told: bool = False

@@ -1,0 +1,195 @@
+"""Rollover: what each outcome means for the upstream session and the turn. One table.
+
+The upstream id is a transient handle. Only a positive word that it is gone closes its link; a rate
+limit, a crash or a time-out leaves the session as it is. Whatever happens, one prompt is recovered
+at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from upthread.core.types import Outcome
+
+
+class Recovery(StrEnum):
+    """What is done about an outcome. NONE: the turn ends with it."""
+
+    NONE = "none"
+    ROLL_OVER = "roll_over"
+    WAIT = "wait"
+    RETRY_ONCE = "retry_once"
+    RELAY = "relay"
+    PARK = "park"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloverRow:
+    """One outcome. `keeps_session` False closes the link with the outcome as its cause.
+
+    `afterwards` is what is done instead of sending, once the prompt was recovered already.
+    """
+
+    recovery: Recovery
+    keeps_session: bool
+    says: str
+    afterwards: Recovery = Recovery.NONE
+
+
+ROLLOVER: Final[Mapping[Outcome, RolloverRow]] = {
+    Outcome.OK: RolloverRow(recovery=Recovery.NONE, keeps_session=True, says="it went well"),
+    Outcome.MISSING: RolloverRow(
+        recovery=Recovery.ROLL_OVER,
+        keeps_session=False,
+        says="the agent no longer has the session",
+    ),
+    Outcome.EXPIRED: RolloverRow(
+        recovery=Recovery.ROLL_OVER, keeps_session=False, says="the session has expired"
+    ),
+    Outcome.CORRUPTED: RolloverRow(
+        recovery=Recovery.ROLL_OVER,
+        keeps_session=False,
+        says="the agent cannot read the session any more",
+    ),
+    Outcome.POISONED: RolloverRow(
+        recovery=Recovery.ROLL_OVER,
+        keeps_session=False,
+        says="the session answers with an earlier turn, or not at all",
+    ),
+    Outcome.CONTEXT_FULL: RolloverRow(
+        recovery=Recovery.RELAY, keeps_session=False, says="the session's context is full"
+    ),
+    Outcome.RATE_LIMITED: RolloverRow(
+        recovery=Recovery.WAIT, keeps_session=True, says="the agent is rate limited"
+    ),
+    Outcome.CREDIT_EXHAUSTED: RolloverRow(
+        recovery=Recovery.WAIT, keeps_session=True, says="the agent's credit is used up"
+    ),
+    Outcome.TRANSIENT: RolloverRow(
+        recovery=Recovery.RETRY_ONCE, keeps_session=True, says="the agent failed for the moment"
+    ),
+    Outcome.PROCESS_DIED: RolloverRow(
+        recovery=Recovery.RETRY_ONCE,
+        keeps_session=True,
+        says="the agent's process died",
+        afterwards=Recovery.PARK,
+    ),
+    Outcome.TIMED_OUT: RolloverRow(
+        recovery=Recovery.PARK, keeps_session=True, says="the agent did not answer in time"
+    ),
+    Outcome.BUSY: RolloverRow(
+        recovery=Recovery.PARK, keeps_session=True, says="somebody else is using the session"
+    ),
+    Outcome.AUTH: RolloverRow(
+        recovery=Recovery.PARK, keeps_session=True, says="the agent is not signed in"
+    ),
+    Outcome.WORKSPACE_CHANGED: RolloverRow(
+        recovery=Recovery.ROLL_OVER,
+        keeps_session=False,
+        says="the session belongs to another directory",
+    ),
+    Outcome.CANCELLED: RolloverRow(
+        recovery=Recovery.NONE, keeps_session=True, says="the turn was cancelled"
+    ),
+    Outcome.UNKNOWN: RolloverRow(
+        recovery=Recovery.PARK, keeps_session=True, says="the agent failed in a way nobody knows"
+    ),
+}
+"""Every outcome has its row."""
+
+LOST: Final = frozenset(outcome for outcome, row in ROLLOVER.items() if not row.keeps_session)
+"""The outcomes after which a conversation goes on in a new upstream session."""
+
+_SENDS_AGAIN: Final = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE})
+
+
+def recovery_of(outcome: Outcome, *, may_send: bool) -> Recovery:
+    """Return what is done about how a prompt ended; `may_send` once, for the whole prompt."""
+    row = ROLLOVER[outcome]
+    if row.recovery in _SENDS_AGAIN and not may_send:
+        return row.afterwards
+    return row.recovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonSigns:
+    """What a turn on a resumed session looked like from outside.
+
+    Times in seconds, tokens as reported; None where the agent did not say. `is_reply_empty` is only
+    of a turn that made no call either: what it did would be done twice.
+    """
+
+    was_interrupted: bool
+    prompt_characters: int
+    duration_s: float
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    is_reply_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonRow:
+    """One detector. It needs the figures it names; without them it says nothing."""
+
+    name: str
+    is_on: bool
+    tokens_in_max: int | None = None
+    duration_s_max: float | None = None
+    prompt_characters_min: int = 1
+    needs_interruption: bool = False
+    needs_output: bool = False
+    needs_empty_reply: bool = False
+
+
+POISON_DETECTORS: Final = (
+    PoisonRow(
+        name="interrupt_replay",
+        is_on=True,
+        tokens_in_max=20,
+        prompt_characters_min=51,
+        needs_interruption=True,
+    ),
+    PoisonRow(
+        name="deferred_replay",
+        is_on=True,
+        tokens_in_max=20,
+        duration_s_max=0.05,
+        needs_output=True,
+    ),
+    PoisonRow(name="empty_reply", is_on=False, needs_empty_reply=True),
+)
+"""Thresholds seen in practice. An empty reply is legal in ACP, so that one is off by default."""
+
+
+def detectors_with(*, empty_reply: bool) -> tuple[PoisonRow, ...]:
+    """Return the detectors with the one for empty replies switched as a person says."""
+    return tuple(
+        replace(row, is_on=empty_reply) if row.needs_empty_reply else row
+        for row in POISON_DETECTORS
+    )
+
+
+def poison(
+    signs: PoisonSigns, *, detectors: tuple[PoisonRow, ...] = POISON_DETECTORS
+) -> str | None:
+    """Return the name of the first detector that fires, None for a sound turn."""
+    for row in detectors:
+        if row.is_on and _fires(row, signs):
+            return row.name
+    return None
+
+
+def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
+    conditions = (
+        not row.needs_interruption or signs.was_interrupted,
+        not row.needs_empty_reply or signs.is_reply_empty,
+        not row.needs_output or bool(signs.tokens_out),
+        signs.prompt_characters >= row.prompt_characters_min,
+        row.tokens_in_max is None
+        or (signs.tokens_in is not None and signs.tokens_in <= row.tokens_in_max),
+        row.duration_s_max is None or signs.duration_s < row.duration_s_max,
+    )
+    return all(conditions)

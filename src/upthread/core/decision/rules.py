@@ -1,0 +1,294 @@
+"""The rules of the handshake, in order of priority: the first that applies decides.
+
+Theory of operation. A call that must not be made is refused before anything else. Then what a
+person or the role's policy wants; then a session that is gone, which nothing can resume; then what
+makes a session not worth resuming: it is too far from what is there (files), too full or too dear.
+What is left is resumed, with an update where there is something to tell. No rule looks at another.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from upthread.core.decision.model import (
+    FIRST,
+    REFUSE,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    START_FRESH,
+    HandshakeInputs,
+    Rule,
+)
+from upthread.core.decision.rollover import LOST, ROLLOVER
+from upthread.core.types import Outcome
+
+RELAYED: Final = "nearly_full"
+"""The reason under which a session is relayed; links that were opened for it count as relays."""
+
+TOKENS_MAX: Final = "tokens_max"
+"""The reason under which a prompt is refused, and a run parked, that would spend too much."""
+
+OLDER_RECORD: Final = "older_record"
+"""The reason under which turns are read back that only the agent's own session has."""
+
+NOT_COMPARED: Final = "not_compared"
+"""The reason that says that a session could not be compared with the record."""
+
+
+def _is_first(inputs: HandshakeInputs) -> bool:
+    has_none = inputs.turns == 0 and inputs.current_agent is None
+    return has_none and inputs.session_lost not in LOST
+
+
+def _condition_changed(inputs: HandshakeInputs) -> bool:
+    return inputs.condition_before is not None and inputs.condition_before != inputs.condition_now
+
+
+def _is_nearly_full(inputs: HandshakeInputs) -> bool:
+    share = inputs.price.window_share
+    return share is not None and share >= inputs.limits.window_share_max
+
+
+def _is_too_big(inputs: HandshakeInputs) -> bool:
+    most, resume = inputs.limits.resume_tokens_max, inputs.price.resume
+    return most is not None and resume is not None and resume.count > most
+
+
+def _is_briefing_cheaper(inputs: HandshakeInputs) -> bool:
+    least, times = inputs.limits.brief_if_times_cheaper, inputs.price.times_cheaper
+    is_cold = inputs.price.cache == "cold"
+    return is_cold and least is not None and times is not None and times >= least
+
+
+def _lost_for(outcome: Outcome) -> Rule:
+    return Rule(
+        reason=outcome,
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda inputs: inputs.session_lost is outcome,
+        says=ROLLOVER[outcome].says,
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        reason="own_or_ancestor",
+        decision=REFUSE,
+        applies=lambda i: i.conversation_id in i.callers,
+        says="the call comes from inside this very conversation",
+        hint="an agent cannot delegate to itself or to one that waits for it: ask another role",
+    ),
+    Rule(
+        reason="depth",
+        decision=REFUSE,
+        applies=lambda i: len(i.callers) >= i.depth_max,
+        says="delegations are nested too deeply",
+        hint="raise depth_max in upthread.toml if this is wanted",
+    ),
+    Rule(
+        reason="busy",
+        decision=REFUSE,
+        applies=lambda i: i.holder is not None,
+        says="another turn of this conversation is running",
+        hint="wait for it with --wait, or open a sibling with --sibling",
+    ),
+    Rule(
+        reason="tree_busy",
+        decision=REFUSE,
+        applies=lambda i: i.tree_holder is not None,
+        says="another role is writing in this working tree",
+        hint="wait for it with --wait, or give a run a tree of its own: upthread run WS --worktree",
+    ),
+    Rule(
+        reason=TOKENS_MAX,
+        decision=REFUSE,
+        applies=lambda i: i.spending is not None and i.spending.is_over,
+        says="the tokens that were allowed are used up, or this turn would pass them",
+        hint="allow more with --tokens-max, or leave it out",
+    ),
+    Rule(
+        reason="none_yet",
+        decision=FIRST,
+        applies=_is_first,
+        says="no session yet",
+    ),
+    Rule(
+        reason="asked",
+        decision=START_FRESH,
+        applies=lambda i: i.is_fresh_asked,
+        says="a fresh session was asked for",
+    ),
+    Rule(
+        reason="policy",
+        decision=START_FRESH,
+        applies=lambda i: i.continuity == "fresh",
+        says="the role starts fresh every time",
+    ),
+    Rule(
+        reason="input_changed",
+        decision=START_FRESH,
+        applies=_condition_changed,
+        says="what the role judged last time has changed",
+    ),
+    *map(_lost_for, sorted(LOST)),
+    Rule(
+        reason="other_agent",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.current_agent is not None and i.current_agent != i.agent,
+        says="the session belongs to another agent",
+    ),
+    Rule(
+        reason="other_host",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.other_host is not None,
+        says="the session lives on another host",
+    ),
+    Rule(
+        reason="no_session",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.current_agent is None,
+        says="no session of it is open",
+    ),
+    Rule(
+        reason="sub_agent_session",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.opens_only_within,
+        says="it is a sub-agent's session, which the agent opens only inside its main session",
+    ),
+    Rule(
+        reason="directory_missing",
+        decision=START_FRESH,
+        applies=lambda i: i.freshness.is_directory_missing,
+        says="the directory the session worked in is gone",
+    ),
+    Rule(
+        reason="critical_changed",
+        decision=START_FRESH,
+        applies=lambda i: i.freshness.critical_count > 0,
+        says="a critical file the session had read has changed",
+    ),
+    Rule(
+        reason="many_changed",
+        decision=START_FRESH,
+        applies=lambda i: i.freshness.changed_count > i.limits.files_changed_max,
+        says="too many of the files the session had read have changed",
+    ),
+    Rule(
+        reason="relays_used_up",
+        decision=REFUSE,
+        applies=lambda i: _is_nearly_full(i) and i.relays >= i.limits.relays_max,
+        says="the session is nearly full, and so were the fresh ones before it",
+        hint="begin the prompt with `fresh:`, split the work, or raise relays_max",
+    ),
+    Rule(
+        reason=RELAYED,
+        decision=START_FRESH,
+        applies=_is_nearly_full,
+        says="the session's context is nearly full",
+    ),
+    Rule(
+        reason="too_big",
+        decision=START_FRESH,
+        applies=_is_too_big,
+        says="the session holds more tokens than resume_tokens_max",
+    ),
+    Rule(
+        reason="briefing_cheaper",
+        decision=START_FRESH,
+        applies=_is_briefing_cheaper,
+        says="the session's cache is cold, and a briefing is much cheaper",
+    ),
+    Rule(
+        reason="cut_off_elsewhere",
+        decision=RESUME_WITH_REPLAY,
+        applies=lambda i: i.takes_no_session and i.was_interrupted,
+        says="the last turn was cut off, and the tool that was called takes no session to go on in",
+    ),
+    Rule(
+        reason="no_resume_argument",
+        decision=START_FRESH,
+        applies=lambda i: i.takes_no_session and not i.was_interrupted,
+        says="the tool that was called takes no session to go on in",
+    ),
+    Rule(
+        reason="files_changed",
+        decision=RESUME_WITH_UPDATE,
+        applies=lambda i: i.freshness.changed_count > 0,
+        says="files the session had read have changed",
+    ),
+    Rule(
+        reason="configuration_changed",
+        decision=RESUME_WITH_UPDATE,
+        applies=lambda i: i.freshness.is_configuration_changed,
+        says="the role's instructions have changed",
+    ),
+    Rule(
+        reason="branch_changed",
+        decision=RESUME_WITH_UPDATE,
+        applies=lambda i: i.freshness.branch is not None,
+        says="another branch is checked out",
+    ),
+    Rule(
+        reason="directory_changed",
+        decision=RESUME_WITH_UPDATE,
+        applies=lambda i: i.freshness.directory is not None,
+        says="the working directory is another one",
+    ),
+    Rule(
+        reason=OLDER_RECORD,
+        decision=RESUME,
+        applies=lambda i: i.turns_lacking is not None,
+        says="the agent's session has turns that this record lacks; they are read back",
+        is_always_told=True,
+    ),
+    Rule(
+        reason=NOT_COMPARED,
+        decision=RESUME,
+        applies=lambda i: bool(i.not_compared),
+        says="whether the agent's session has turns that this record lacks cannot be told",
+        is_always_told=True,
+    ),
+    Rule(
+        reason="agent_limited",
+        decision=RESUME,
+        applies=lambda i: i.agent_limit is not None,
+        says="the agent said that it is limited; it is asked all the same",
+    ),
+    Rule(
+        reason="unheard",
+        decision=RESUME,
+        applies=lambda i: i.was_interrupted and i.was_unheard,
+        says="the last turn was cut off before the session got its prompt",
+    ),
+    Rule(
+        reason="interrupted",
+        decision=RESUME,
+        applies=lambda i: i.was_interrupted and not i.was_unheard,
+        says="the last turn was cut off; the session has what it did",
+    ),
+    Rule(
+        reason="commit_changed",
+        decision=RESUME,
+        applies=lambda i: i.freshness.commit is not None,
+        says="there are other commits, but no file the session had read has changed",
+    ),
+    Rule(
+        reason="agent_changed",
+        decision=RESUME,
+        applies=lambda i: i.freshness.agent_version is not None or i.freshness.model is not None,
+        says="the agent or its model is another version",
+    ),
+    Rule(
+        reason="git_unknown",
+        decision=RESUME,
+        applies=lambda i: bool(i.freshness.git_fault),
+        says="git could not say which branch and commit this is",
+    ),
+    Rule(
+        reason="unchanged",
+        decision=RESUME,
+        applies=lambda _: True,
+        says="nothing stands against it",
+    ),
+)
+"""In order of priority. The docs' table is generated from here."""

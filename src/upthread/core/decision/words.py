@@ -1,0 +1,196 @@
+"""Decisions in words: the one place where a decision becomes the line that a person reads.
+
+The command line, the hooks, the MCP server, the audit and the library all say a decision through
+here. Hooks load this for every delegation, so it imports nothing that costs time: the reasons come
+in as the words that `reasons_in_words` made of them when the decision was taken.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from upthread.core.decision.price import Price
+
+_DONE = {
+    "forked": "FORKED {session}",
+    "first": "STARTED {session}",
+    "resume": "RESUMED {session}",
+    "resume_with_update": "RESUMED {session} with an update",
+    "resume_with_replay": "ROLLED OVER to {session} with replay",
+    "start_fresh_with_briefing": "STARTED FRESH {session} with a briefing",
+    "refuse": "REFUSED",
+}
+_WOULD = {
+    "first": "start a first session",
+    "resume": "resume {session}",
+    "resume_with_update": "resume {session} with an update",
+    "resume_with_replay": "roll over to a new session with replay",
+    "start_fresh_with_briefing": "start a fresh session with a briefing",
+    "refuse": "refuse",
+}
+_SOME_SESSION = {"resume_with_replay": "a new session"}
+"""What stands for a session whose id nobody knows yet."""
+
+_PLAIN = (["none_yet"], ["unchanged"])
+"""Reasons that say nothing beyond the decision itself."""
+
+_FOLLOWING = frozenset({"unchanged", "no_session"})
+"""Reasons that say nothing more once another one stands before them, or would contradict it."""
+
+RECOGNISED = {
+    "complete": "the turn was cut off; its reply was complete and is taken over",
+    "incomplete": "the turn was cut off; it goes on from there",
+    "absent": "the turn was cut off before its prompt arrived; it is sent again",
+    "undecidable": "the turn was cut off; what became of its prompt cannot be told",
+}
+"""Why a turn goes on that was cut off, by what its agent's history says of its prompt."""
+
+NAMED = "named"
+"""The reason where a main session itself goes on with a sub-agent: nothing was decided."""
+
+NOT_FOLLOWED = "not_followed"
+"""The reason where an agent began a new session, and not what it was told to go on with."""
+
+UNSEEN = "unseen"
+"""The reason of a call that nothing was decided of, for want of a hook that saw it begin."""
+
+UNKNOWN_SESSION = "unknown_session"
+"""The further reason of a call whose model named a session that its agent does not have."""
+
+FOREIGN_SESSION = "foreign_session"
+"""The further reason of a call in a session that stands for no conversation, or is in use."""
+
+OTHER_ROLE = "other_role"
+"""The further reason of a call that goes on in a role's session as another role."""
+
+READ_BACK = "read_back"
+"""The reason of a turn that only the agent's own session had: nothing was decided here."""
+
+OTHER_REASONS = {
+    READ_BACK: "it was read back from the agent's own session, which alone had it",
+    "child": "a sub-agent was started",
+    "adopted": "a person handed it over",
+    "adopted_another": "a person handed over another session",
+    "forked": "a person forked it off another conversation",
+    "unknown": "nobody kept why",
+    NAMED: "the main session goes on with it by itself",
+    "recorded_only": "it is only recorded",
+    UNKNOWN_SESSION: "the call named a session that the agent does not have",
+    FOREIGN_SESSION: "the call named a session that is no role's now, or is in use",
+    OTHER_ROLE: "the call asks for another role in it",
+    NOT_FOLLOWED: "the agent did not go on with the session that it was told to",
+    UNSEEN: "nothing was decided: no hook saw the call begin, or it gave up",
+}
+"""Reasons that no rule of the handshake has, for what it did not decide: of links as well."""
+
+CHANGED_NAMED_MAX = 3
+"""How many changed files a line names; the rest are counted."""
+
+TOLD_FROM_TOKENS = 2_000
+"""A session that holds less is cheap either way, and the line stays short."""
+
+
+def done_in_words(decision: str, session: str | None) -> str:
+    """`RESUMED ses_…`; without a session where there is none. `session` stands on one line."""
+    known = _DONE.get(decision)
+    if known is None:
+        return decision.replace("_", " ")
+    return " ".join(known.format(session=session or _SOME_SESSION.get(decision, "")).split())
+
+
+def intention_in_words(decision: str, session: str | None) -> str:
+    """What would be done now: `resume ses_…`."""
+    return _WOULD.get(decision, decision).format(session=session or "")
+
+
+def reasons_in_words(reasons: Sequence[str], say: Callable[[str], str]) -> str:
+    """Return reason codes as sentences, the deciding one first; `say` words one of them."""
+    telling = [reason for reason in reasons[1:] if reason not in _FOLLOWING]
+    return "; ".join(say(reason) for reason in (*reasons[:1], *telling))
+
+
+def because_in_words(
+    reasons: Sequence[str], say: Callable[[str], str], *, changed: Sequence[str], changed_count: int
+) -> str:
+    """Return why a decision was taken, with the files that changed; empty for a plain one.
+
+    `changed` are their names, each on one line.
+    """
+    if list(reasons) in _PLAIN:
+        return ""
+    words = reasons_in_words(reasons, say)
+    if not changed:
+        return words
+    named = ", ".join(changed[:CHANGED_NAMED_MAX])
+    left = changed_count - len(changed[:CHANGED_NAMED_MAX])
+    return f"{words} ({named}" + (f" and {left} more)" if left > 0 else ")")
+
+
+def price_in_words(price: Price) -> str:
+    """`41k tokens to resume, cache cold; ~22k to brief, 20k of either the agent's own`.
+
+    Empty where nothing is known. While nobody knows what the agent reads by itself, it says so: the
+    briefing's figure is that of our words alone.
+    """
+    if price.resume is None or price.briefing is None:
+        return ""
+    cache = "" if price.cache == "unknown" else f", cache {price.cache}"
+    own = (
+        f"{price.fixed.in_words} of either the agent's own"
+        if price.fixed
+        else "the agent's own not known yet"
+    )
+    brief = f"{price.briefing.in_words} to brief"
+    return f"{price.resume.in_words} tokens to resume{cache}; {brief}, {own}"
+
+
+def lacking_in_words(turns: int, fault: str) -> str:
+    """Return what a record lacks of the agent's session, or why nobody can tell; empty for nothing.
+
+    The rules say the same of any number.
+    """
+    if turns:
+        number = "1 turn" if turns == 1 else f"{turns} turns"
+        those = "it is" if turns == 1 else "they are"
+        return f"the agent's session has {number} that this record lacks; {those} read back"
+    if fault:
+        return f"the agent's session could not be compared with this record: {fault}"
+    return ""
+
+
+def cost_in_words(price: Price) -> str:
+    """Return the price where it is worth a place in the line, else empty."""
+    is_told = price.resume is not None and price.resume.count >= TOLD_FROM_TOKENS
+    return price_in_words(price) if is_told else ""
+
+
+def decision_line(
+    whose: str, decision: str, session: str | None, *, turn_number: int, because: str, cost: str
+) -> str:
+    """Return the one line that says which decision was taken, for whom, and why.
+
+    `whose` is the conversation's name as `conversation_name` gives it, `turn_number` counts from 1.
+    """
+    number = f" · {ordinal(turn_number)} turn" if turn_number > 1 else ""
+    why = f": {because}" if because else ""
+    price = f" ({cost})" if cost else ""
+    return f"{whose}: {done_in_words(decision, session)}{number}{why}{price}"
+
+
+def address_in_words(workstream: str, role: str, slot: int) -> str:
+    """`spec-42/planner`, or `spec-42/planner~2` for a sibling."""
+    return f"{workstream}/{role}" + (f"~{slot}" if slot > 1 else "")
+
+
+def conversation_name(address: str, instance_name: str) -> str:
+    """`spec-42/planner (Kael-planner)`; the address alone while it has no name."""
+    return f"{address} ({instance_name})" if instance_name else address
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th."""
+    if number % 100 in {11, 12, 13}:
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"

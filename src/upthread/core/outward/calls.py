@@ -1,0 +1,125 @@
+"""The outward actions of a call, whatever the agent says it with: command, title, tool. Pure.
+
+The kind is no part of it: that is the agent's word, and a push is the same under another one.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from upthread.core.outward.actions import Action
+from upthread.core.outward.families import remotes_made, with_remotes_unknown
+from upthread.core.outward.programs import actions_of_command
+from upthread.core.outward.shell_commands import commands_in
+from upthread.core.shell.call_commands import COMMAND_KEYS, folded
+from upthread.core.types import JsonValue
+
+ARGUMENTS_LEFT_OUT: Final = frozenset({"description", "cwd", "timeout", "workdir"})
+"""Arguments that differ between two calls of the same action."""
+
+QUIET: Final = frozenset({"-q", "--quiet", "-v", "--verbose", "--silent", "-s"})
+"""Words of a command that change what is told of it, and nothing else."""
+
+_SENDING: Final = re.compile(
+    r"(?:^|_)(add|append|approve|cancel|close|comment|commit|create|delete|deploy|dispatch|edit"
+    r"|fork|insert|invite|merge|patch|post|publish|push|release|remove|reply|run|send|submit"
+    r"|trigger|update|upload|write)(?:_|$)"
+)
+_TOOL: Final = re.compile(r"(?:mcp__)?[\w.-]{1,128}__[\w.-]{1,128}")
+_BETWEEN: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+")
+
+
+def actions_of_call(
+    title: str, arguments: JsonValue, patterns: Sequence[str] = ()
+) -> tuple[Action, ...]:
+    """Return what a call does beyond this machine, each action once; empty for nothing.
+
+    `patterns` are shell patterns over the command or the title that somebody added: a call they
+    match is outward whatever it is, and the same as another one with the same words.
+    """
+    lines = commands_of(arguments)
+    found = [each for line in lines or (_as_command(title),) for each in _of_line(line)]
+    if not lines:
+        found += _of_tool(title, arguments)
+    if not found and any(
+        fnmatch.fnmatchcase(text, pattern)
+        for text in (title, *lines)
+        if text
+        for pattern in patterns
+    ):
+        found = [_by_words(title, arguments, lines)]
+    return tuple(dict.fromkeys(found))
+
+
+def commands_of(arguments: JsonValue) -> tuple[str, ...]:
+    """Return the command lines in a call's arguments, under any name agents have for them."""
+    if not isinstance(arguments, Mapping):
+        return ()
+    found = (_line(value) for name, value in arguments.items() if folded(name) in COMMAND_KEYS)
+    return tuple(line for line in found if line)
+
+
+def command_of(arguments: JsonValue) -> str:
+    """Return the command line in a call's arguments; empty where there is none."""
+    return next(iter(commands_of(arguments)), "")
+
+
+def _line(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Sequence):
+        return ""
+    import shlex  # noqa: PLC0415  # few agents give words
+
+    return shlex.join(str(word) for word in value)
+
+
+def _as_command(title: str) -> str:
+    """Return a title as the command it may be: in backquotes, as agents show one, or plain."""
+    return title.strip().strip("`")
+
+
+@lru_cache(maxsize=1024)
+def _of_line(line: str) -> tuple[Action, ...]:
+    commands = commands_in(line)
+    made = {name for command in commands for name in remotes_made(command.words)}
+    return tuple(
+        with_remotes_unknown(each, made)
+        for command in commands
+        for each in actions_of_command(command)
+    )
+
+
+def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:
+    """A tool of a server whose name says that it changes something there."""
+    tool = next(iter(title.split()), "")
+    spoken = "_".join(_BETWEEN.split(tool)).casefold()
+    if not _TOOL.fullmatch(tool) or not _SENDING.search(spoken):
+        return ()
+    return (Action(family=tool, target=(_digest(arguments),)),)
+
+
+def _by_words(title: str, arguments: JsonValue, lines: Sequence[str]) -> Action:
+    if not lines:
+        meant = _digest(arguments) if isinstance(arguments, Mapping) and arguments else title
+        return Action(family="configured", target=(meant,))
+    words = [
+        *(word for line in lines for each in commands_in(line) for word in each.words),
+    ]
+    told = " ".join(word or "?" for word in words if word not in QUIET)
+    return Action(family="configured", target=(told,))
+
+
+def _digest(arguments: JsonValue) -> str | None:
+    """Return a digest of what a tool is given; None where that is not known."""
+    if not isinstance(arguments, Mapping) or not arguments:
+        return None
+    meant = {name: value for name, value in arguments.items() if name not in ARGUMENTS_LEFT_OUT}
+    canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"), default=list)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,455 @@
+"""The record policy: what of a write is written down, by what is to be recorded.
+
+One place for all that is stored: every batch passes here before its commit. In `full` a write is
+kept as it is. In `redacted` its texts lose their secrets. In `index` it keeps what it is, when and
+whose, with size and keyed digest, and no text at all. Names that people gave are never changed:
+workstreams, roles and paths are what things are found by. What an agent gave is a text, however
+short: the ids of its sessions and calls, its version, a child's role. An id that looks like a
+secret is the same placeholder wherever it stands, so that what belongs together is still found
+together; a session can then not be attached again, and what follows says so.
+
+What forgetting leaves of an event is the same as what `index` keeps of it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
+
+from msgspec import Struct, structs
+
+from upthread.core.codec import encode_part
+from upthread.core.commands import (
+    EndLink,
+    OpenConversation,
+    OpenLink,
+    RecordAct,
+    RecordBriefingEdit,
+    RecordDecision,
+    RecordExamined,
+    RecordOnce,
+    RecordParts,
+    RecordQuarantine,
+    RecordRunEvent,
+    RecordTurnEvent,
+    Write,
+)
+from upthread.core.events import (
+    AnswerSuggested,
+    AttachFailed,
+    Question,
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEnded,
+    RunEvent,
+    RunParked,
+    RunResumed,
+    RunStarted,
+    SessionAttached,
+    StepEnded,
+    TurnEnded,
+    TurnEvent,
+    TurnIntended,
+    TurnParked,
+)
+from upthread.core.roles.reports import Status, VerdictResult
+from upthread.core.types import (
+    MAIN_SLOT,
+    STRICTNESS,
+    ContextPart,
+    ErasedPart,
+    FilePart,
+    JsonValue,
+    Part,
+    ReasoningPart,
+    RecordMode,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+
+if TYPE_CHECKING:  # what only opens a store redacts nothing, and loads no rules for it
+    from upthread.core.redaction.redactor import Redactor
+
+NO_EDIT: Final[dict[str, JsonValue]] = {}
+"""What is left of a person's edit of a briefing."""
+
+Event = TypeVar("Event", bound=TurnEvent | RunEvent)
+Kept = TypeVar("Kept")
+Id = TypeVar("Id", bound=str)
+Member = TypeVar("Member")
+Said = TypeVar("Said", TextPart, ContextPart, ReasoningPart)
+
+
+def strictest(*modes: RecordMode) -> RecordMode:
+    """Return the mode that records least. At least one must be given."""
+    return max(modes, key=STRICTNESS.index)
+
+
+def kept(write: Write, mode: RecordMode, redactor: Redactor) -> Write:
+    """Return a write as it is to be stored; the same object when nothing of it changes."""
+    keep = _KEEPERS.get(type(write))
+    return write if keep is None or mode == "full" else keep(write, mode, redactor)
+
+
+def stays_as_it_is(writes: Sequence[Write], redactor: Redactor) -> bool:
+    """Return whether `redacted` changes none of these writes, by one look at all their texts.
+
+    False also where one look cannot tell. Most batches hold no secret, and looks are what they pay.
+    """
+    texts: list[str] = []
+    for write in writes:
+        if isinstance(write, RecordParts):
+            if not _gather_parts(write, texts, redactor):
+                return False
+        elif isinstance(write, RecordTurnEvent):
+            for name in _NAMES_OF_TEXTS.get(type(write.event), ()):
+                value = getattr(write.event, name)
+                if value and not redactor.gather(value, texts):
+                    return False
+        elif isinstance(write, RecordAct):
+            texts.append(write.detail)
+        elif type(write) in _KEEPERS:
+            return False
+    return not texts or redactor.finds_nothing_in(texts)
+
+
+def without_text(event: Event) -> Event:
+    """Return what is left of an event when its text is forgotten.
+
+    Codes, numbers and ids stay, and of a report its status and its verdict, so that a run still
+    reads as it went. A run's pipeline is configuration and stays, too.
+    """
+    names = _SAID.get(type(event), ())
+    blanks = {name: _blank(getattr(event, name)) for name in names}
+    return structs.replace(event, **blanks) if blanks else event
+
+
+def forgotten(events: Sequence[RunEvent], role: str | None) -> tuple[RunEvent, ...]:
+    """Return a run's events without the text of one role and of the answers to it, None: of all."""
+    asked = {
+        question.question_id
+        for event in events
+        if isinstance(event, QuestionsAsked) and role in {None, event.role}
+        for question in event.questions
+    }
+    return tuple(
+        without_text(event) if role is None or _is_of(event, role, asked) else event
+        for event in events
+    )
+
+
+def _is_of(event: RunEvent, role: str, asked: set[str]) -> bool:
+    if isinstance(event, QuestionAnswered | AnswerSuggested):
+        return event.question_id in asked
+    return getattr(event, "role", None) == role
+
+
+# --- parts -------------------------------------------------------------------------------------
+
+
+def _keep_parts(write: RecordParts, mode: RecordMode, redactor: Redactor) -> RecordParts:
+    keep = _outlined if mode == "index" else _redacted
+    parts = _same_or_new(write.parts, (keep(part, redactor) for part in write.parts))
+    return _with(write, parts=parts, upstream_session_id=_id(write.upstream_session_id, redactor))
+
+
+def _outlined(part: Part, redactor: Redactor) -> Part:
+    stored = encode_part(part)
+    if stored.content is None:
+        return part
+    return ErasedPart(
+        kind=stored.kind,
+        call_id=_id(stored.call_id, redactor),
+        digest=redactor.digest(stored.content),
+        size_bytes=len(stored.content),
+    )
+
+
+def _redacted(part: Part, redactor: Redactor) -> Part:
+    redact = _PART_REDACTORS.get(type(part))  # none for an erased one: there is nothing in it
+    return part if redact is None else redact(part, redactor)
+
+
+def _redacted_text(part: Said, redactor: Redactor) -> Said:
+    text = redactor.redact(part.text)
+    return part if text is part.text else replace(part, text=text)
+
+
+def _redacted_result(part: ToolResultPart, redactor: Redactor) -> ToolResultPart:
+    return _with(
+        part,
+        text=redactor.redact(part.text),
+        call_id=redactor.redact(part.call_id),
+        status=redactor.redact(part.status),
+    )
+
+
+def _redacted_call(part: ToolCallPart, redactor: Redactor) -> ToolCallPart:
+    return _with(
+        part,
+        call_id=redactor.redact(part.call_id),
+        title=redactor.redact(part.title),
+        tool_kind=redactor.redact(part.tool_kind),
+        arguments=redactor.redact_json(part.arguments),
+        locations=_same_or_new(part.locations, map(redactor.redact, part.locations)),
+    )
+
+
+def _redacted_file(part: FilePart, redactor: Redactor) -> FilePart:
+    uri, mime_type = redactor.redact(part.uri), redactor.redact(part.mime_type)
+    return _with(part, uri=uri, mime_type=mime_type)
+
+
+def _redacted_unknown(part: UnknownPart, redactor: Redactor) -> UnknownPart:
+    return _with(part, kind=redactor.redact(part.kind), raw=redactor.redact_json(part.raw))
+
+
+_PART_REDACTORS: Final[Mapping[type[Part], Callable[[Any, Redactor], Part]]] = MappingProxyType(
+    {
+        TextPart: _redacted_text,
+        ContextPart: _redacted_text,
+        ReasoningPart: _redacted_text,
+        ToolResultPart: _redacted_result,
+        ToolCallPart: _redacted_call,
+        FilePart: _redacted_file,
+        UnknownPart: _redacted_unknown,
+    }
+)
+"""By type: every part of every turn goes this way, and a row of `isinstance` costs more."""
+
+
+_SAYING: Final = frozenset({TextPart, ContextPart, ReasoningPart})
+
+
+def _gather_parts(write: RecordParts, texts: list[str], redactor: Redactor) -> bool:
+    """Add the texts of a message's parts; False as `gather`."""
+    texts.append(write.upstream_session_id or "")
+    for part in write.parts:  # every batch pays for this loop: no call for what most of it is
+        if type(part) in _SAYING:
+            texts.append(cast("TextPart", part).text)
+        elif not _gather_part(part, texts, redactor):
+            return False
+    return True
+
+
+def _gather_part(part: Part, texts: list[str], redactor: Redactor) -> bool:
+    """Add what those above look at, of a part that is not its text alone; False as `gather`."""
+    match part:
+        case ToolResultPart():
+            texts += (part.text, part.call_id, part.status)
+            return True
+        case ToolCallPart():
+            texts += (part.call_id, part.title, part.tool_kind, *part.locations)
+            return redactor.gather(part.arguments, texts)
+        case FilePart():
+            texts += (part.uri, part.mime_type)
+            return True
+        case UnknownPart():
+            texts.append(part.kind)
+            return redactor.gather(part.raw, texts)
+        case _:
+            return isinstance(part, ErasedPart)
+
+
+def _id(given: Id | None, redactor: Redactor) -> Id | None:
+    return None if given is None else cast("Id", redactor.redact(given))
+
+
+def _with(value: Kept, **fields: object) -> Kept:
+    """Return the value with these fields, the same object when each is what it has: most are."""
+    for name, new in fields.items():
+        if getattr(value, name) is not new:
+            if isinstance(value, Struct):
+                return cast("Kept", structs.replace(cast("Struct", value), **fields))
+            return cast("Kept", replace(cast("Any", value), **fields))
+    return value
+
+
+def _same_or_new(old: tuple[Member, ...], new: Iterable[Member]) -> tuple[Member, ...]:
+    """Return the new members, the same tuple when each is the old one."""
+    members = tuple(new)
+    return old if _are_the_same(members, old) else members
+
+
+def _are_the_same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return all(map(operator.is_, new, old))
+
+
+# --- events ------------------------------------------------------------------------------------
+
+
+def _keep_event(
+    write: RecordTurnEvent | RecordRunEvent, mode: RecordMode, redactor: Redactor
+) -> Write:
+    event: Any = write.event
+    if mode == "index":
+        write = structs.replace(write, event=without_text(event))
+        event = write.event
+    names = _NAMES_OF_TEXTS if mode != "index" else _GIVEN
+    texts = names.get(type(write.event))
+    if texts is None:
+        return write
+    fields = {name: _redacted_value(getattr(event, name), redactor) for name in texts}
+    return _with(write, event=_with(event, **fields))
+
+
+def _redacted_value(value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, tuple):
+        members = cast("tuple[str | Question, ...]", value)
+        return _same_or_new(members, (_redacted_member(each, redactor) for each in members))
+    return redactor.redact_json(value)
+
+
+def _redacted_member(member: str | Question, redactor: Redactor) -> str | Question:
+    if isinstance(member, Question):
+        return _with(member, text=redactor.redact(member.text))
+    return redactor.redact(member)
+
+
+def _blank(value: Any) -> Any:
+    """Return what is left of a text, of several, or of a report."""
+    if isinstance(value, str):
+        return ""
+    if isinstance(value, tuple):
+        members = cast("tuple[str | Question, ...]", value)
+        return tuple(
+            structs.replace(each, text="") for each in members if isinstance(each, Question)
+        )
+    return _outline(cast("JsonValue", value))
+
+
+def _outline(report: JsonValue) -> JsonValue:
+    if not isinstance(report, Mapping):
+        return None
+    status, verdict = report.get("status"), report.get("verdict")
+    result = verdict.get("result") if isinstance(verdict, Mapping) else None
+    return {
+        "status": status if status in get_args(Status) else None,
+        "verdict": {"result": result} if result in get_args(VerdictResult) else None,
+    }
+
+
+_SAID: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {
+        AttachFailed: ("detail",),
+        TurnEnded: ("report", "detail"),
+        TurnParked: ("detail",),
+        RunStarted: ("specification",),
+        StepEnded: ("report", "report_error"),
+        QuestionsAsked: ("questions",),
+        QuestionAnswered: ("text",),
+        AnswerSuggested: ("text",),
+        RunParked: ("detail",),
+        RunResumed: ("because",),
+        RunEnded: ("evidence",),
+    }
+)
+"""Where events hold what somebody said."""
+
+_CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {RunStarted: ("pipeline",)}
+)
+"""Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
+"""
+
+_GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {
+        TurnIntended: ("inputs",),
+        SessionAttached: ("upstream_session_id",),
+        AttachFailed: ("upstream_session_id",),
+        TurnEnded: ("surroundings",),
+    }
+)
+"""Where they hold what an agent calls itself and its sessions."""
+
+_NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {
+        kind: (*_SAID.get(kind, ()), *_CONFIGURED.get(kind, ()), *_GIVEN.get(kind, ()))
+        for kind in (*_SAID, *_CONFIGURED, *_GIVEN)
+    }
+)
+
+
+# --- what belongs to no message ----------------------------------------------------------------
+
+
+def _keep_quarantine(
+    write: RecordQuarantine, mode: RecordMode, redactor: Redactor
+) -> RecordQuarantine:
+    raw = None if mode == "index" else redactor.redact_json(write.raw)
+    return _with(write, raw=raw, reason=redactor.redact(write.reason))
+
+
+def _keep_decision(write: RecordDecision, _mode: RecordMode, redactor: Redactor) -> RecordDecision:
+    return _with(write, inputs=redactor.redact_json(write.inputs))
+
+
+def _keep_once(write: RecordOnce, _mode: RecordMode, redactor: Redactor) -> RecordOnce:
+    """A receipt is the application's own and says nothing of a conversation: `index` keeps it."""
+    return _with(write, receipt=redactor.redact_json(write.receipt))
+
+
+def _keep_examined(write: RecordExamined, mode: RecordMode, redactor: Redactor) -> RecordExamined:
+    """A path is a tool's argument: `index` does not keep which files were read."""
+    write = _with(write, upstream_session_id=redactor.redact(write.upstream_session_id))
+    if mode == "index":
+        return structs.replace(write, files=())
+    kept_files = (_with(file, path=redactor.redact(file.path)) for file in write.files)
+    return _with(write, files=_same_or_new(write.files, kept_files))
+
+
+def _keep_edit(
+    write: RecordBriefingEdit, mode: RecordMode, redactor: Redactor
+) -> RecordBriefingEdit:
+    return _with(write, edit=NO_EDIT if mode == "index" else redactor.redact_json(write.edit))
+
+
+def _keep_conversation(
+    write: OpenConversation, _mode: RecordMode, redactor: Redactor
+) -> OpenConversation:
+    key = write.conversation.key
+    role = key.role if key.slot >= MAIN_SLOT else redactor.redact(key.role)
+    call_id = _id(write.conversation.parent_call_id, redactor)
+    kept_key = _with(key, role=role)
+    kept_one = _with(write.conversation, key=kept_key, parent_call_id=call_id)
+    return _with(write, conversation=kept_one)
+
+
+def _keep_link(write: OpenLink, _mode: RecordMode, redactor: Redactor) -> OpenLink:
+    session = redactor.redact(write.link.upstream_session_id)
+    version = redactor.redact(write.link.agent_version)
+    return _with(write, link=_with(write.link, upstream_session_id=session, agent_version=version))
+
+
+def _keep_end(write: EndLink, _mode: RecordMode, redactor: Redactor) -> EndLink:
+    return _with(write, ended_because=redactor.redact(write.ended_because))
+
+
+def _keep_act(write: RecordAct, _mode: RecordMode, redactor: Redactor) -> RecordAct:
+    """Its detail may be a session's id."""
+    return _with(write, detail=redactor.redact(write.detail))
+
+
+_KEEPERS: Final[Mapping[type[Any], Callable[[Any, RecordMode, Redactor], Write]]] = (
+    MappingProxyType(
+        {
+            RecordParts: _keep_parts,
+            RecordTurnEvent: _keep_event,
+            RecordRunEvent: _keep_event,
+            RecordQuarantine: _keep_quarantine,
+            RecordDecision: _keep_decision,
+            RecordExamined: _keep_examined,
+            RecordBriefingEdit: _keep_edit,
+            RecordOnce: _keep_once,
+            OpenConversation: _keep_conversation,
+            OpenLink: _keep_link,
+            EndLink: _keep_end,
+            RecordAct: _keep_act,
+        }
+    )
+)

@@ -1,0 +1,1 @@
+"""Who works: role files, the limits in them, and the reports roles hand back."""

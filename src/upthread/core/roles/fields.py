@@ -1,0 +1,328 @@
+"""The limits in a role's file: the keys of three agents, read into one form. Pure.
+
+Markdown with front matter has Claude Code's keys (`tools` as a list, `disallowedTools`,
+`permissionMode`) or OpenCode's (`permission`, `tools` as a table, `mode`); Codex's TOML its own. As
+seen in Claude Code 2.1.330, OpenCode 1.18.33 and Codex 0.169.0. What cannot be read is an error
+that names file and key, and so is a key that is nearly one of these: a limit is never passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, cast
+
+from upthread.core.names import shown
+from upthread.core.roles.limits import (
+    ANY,
+    BASH,
+    EDITING,
+    NO_LIMITS,
+    RoleLimits,
+    RuleList,
+    Sandbox,
+    ToolRule,
+    joined,
+    tools_named,
+)
+from upthread.core.shell.call_commands import folded
+from upthread.core.shell.expected_call import Rule
+from upthread.errors import ConfigError
+
+CLAUDE_CODE: Final = "claude-code"
+OPENCODE: Final = "opencode"
+CODEX: Final = "codex"
+
+RULES_MAX: Final = 500
+"""Of one key; who writes more has not written limits."""
+
+_MARKDOWN_KEYS: Final = frozenset(
+    {"disallowedTools", "mode", "model", "permission", "permissionMode", "tools"}
+)
+_CODEX_KEYS: Final = frozenset({"approval_policy", "model", "sandbox_mode"})
+_NEARLY: Final = frozenset(
+    {"allowedtools", "approvalpolicy", "deniedtools", "disabledtools", "disallowedtools"}
+    | {"model", "permission", "permissionmode", "permissions", "sandbox", "sandboxmode", "tool"}
+    | {"tools"}
+)
+"""Keys that are, or are meant for, one of a limit; compared without case and marks."""
+
+_CODEX_ELSEWHERE: Final = frozenset({"permissions", "tools"})
+"""Tables of Codex's own that limit nothing here: profiles by name, and features."""
+
+_WORDS: Final[Mapping[str, Rule]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
+_SWITCHES: Final[Mapping[str, Rule]] = {"true": "allow", "false": "deny"}
+_TOOL: Final = re.compile(r"[\w*?.:-]+")
+_MODEL: Final = re.compile(r"\w[\w.:/@+\[\]-]{0,199}")
+_ENTRY: Final = re.compile(r"(?P<tool>[\w*.:-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_BETWEEN: Final = re.compile(r",(?![^()]*\))|\n")
+"""Between two tools of a list in one text; a comma in brackets is part of one."""
+
+_LOOSE_MODES: Final = frozenset({"acceptEdits", "auto", "bypassPermissions"})
+_USUAL_MODES: Final = frozenset({"default", "manual"})
+
+
+def limits_of_front_matter(fields: Mapping[str, object], source: str) -> RoleLimits:
+    """Return the limits in the front matter of a Markdown file, its scalars all texts.
+
+    Raises ConfigError with the file and the key.
+    """
+    _require_known(fields, _MARKDOWN_KEYS, source)
+    found = [NO_LIMITS]
+    for key, read in (
+        ("mode", _mode),
+        ("tools", _tools),
+        ("disallowedTools", _disallowed),
+        ("permission", _permission),
+        ("permissionMode", _permission_mode),
+    ):
+        if key in fields:
+            found.append(read(fields[key], source))
+    model = _model(fields, source)
+    if model and model != "inherit":
+        of = OPENCODE if "/" in model else CLAUDE_CODE
+        found.append(RoleLimits(model=model, model_of=of))
+    return joined(found)
+
+
+def limits_of_codex(fields: Mapping[str, object], source: str) -> RoleLimits:
+    """Return the limits in a Codex agent file. Raises ConfigError with the file and the key."""
+    known = {key: value for key, value in fields.items() if key not in _CODEX_ELSEWHERE}
+    _require_known(known, _CODEX_KEYS, source)
+    model = _model(fields, source)
+    return joined(
+        (
+            _sandbox_mode(fields.get("sandbox_mode"), source),
+            _approval_policy(fields.get("approval_policy"), source),
+            RoleLimits(model=model, model_of=CODEX if model else ""),
+        )
+    )
+
+
+def _require_known(fields: Mapping[str, object], known: frozenset[str], source: str) -> None:
+    for key in fields:
+        if key not in known and folded(key) in _NEARLY:
+            hint = f"a limit is one of: {', '.join(sorted(known))}"
+            raise ConfigError(f"{source}: {shown(key)} is no key of a role's limits", hint=hint)
+
+
+def _malformed(source: str, key: str, why: str, hint: str) -> ConfigError:
+    return ConfigError(f"{source}: {shown(key)} {why}", hint=hint)
+
+
+def _in_short(value: object) -> str:
+    """Return a scalar as it is written. Of no list is more said: a few lines may hold billions."""
+    return str(value) if isinstance(value, str | int | float) else "a list or a table"
+
+
+def _model(fields: Mapping[str, object], source: str) -> str:
+    model = fields.get("model")
+    if model is None:
+        return ""
+    if not isinstance(model, str) or not _MODEL.fullmatch(model):
+        raise _malformed(source, "model", "is no name of a model", "write one, or leave it out")
+    return model
+
+
+# --- OpenCode's ----------------------------------------------------------------------------------
+
+
+def _mode(value: object, source: str) -> RoleLimits:
+    """As OpenCode's own sub-agents: they give no work away, and keep no list of it."""
+    if value not in ("primary", "subagent", "all"):
+        raise _malformed(source, "mode", "is none", "write primary, subagent or all")
+    if value != "subagent":
+        return NO_LIMITS
+    rules = tuple(ToolRule(tool=name, word="deny") for name in ("task", "todowrite"))
+    return RoleLimits(lists=(rules,), said=("mode: subagent, so no task and no todowrite",))
+
+
+def _permission(value: object, source: str) -> RoleLimits:
+    key = "permission"
+    if isinstance(value, str):
+        word = _word(value, _WORDS, source, key)
+        if word == "allow":
+            return RoleLimits(not_given=("permission: allow",))
+        return _of_opencode([ToolRule(tool=ANY, word=word)], {ANY: value}, key)
+    rules: list[ToolRule] = []
+    table = _table(value, source, key)
+    for tool, said in table.items():
+        here = f"{key}.{tool}"
+        if isinstance(said, str):
+            word = _word(said, _WORDS, source, here)
+            rules += _for_tool(tool, ANY, word, source=source, key=key)
+            continue
+        for pattern, each in _table(said, source, here).items():
+            word = _word(each, _WORDS, source, f"{here}.{pattern}")
+            rules += _for_tool(tool, pattern, word, source=source, key=key)
+    return _of_opencode(rules, table, key)
+
+
+def _switches(value: Mapping[str, object], source: str) -> RoleLimits:
+    rules: list[ToolRule] = []
+    for tool, said in value.items():
+        word = _word(said, _SWITCHES, source, f"tools.{tool}")
+        rules += _for_tool(tool, ANY, word, source=source, key="tools")
+    return _of_opencode(rules, value, "tools")
+
+
+def _for_tool(tool: str, pattern: str, word: Rule, *, source: str, key: str) -> list[ToolRule]:
+    """To OpenCode all tools that edit are one."""
+    if not _TOOL.fullmatch(tool):
+        raise _malformed(source, key, f"has {shown(tool)}, which is no tool", "name a tool")
+    names = tools_named(tool) or (tool,)
+    names = EDITING if set(names) & set(EDITING) else names
+    return [ToolRule(tool=name, pattern=pattern, word=word) for name in names]
+
+
+def _of_opencode(rules: list[ToolRule], said: Mapping[str, object], key: str) -> RoleLimits:
+    if len(rules) > RULES_MAX or all(rule.word == "allow" for rule in rules):
+        return NO_LIMITS
+    return RoleLimits(lists=(tuple(rules),), said=tuple(_told(key, said)))
+
+
+def _told(key: str, table: Mapping[str, object]) -> Iterator[str]:
+    for tool, said in table.items():
+        if isinstance(said, Mapping):
+            yield from _told(f"{key}.{tool}", cast("Mapping[str, object]", said))
+        else:
+            yield f"{key}.{tool}: {said}"
+
+
+def _word(value: object, words: Mapping[str, Rule], source: str, key: str) -> Rule:
+    said = value.lower() if isinstance(value, str) else ""
+    if said not in words:
+        raise _malformed(
+            source, key, f"is {shown(_in_short(value))}", f"write {' or '.join(words)}"
+        )
+    return words[said]
+
+
+def _table(value: object, source: str, key: str) -> Mapping[str, object]:
+    if not isinstance(value, dict) or not value:
+        raise _malformed(source, key, "is no table", "write `bash: deny` below it")
+    table = cast("dict[object, object]", value)
+    if len(table) > RULES_MAX:
+        raise _malformed(source, key, "is too long", f"{RULES_MAX} rules at most")
+    return {str(name): each for name, each in table.items()}
+
+
+# --- Claude Code's -------------------------------------------------------------------------------
+
+
+def _tools(value: object, source: str) -> RoleLimits:
+    if isinstance(value, dict):
+        return _switches(_table(cast("object", value), source, "tools"), source)
+    entries = _entries(value, source, "tools")
+    if ("*", ANY) in entries:
+        return NO_LIMITS
+    rules = [ToolRule(tool=ANY, word="deny"), *_of_entries(entries, "allow", source, "tools")]
+    named = ", ".join(_as_written(entries)) or "none"
+    return RoleLimits(lists=(tuple(rules),), said=(f"tools: {named}, and no others",))
+
+
+def _disallowed(value: object, source: str) -> RoleLimits:
+    key = "disallowedTools"
+    entries = _entries(value, source, key)
+    rules = tuple(_of_entries(entries, "deny", source, key))
+    said = f"disallowedTools: {', '.join(_as_written(entries))}"
+    return RoleLimits(lists=(rules,), said=(said,)) if rules else NO_LIMITS
+
+
+def _entries(value: object, source: str, key: str) -> list[tuple[str, str]]:
+    """Return the (tool, pattern) pairs of a list, or of a text with commas."""
+    hint = "write `Read, Grep`; [] for none"
+    if isinstance(value, str) and value.strip():
+        pieces: Sequence[object] = [each for each in _BETWEEN.split(value) if each.strip()]
+    elif isinstance(value, list):
+        pieces = cast("list[object]", value)
+    else:
+        raise _malformed(source, key, "is no list of tools", hint)
+    if len(pieces) > RULES_MAX:
+        raise _malformed(source, key, "is too long", f"{RULES_MAX} tools at most")
+    entries: list[tuple[str, str]] = []
+    for piece in pieces:
+        found = _ENTRY.fullmatch(piece.strip()) if isinstance(piece, str) else None
+        if found is None:
+            raise _malformed(source, key, f"has {shown(_in_short(piece))}, which is no tool", hint)
+        entries.append((found["tool"], _as_pattern(found["pattern"])))
+    return entries
+
+
+def _as_pattern(written: str | None) -> str:
+    """`git diff:*` is what begins with these words."""
+    if written is None or not written.strip():
+        return ANY
+    return f"{written.removesuffix(':*')} *" if written.endswith(":*") else written
+
+
+def _of_entries(
+    entries: Sequence[tuple[str, str]], word: Rule, source: str, key: str
+) -> Iterator[ToolRule]:
+    for tool, pattern in entries:
+        names = tools_named(tool)
+        if pattern != ANY and names not in {(BASH,), ("task",)}:
+            raise _malformed(
+                source,
+                key,
+                f"has {tool}({pattern}), and upthread cannot tell what that names",
+                f"write {tool} alone; only commands and sub-agents are told apart here",
+            )
+        if word == "deny" and names == ("edit",) and folded(tool) == "edit":
+            names = EDITING  # its rules for Edit are for every tool that edits
+        patterns = pattern.split(",") if names == ("task",) else [pattern]
+        for name in names or (tool,):
+            for each in patterns:
+                yield ToolRule(tool=name, pattern=each.strip(), word=word)
+
+
+def _as_written(entries: Sequence[tuple[str, str]]) -> list[str]:
+    return [tool if pattern == ANY else f"{tool}({pattern})" for tool, pattern in entries]
+
+
+def _permission_mode(value: object, source: str) -> RoleLimits:
+    said = f"permissionMode: {_in_short(value)}"
+    value = value if isinstance(value, str) else ""
+    if value in _LOOSE_MODES:
+        return RoleLimits(not_given=(said,))
+    if value == "plan":
+        rules = tuple(ToolRule(tool=name, word="deny") for name in (*EDITING, BASH))
+        return RoleLimits(lists=(rules,), said=(said,))
+    if value == "dontAsk":
+        return RoleLimits(asks_nobody=True, said=(said,))
+    if value in _USUAL_MODES:
+        return NO_LIMITS
+    known = sorted({*_LOOSE_MODES, *_USUAL_MODES, "dontAsk", "plan"})
+    raise _malformed(source, "permissionMode", "is none", f"write one of: {', '.join(known)}")
+
+
+# --- Codex's -------------------------------------------------------------------------------------
+
+
+def _sandbox_mode(value: object, source: str) -> RoleLimits:
+    said = f"sandbox_mode: {_in_short(value)}"
+    strict: Mapping[object, Sandbox] = {
+        "read-only": "read-only",
+        "workspace-write": "workspace-write",
+    }
+    if value is None:
+        return NO_LIMITS
+    if value == "danger-full-access":
+        return RoleLimits(not_given=(said,))
+    if not isinstance(value, str) or value not in strict:
+        hint = "write read-only, workspace-write or danger-full-access"
+        raise _malformed(source, "sandbox_mode", "is none", hint)
+    return RoleLimits(sandbox=strict[value], said=(said,))
+
+
+def _approval_policy(value: object, source: str) -> RoleLimits:
+    said = f"approval_policy: {_in_short(value)}"
+    if value is None or value in ("on-request", "on-failure"):
+        return NO_LIMITS
+    if value == "never":
+        return RoleLimits(not_given=(said,))
+    if value == "untrusted":
+        rules: RuleList = (ToolRule(tool=BASH, word="ask"),)
+        return RoleLimits(lists=(rules,), said=(said,))
+    hint = "write untrusted, on-request or never"
+    raise _malformed(source, "approval_policy", "is none that upthread can hold", hint)

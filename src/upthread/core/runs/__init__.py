@@ -1,0 +1,1 @@
+"""A run: the pipeline over a workstream, its steps, its verdicts and its stops."""

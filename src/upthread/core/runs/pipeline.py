@@ -1,0 +1,392 @@
+"""A pipeline: which role comes next over a workstream, and what it is told.
+
+Theory of operation. A run's state is the fold of its events. `next_command` looks at the fold and
+names one thing to do: run a step, go on with an interrupted one, wait for a human, park, finish.
+The runtime does it and commits the event it led to, so a run goes on from any crash by reading its
+events again. A role that judges (`on_rejected`) sends the run back, at most `rejections_max` times,
+then a human decides. What a step is told is in core/runs/step_prompt.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from upthread.core.events import (
+    AnswerSuggested,
+    Question,
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEnded,
+    RunEvent,
+    RunParked,
+    RunResumed,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+)
+from upthread.core.roles.reports import Report
+from upthread.core.runs.run_view import Handed, Pipeline, RunView, Step, as_data, check_pipeline
+from upthread.core.runs.step_prompt import (
+    digests_told,
+    has_rejected,
+    input_digest,
+    task_of,
+    task_of_asking_again,
+)
+from upthread.core.turns.prompt import Task
+from upthread.core.types import Outcome
+
+__all__ = [
+    "AskHuman",
+    "ContinueStep",
+    "Finish",
+    "Handed",
+    "Park",
+    "Pipeline",
+    "PipelineCommand",
+    "RunStep",
+    "RunView",
+    "Step",
+    "Wait",
+    "apply",
+    "as_data",
+    "check_pipeline",
+    "fold",
+    "input_digest",
+    "next_command",
+    "next_role",
+    "run_step",
+]
+
+REJECTED_TOO_OFTEN: Final = "rejected_too_often"
+"""Why a run is parked whose judge sent the work back more often than its step allows."""
+
+ASKED_IN_VAIN_MAX: Final = 1
+"""How often a role may ask only what was answered before; its answers are told again each time."""
+
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+STEPS_MAX: Final = 64
+"""A run that takes more steps than this is parked: something goes round in circles."""
+
+
+# --- commands ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """Ask this role. `input_digest` covers what it is to judge or build on."""
+
+    step: Step
+    task: Task
+    input_digest: str
+    asked_again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueStep:
+    """A step was started and its end is not known: go on with its turn."""
+
+    role: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskHuman:
+    """Ask these questions, then wait."""
+
+    role: str
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing to do until a human answers or resumes."""
+
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Park:
+    """Stop here and tell a human why."""
+
+    reason: str
+    detail: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The passage is over."""
+
+    status: str
+    evidence: tuple[str, ...] = ()
+
+
+PipelineCommand: TypeAlias = RunStep | ContinueStep | AskHuman | Wait | Park | Finish
+
+
+# --- state -------------------------------------------------------------------------------------
+
+
+def fold(events: Iterable[RunEvent]) -> RunView:
+    """Return the view of a run's events, in order."""
+    view = RunView()
+    for event in events:
+        view = apply(view, event)
+    return view
+
+
+def apply(view: RunView, event: RunEvent) -> RunView:
+    """Return the view after one more event."""
+    view = replace(view, events=view.events + 1)
+    following: RunView = _APPLY[type(event)](view, event)
+    return following
+
+
+def _started(view: RunView, event: RunStarted) -> RunView:
+    return replace(
+        view,
+        specification=event.specification,
+        pipeline=msgspec.convert(event.pipeline, Pipeline),
+        iteration=event.iteration,
+        told=event.told,
+        agents=event.agents,
+    )
+
+
+def _step_started(view: RunView, event: StepStarted) -> RunView:
+    return replace(
+        view,
+        started=event,
+        last=None,
+        was_asked_again=event.asked_again,
+        is_resumed=False,
+        asked_next="",
+        steps_run=view.steps_run + 1,
+    )
+
+
+def _step_ended(view: RunView, event: StepEnded) -> RunView:
+    view = replace(view, started=None, last=event, is_resumed=False)
+    if event.report is None:
+        return view
+    report = msgspec.convert(event.report, Report)
+    is_in_vain = report.status == "needs_input" and not _new_questions(view, event.role, report)
+    handed = Handed(
+        role=event.role,
+        report=report,
+        input_digest=event.input_digest,
+        turn_id=event.turn_id,
+        tree_digest=event.tree_digest,
+    )
+    view = replace(
+        view,
+        handed={**view.handed, event.role: handed},
+        told={**view.told, event.role: digests_told(view, event.role)},
+        asked_in_vain=view.asked_in_vain + 1 if is_in_vain else 0,
+    )
+    step = view.pipeline.steps[view.pipeline.index_of(event.role)]
+    if step.on_rejected and has_rejected(report):
+        counted = view.rejections.get(event.role, 0) + 1
+        view = replace(view, rejections={**view.rejections, event.role: counted})
+    return view
+
+
+def _asked(view: RunView, event: QuestionsAsked) -> RunView:
+    return replace(view, questions=(*view.questions, *event.questions))
+
+
+def _answered(view: RunView, event: QuestionAnswered) -> RunView:
+    return replace(
+        view,
+        answers={**view.answers, event.question_id: event.text},
+        answered_by={**view.answered_by, event.question_id: event.answered_by},
+    )
+
+
+def _suggested(view: RunView, event: AnswerSuggested) -> RunView:
+    return replace(
+        view,
+        suggested={**view.suggested, event.question_id: event},
+        suggestions=view.suggestions + 1,
+    )
+
+
+def _parked(view: RunView, event: RunParked) -> RunView:
+    return replace(view, parked=event)
+
+
+def _resumed(view: RunView, event: RunResumed) -> RunView:
+    """A person looked: the counters that led to the stop start again."""
+    return replace(
+        view,
+        parked=None,
+        ended=None if event.role else view.ended,
+        asked_next=event.role,
+        rejections={},
+        steps_run=0,
+        was_asked_again=False,
+        asked_in_vain=0,
+        is_resumed=True,
+    )
+
+
+def _ended(view: RunView, event: RunEnded) -> RunView:
+    return replace(view, ended=event)
+
+
+_APPLY: Final[Mapping[type[RunEvent], Any]] = {
+    RunStarted: _started,
+    StepStarted: _step_started,
+    StepEnded: _step_ended,
+    QuestionsAsked: _asked,
+    QuestionAnswered: _answered,
+    AnswerSuggested: _suggested,
+    RunParked: _parked,
+    RunResumed: _resumed,
+    RunEnded: _ended,
+}
+
+
+# --- decision ----------------------------------------------------------------------------------
+
+
+def next_command(view: RunView) -> PipelineCommand:
+    """Return the one thing to do next."""
+    if view.ended or view.parked or view.open_questions:
+        return Wait(status=view.status)
+    if view.started is not None:
+        return ContinueStep(role=view.started.role, turn_id=view.started.turn_id)
+    command = _next_step(view)
+    if isinstance(command, RunStep) and view.steps_run >= STEPS_MAX:
+        detail = f"{STEPS_MAX} steps without an end"
+        return Park(reason="too_many_steps", detail=detail, role=command.step.role)
+    return command
+
+
+def _next_step(view: RunView) -> PipelineCommand:
+    if view.asked_next:
+        return run_step(view, view.pipeline.steps[view.pipeline.index_of(view.asked_next)])
+    return _after(view, view.last) if view.last else run_step(view, view.pipeline.steps[0])
+
+
+def next_role(view: RunView) -> str:
+    """Return the role whose turn or word is next, empty when nothing is to be done.
+
+    Of a run that is parked or waits for an answer, the role that goes on afterwards.
+    """
+    if view.ended:
+        return ""
+    if view.started is not None:
+        return view.started.role
+    command = next_command(replace(view, parked=None, answers=_all_answered(view)))
+    return command.step.role if isinstance(command, RunStep) else ""
+
+
+def _all_answered(view: RunView) -> Mapping[str, str]:
+    return {question.question_id: "" for question in view.questions}
+
+
+def _after(view: RunView, last: StepEnded) -> PipelineCommand:
+    step = view.pipeline.steps[view.pipeline.index_of(last.role)]
+    if last.outcome is not Outcome.OK:
+        return _after_failure(view, step, last)
+    report = view.handed[step.role].report if last.report is not None else None
+    if report is None:
+        return _ask_again(view, step, last.report_error or "the reply has no report")
+    if step.on_rejected and report.status == "done" and report.verdict is None:
+        return _ask_again(view, step, "this step judges, and the report has no verdict")
+    return _after_report(view, step, report)
+
+
+def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
+    if report.status == "blocked":
+        if view.is_resumed:
+            return run_step(view, step)
+        return Park(reason="blocked", detail=report.summary, role=step.role)
+    if report.status == "needs_input":
+        return _ask_human(view, step, report)
+    if step.on_rejected and has_rejected(report):
+        return _send_back(view, step, report)
+    return _go_on(view, step, report)
+
+
+def _after_failure(view: RunView, step: Step, last: StepEnded) -> PipelineCommand:
+    """A failed step parks the run once; when a person resumes, the step is run again."""
+    if view.is_resumed:
+        return run_step(view, step)
+    return Park(reason=str(last.outcome), detail=last.report_error, role=step.role)
+
+
+def _ask_again(view: RunView, step: Step, fault: str) -> PipelineCommand:
+    if view.was_asked_again:
+        return Park(reason="no_report", detail=fault, role=step.role)
+    task = task_of_asking_again(view, step, fault)
+    return RunStep(step=step, task=task, input_digest=input_digest(view, step), asked_again=True)
+
+
+def _ask_human(view: RunView, step: Step, report: Report) -> PipelineCommand:
+    new = _new_questions(view, step.role, report)
+    if new:
+        return AskHuman(role=step.role, questions=new)
+    if view.asked_in_vain > ASKED_IN_VAIN_MAX:
+        detail = "; ".join(asked.text for asked in report.questions)
+        return Park(reason="asked_in_vain", detail=detail, role=step.role)
+    return run_step(view, step)
+
+
+def _new_questions(view: RunView, role: str, report: Report) -> tuple[Question, ...]:
+    """Return the questions of a report that nobody was asked yet, each once, under ids of ours.
+
+    The same text of the same role is the same question. A role's own id is kept where it is plain
+    and free; two questions never share one.
+    """
+    known = {question.text for question in view.questions if question.role == role}
+    taken = {question.question_id for question in view.questions}
+    new: list[Question] = []
+    for asked in report.questions:
+        if asked.text not in known:
+            question_id = _free_id(asked.id, taken)
+            new.append(Question(question_id=question_id, role=role, text=asked.text))
+            known.add(asked.text)
+            taken.add(question_id)
+    return tuple(new)
+
+
+def _free_id(wanted: str, taken: set[str]) -> str:
+    plain = wanted if _PLAIN_ID.fullmatch(wanted) else "q"
+    numbered = (f"{plain}.{number}" for number in itertools.count(2))
+    return next(found for found in itertools.chain([plain], numbered) if found not in taken)
+
+
+def _send_back(view: RunView, step: Step, report: Report) -> PipelineCommand:
+    assert step.on_rejected is not None
+    if view.rejections.get(step.role, 0) > step.rejections_max:
+        evidence = "; ".join(report.verdict.evidence) if report.verdict else ""
+        return Park(reason=REJECTED_TOO_OFTEN, detail=evidence, role=step.role)
+    back = view.pipeline.steps[view.pipeline.index_of(step.on_rejected)]
+    return run_step(view, back)
+
+
+def _go_on(view: RunView, step: Step, report: Report) -> PipelineCommand:
+    index = view.pipeline.index_of(step.role) + 1
+    if index < len(view.pipeline.steps):
+        return run_step(view, view.pipeline.steps[index])
+    verdict = report.verdict
+    return Finish(
+        status=verdict.result if verdict else "done", evidence=verdict.evidence if verdict else ()
+    )
+
+
+# --- what a step is told -----------------------------------------------------------------------
+
+
+def run_step(view: RunView, step: Step) -> RunStep:
+    """Return the command to ask a role, with both tellings of its task."""
+    return RunStep(step=step, task=task_of(view, step), input_digest=input_digest(view, step))

@@ -1,0 +1,155 @@
+"""Stops: why a turn or a run does not go on by itself, and what a person can do, in plain words.
+
+One table for what agents' turns come to and for what upthread parks for. No time is in these words:
+when a limit ends is dressed where the reader's clock is known (surfaces/cli/terminal/times.py). Nor
+is what an agent said of it: that is somebody else's text, and is shown as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE
+from upthread.core.types import Outcome
+
+NOTHING_SAID: Final = "the agent answered nothing"
+"""The detail of a turn that ended well, as its agent says, without a word and without a call."""
+
+NO_WORDS: Final = "the agent worked, and answered nothing"
+"""The detail of one that has calls and no word: legal, and told."""
+
+REFUSAL: Final = "refusal: "
+"""How the detail of a turn begins whose agent, or its model, declined to go on."""
+
+LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
+"""Outcomes that pass with time: the session is well, and the agent answers again after them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Why something does not go on by itself, and what a person can do.
+
+    `said` is ours, `detail` somebody else's words as they are; `cure` is empty where nothing helps.
+    """
+
+    said: str
+    detail: str = ""
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Who started the agent of a turn: what helps depends on it.
+
+    `is_persons_own` is an agent that a person started themselves, in which hooks saw the turn.
+    `last_words` is the file that has what an agent of ours wrote to stderr, empty for none.
+    """
+
+    is_persons_own: bool = False
+    last_words: str = ""
+
+
+OURS: Final = Source()
+"""An agent that upthread started, and that wrote nothing to stderr."""
+
+SALVAGED: Final = "salvaged"
+"""Why something is parked that was under way in a record which was damaged."""
+
+_STOPS: Final[Mapping[str, tuple[str, str]]] = {
+    Outcome.OK: ("it ended well", ""),
+    Outcome.MISSING: ("the agent lost the session during the turn", "tell it again"),
+    Outcome.EXPIRED: ("the session has expired", "tell it again"),
+    Outcome.BUSY: ("the agent says the session is in use elsewhere", "close it there"),
+    Outcome.RATE_LIMITED: ("the agent is rate limited", "wait, or go on with another --agent"),
+    Outcome.CREDIT_EXHAUSTED: ("the agent's credit is used up", "add credit, or another --agent"),
+    Outcome.CONTEXT_FULL: ("the session's context is full", "start fresh with --fresh"),
+    Outcome.AUTH: ("the agent is not signed in", "sign in with the agent's own command"),
+    Outcome.CORRUPTED: ("the agent cannot read the session", "tell it again"),
+    Outcome.PROCESS_DIED: ("the agent died", "tell it again"),
+    Outcome.POISONED: ("the session repeats itself", "start fresh with --fresh"),
+    Outcome.TIMED_OUT: ("the agent did not answer in time", "raise prompt_timeout_s, or go on"),
+    Outcome.CANCELLED: ("the turn was cancelled", "tell it again when you are ready"),
+    Outcome.WORKSPACE_CHANGED: ("the working directory has changed", "go back to it"),
+    Outcome.TRANSIENT: ("the agent failed for a moment", "tell it again"),
+    Outcome.UNKNOWN: ("the agent failed", "mend what it says, if it says why, and tell it again"),
+    "blocked": ("it says that it is blocked", "give it what it lacks, then go on"),
+    "no_report": (
+        "it handed back no report that can be read",
+        "look at its reply; going on asks for the report once more",
+    ),
+    "asked_in_vain": (
+        "it asks again what was answered already",
+        "look at its reply and at the answers; going on asks it once more",
+    ),
+    "too_many_steps": (
+        "the run has taken as many steps as one may",
+        "look at what it did; begin another run with a specification of its own",
+    ),
+    "rejected_too_often": (
+        "what was built was rejected too often",
+        "look at the evidence; going on lets it be built once more",
+    ),
+    "cannot_run": ("a worker could not carry it out", "mend what is said here, then go on"),
+    "permission": (
+        "it needs a permission",
+        'allow it at the terminal, or with KIND = "allow" under [permissions] in upthread.toml',
+    ),
+    HELD_BACK: (
+        "it was about to do again what was done already, or may have been",
+        "look whether it was done, and say so; then go on",
+    ),
+    TOKENS_MAX: (
+        "the tokens that were allowed are used up, or the next turn would pass them",
+        "allow more with --tokens-max, or go on without it",
+    ),
+    SALVAGED: (
+        "it was under way in a record that was damaged, and how it ended is lost",
+        "look at the session with upthread open, and at what was done; then go on",
+    ),
+    UNDECIDABLE: (
+        "it cannot be told whether the prompt arrived",
+        "look at the session with upthread open; going on sends one continuation",
+    ),
+}
+"""Why, and what helps: each outcome of a turn, and each reason why one or a run is parked."""
+
+_NO_ANSWER: Final = "ask in other words, or another --agent"
+
+_AGAIN_THERE: Final = "delegate it again in the agent, or tell it from here"
+"""What helps where the agent is the person's own: nothing that upthread keeps has its words."""
+
+
+def stop_in_words(reason: str, detail: str = "", *, source: Source = OURS) -> Stop:
+    """Return why it stopped and what a person can do; an unknown reason stands for itself."""
+    missing = shortfall(reason, detail)
+    if missing is not None:
+        return missing
+    said, cure = _STOPS.get(reason, (reason.replace("_", " "), ""))
+    if reason in _SOURCES_MATTER:
+        cure = _cure_from(source, cure)
+    return Stop(said=said, detail=detail, cure=cure)
+
+
+_SOURCES_MATTER: Final = frozenset({Outcome.PROCESS_DIED, Outcome.TIMED_OUT, Outcome.UNKNOWN})
+"""Stops after which somebody looks for what the agent said last."""
+
+
+def _cure_from(source: Source, cure: str) -> str:
+    if source.is_persons_own:
+        return _AGAIN_THERE
+    return f"its last words are in {source.last_words}; {cure}" if source.last_words else cure
+
+
+def shortfall(outcome: str, detail: str) -> Stop | None:
+    """Return why a turn that ended well, as its agent says, has no answer, else None."""
+    if outcome != Outcome.OK:
+        return None
+    if detail == NOTHING_SAID:
+        return Stop(said=NOTHING_SAID, cure=_NO_ANSWER)
+    if detail.startswith(REFUSAL):
+        said = "the agent declined to go on"
+        return Stop(said=said, detail=detail.removeprefix(REFUSAL), cure=_NO_ANSWER)
+    return None

@@ -1,0 +1,87 @@
+"""Whether what an agent said of a call holds a command, wherever it put it. Pure.
+
+For the judgement alone, where to see one too many is only stricter. What is recorded and compared
+as the command is `commands_of` of core/outward/calls.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from upthread.core.types import JsonValue
+
+COMMAND_KEYS: Final = frozenset(
+    {"argv", "bash", "cmd", "command", "commandline", "commands"}
+    | {"script", "shell", "shellcommand"}
+)
+"""Names under which agents hand over a command; compared without case and marks."""
+
+TEXT_KEYS: Final = frozenset(
+    {"after", "before", "content", "diff", "filetext", "newsource", "newstring", "newtext"}
+    | {"oldstring", "oldtext", "patch"}
+)
+"""Names under which agents hand over a file's text. JSON in it is what is written, not called."""
+
+_MARKS: Final = re.compile(r"[\W_]+")
+_JSON: Final = re.compile(r"\s*[\[{]")
+_ESCAPE: Final = re.compile(r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})")
+_MEMBER: Final = re.compile(
+    r"""
+    "([\w\ -]{1,40})\\{0,64}"\s*:\s*              # its name
+    (?=\\{0,64}"\s*[^\s"\\] | [\[{]\s*[^\s\]}])  # and something as its value
+    """,
+    re.VERBOSE,
+)
+"""A member of an object in JSON, or in JSON in JSON. Bounded: an agent may write any text."""
+
+_TITLE: Final = re.compile(r"\s*(?:`[^`]*[^`\s]|(?:/\S{1,200}/)?(?:ba|da|fi|k|z)?sh\s+-\w{0,4}c\s)")
+
+
+def holds_command(arguments: JsonValue) -> bool:
+    """Return whether a call's arguments hold a command, at any depth and in JSON in a string.
+
+    How deep they are is bounded before: by the quota for one frame.
+    """
+    waiting: list[JsonValue] = [arguments]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            if any(name in COMMAND_KEYS for name in _names_in(each)):
+                return True
+        elif isinstance(each, Mapping):
+            if any(
+                inner and _is_said(inner) and folded(name) in COMMAND_KEYS
+                for name, inner in each.items()
+            ):
+                return True
+            waiting += [
+                inner
+                for name, inner in each.items()
+                if not (isinstance(inner, str) and folded(name) in TEXT_KEYS)
+            ]
+        elif isinstance(each, Sequence):
+            waiting += each
+    return False
+
+
+def is_command(title: str | None) -> bool:
+    """Return whether a title is a command: in backquotes, as agents show one, or a shell's."""
+    return _TITLE.match(title or "") is not None
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """Yield the names of members in a string that is JSON; found, not decoded: it may be long."""
+    if _JSON.match(text):
+        plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
+        yield from (folded(found[1]) for found in _MEMBER.finditer(plain))
+
+
+def _is_said(value: JsonValue) -> bool:
+    return isinstance(value, str | Mapping | Sequence)
+
+
+def folded(name: str) -> str:
+    """Return a member's name without case and marks: `filePath` and `file_path` are one."""
+    return _MARKS.sub("", name).casefold()

@@ -1,0 +1,210 @@
+"""What will happen: all that an agent has said of one call, in one normal form. Pure.
+
+An agent says the same thing more than once: it announces a call, changes it, and asks whether it
+may. In ACP all but the id of a request's call is optional, and nothing makes an agent say the same
+each time. So a request is never judged by itself: what was told of its id, in whatever session, and
+what it says now are laid together, and where they disagree the stricter counts. To say more never
+makes a judgement milder, except that a call of which nobody said a kind is of none.
+
+The permissions, the hold-back of outward actions and the record all read the value made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from upthread.core.outward.actions import Action
+from upthread.core.outward.calls import actions_of_call, command_of, commands_of
+from upthread.core.shell.call_commands import folded, holds_command, is_command
+from upthread.core.types import JsonValue
+
+Rule: TypeAlias = Literal["allow", "deny", "ask"]
+
+EXECUTE: Final = "execute"
+OTHER: Final = "other"
+
+KINDS: Final = frozenset(
+    {"read", "edit", "delete", "move", "search", EXECUTE, "think", "fetch", "switch_mode"}
+)
+"""ACP's kinds of tools that say something; `other`, and what an agent makes up, says nothing."""
+
+CHANGING: Final = frozenset({"edit", "delete", "move"})
+"""The kinds that change files by name."""
+
+PLACE_KEYS: Final = frozenset(
+    {"abspath", "absolutepath", "destination", "file", "filename", "filepath", "newpath"}
+    | {"notebookpath", "oldpath", "path", "source", "targetfile", "targetpath"}
+)
+"""Names under which agents hand over a file's path; compared without case and marks."""
+
+RUN_KEYS: Final = frozenset({"cwd", "directory", "workdir", "workingdirectory"})
+"""Names under which agents hand over where a command runs."""
+
+TITLE_BETWEEN: Final = " / "
+
+STRICTNESS: Final[Mapping[Rule, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What was said of a call at one time; None and empty where nothing was.
+
+    `implied_kinds` are what its content shows it to be: a diff an edit, a terminal a command.
+    """
+
+    title: str | None = None
+    tool_kind: str | None = None
+    arguments: JsonValue = None
+    locations: tuple[str, ...] | None = None
+    implied_kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What a call will do. `title`, `tool_kind`, `arguments` and `locations` are for the record.
+
+    `kinds` are all that it may be, `other` among them where that is not known; `tellings` is what
+    it was made from, each once, in the order it was said.
+    """
+
+    title: str
+    tool_kind: str
+    arguments: JsonValue
+    locations: tuple[str, ...]
+    kinds: frozenset[str]
+    tellings: tuple[Told, ...]
+
+    def actions(self, patterns: Sequence[str] = ()) -> tuple[Action, ...]:
+        """Return all that this may do beyond this machine, by anything that was said of it."""
+        titles = [each.title for each in self.tellings if each.title]
+        arguments = [each.arguments for each in self.tellings if each.arguments]
+        commands = {_folded(line) for meant in arguments for line in commands_of(meant)}
+        # A title that is a command put on one line says no more, and a document in it says less.
+        said = [(title, None) for title in titles if _folded(title) not in commands] + [
+            (title, meant) for title in titles or [""] for meant in arguments
+        ]
+        found = (each for title, meant in said for each in actions_of_call(title, meant, patterns))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """The lines of shell that were said, each with the directory that was, empty for none."""
+        said = [
+            (line, _directory(each.arguments))
+            for each in self.tellings
+            for line in commands_of(each.arguments)
+        ]
+        if not said and EXECUTE in self.kinds:
+            said = [(each.title.strip("` "), "") for each in self.tellings if each.title]
+        return tuple(dict.fromkeys(said))
+
+
+def _folded(line: str) -> str:
+    return " ".join(line.split()).strip("` ")
+
+
+def foreseen(tellings: Iterable[Told]) -> Foreseen:
+    """Lay together what was said of one call, the oldest first."""
+    said = tuple(_distinct(tellings))
+    kinds = _kinds(said)
+    arguments = [each.arguments for each in said if each.arguments is not None]
+    places = (place for each in said for place in each.locations or ())
+    return Foreseen(
+        title=TITLE_BETWEEN.join(_titles(said)),
+        tool_kind=_shown_kind(said, kinds),
+        arguments=_laid_together(arguments),
+        locations=tuple(dict.fromkeys(places)),
+        kinds=kinds,
+        tellings=said,
+    )
+
+
+def judged(kinds: Iterable[str], rules: Mapping[str, Rule]) -> tuple[Rule, str]:
+    """Return the strictest rule for what a call may be, and the rule in words: `execute=deny`.
+
+    A kind without a rule is asked about. What is of no known kind may be of any: it is denied where
+    any kind is.
+    """
+    found = [_judged_kind(kind, rules) for kind in sorted(kinds)]
+    return max(found, key=lambda each: STRICTNESS[each[0]], default=("ask", OTHER))
+
+
+def places_of(will_happen: Foreseen) -> tuple[str, ...]:
+    """Return all paths that were said of a call, each once: its locations, then its arguments'."""
+    places = list(will_happen.locations)
+    for each in will_happen.tellings:
+        if isinstance(each.arguments, Mapping):
+            places += [
+                value
+                for name, value in each.arguments.items()
+                if isinstance(value, str) and value and folded(name) in PLACE_KEYS
+            ]
+    return tuple(dict.fromkeys(places))
+
+
+def _directory(arguments: JsonValue) -> str:
+    found = arguments.items() if isinstance(arguments, Mapping) else ()
+    return next(
+        (value for name, value in found if folded(name) in RUN_KEYS and isinstance(value, str)), ""
+    )
+
+
+def _judged_kind(kind: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:
+    if kind in KINDS:
+        rule = rules.get(kind, "ask")
+        return rule, f"{kind}={rule}"
+    denied = next((name for name, rule in sorted(rules.items()) if rule == "deny"), None)
+    if denied is not None and denied != OTHER:
+        return "deny", f"{denied}=deny, and the kind of this call is not known"
+    rule = rules.get(OTHER, "ask")
+    return rule, f"{OTHER}={rule}"
+
+
+def _distinct(tellings: Iterable[Told]) -> list[Told]:
+    said: list[Told] = []
+    for each in tellings:
+        if each not in said:
+            said.append(each)
+    return said
+
+
+def _titles(said: tuple[Told, ...]) -> list[str]:
+    """Return the titles and commands that were said, without those that others hold."""
+    words = dict.fromkeys(each.title for each in said if each.title)
+    words |= dict.fromkeys(command for each in said if (command := command_of(each.arguments)))
+    return [word for word in words if not any(word in other for other in words if other != word)]
+
+
+def _kinds(said: tuple[Told, ...]) -> frozenset[str]:
+    """Return the kinds that were said or follow; what was made up is `other`, and so is nothing.
+
+    What only may be a command, or is only shown, is added: it makes no call of no kind milder.
+    """
+    named = {each.tool_kind for each in said if each.tool_kind not in {None, "", OTHER}}
+    kinds = {kind if kind in KINDS else OTHER for kind in named}
+    if any(command_of(each.arguments) for each in said):
+        kinds.add(EXECUTE)
+    kinds = (kinds or {OTHER}).union(*(each.implied_kinds for each in said))
+    if any(holds_command(each.arguments) or is_command(each.title) for each in said):
+        kinds.add(EXECUTE)
+    return frozenset(kinds)
+
+
+def _shown_kind(said: tuple[Told, ...], kinds: frozenset[str]) -> str:
+    """Return one kind for the record: a command's, else what is shown, else the first said."""
+    if EXECUTE in kinds:
+        return EXECUTE
+    implied = sorted(kind for each in said for kind in each.implied_kinds)
+    named = (each.tool_kind for each in said if each.tool_kind in KINDS)
+    return next((kind for kind in (*implied, *named) if kind), OTHER)
+
+
+def _laid_together(arguments: Sequence[JsonValue]) -> JsonValue:
+    """Return the arguments as they were last given; where any held a command, that is not lost."""
+    if not arguments:
+        return None
+    last = arguments[-1]
+    commands = [each for each in arguments if command_of(each)]
+    return last if command_of(last) or not commands else commands[-1]

@@ -1,0 +1,306 @@
+"""Which files a line of shell reads, as far as its words say. Pure; nothing is looked up.
+
+An agent that reads with `cat`, `sed -n` or `rg` has read the file as much as one with a tool for
+it; Codex reads in no other way. What only running the line would tell is not known: what a variable
+holds, what `find` finds, which files of a directory a search went through.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from upthread.core.outward.nested_commands import Word, name_of
+from upthread.core.outward.shell_commands import ShellCommand, commands_in, tree_of
+from upthread.core.shell.code_reads import LANGUAGES, looped_over, opened_in, substituted_in
+
+READ_MAX: Final = 64
+"""How many files of one line are taken; one that names more lists them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """How a program names what it reads.
+
+    The first `leading` operands are none, unless one of `instead` gave it; each of `taking` takes
+    the next word, and with one of `writing` the program changes what it names.
+    """
+
+    leading: int = 0
+    taking: frozenset[str] = frozenset()
+    instead: frozenset[str] = frozenset()
+    writing: frozenset[str] = frozenset()
+
+
+def files_read(line: str) -> tuple[str, ...]:
+    """Return the files a line reads, each once, in order: relative to where it is run.
+
+    A name may hold a pattern of the shell's (`*.py`), and need not be a file.
+    """
+    return tuple(dict.fromkeys(_names_in(line)))[:READ_MAX]
+
+
+def _names_in(line: str) -> Iterator[str]:
+    commands = commands_in(line)
+    for command in commands:
+        yield from _read_by(command)
+    yield from substituted_in(line)
+    if any(name_of(command.words[0]) in LANGUAGES for command in commands if command.words):
+        yield from opened_in(line)
+    for body in looped_over(line):
+        for command in commands_in(body):
+            yield from _read_by(command)
+
+
+def is_reading_known(line: str, is_known: Callable[[str], bool]) -> bool:
+    """Return whether a line's words tell all that it reads.
+
+    `is_known` says of a name, as `files_read` returns it, whether it is of a file that was looked
+    at: a search through a directory names no file.
+    """
+    if tree_of(line) is None or _UNTOLD.search(line):
+        return False
+    names = files_read(line)
+    if len(names) == READ_MAX or not all(map(is_known, names)):
+        return False
+    return all(map(_tells_what_it_reads, commands_in(line)))
+
+
+def _tells_what_it_reads(command: ShellCommand) -> bool:
+    words = _after_python(command.words)
+    name = name_of(words[0]).casefold() if words else ""
+    if name in _TOLD_BY:
+        return _TOLD_BY[name](words)
+    reader = _READERS.get(name)
+    if reader is None:
+        return name in _READING_NONE
+    operands = _operands(words[1:], reader)
+    return all(operand is not None and not operand.startswith("~") for operand in operands)
+
+
+def _read_by(command: ShellCommand) -> Iterator[str]:
+    words = _after_python(command.words)
+    if not words:
+        return
+    name = name_of(words[0]).casefold()
+    reader, told = _READERS.get(name), _NAMED_BY.get(name)
+    found = _operands(words[1:], reader) if reader else told(words) if told else []
+    for operand in found:
+        if operand and operand != "-" and not operand.startswith("~"):
+            yield posixpath.join(command.directory, operand)
+
+
+def _after_python(words: Sequence[Word]) -> Sequence[Word]:
+    """`python -m json.tool a.json`: the module is the program."""
+    if name_of(words[0]) in {"python", "python3"} and list(words[1:2]) == ["-m"]:
+        return words[2:]
+    return words
+
+
+def _operands(words: Sequence[Word], reader: _Reader) -> list[Word]:
+    """Return the words that name what is read; empty where the program changes it."""
+    operands: list[Word] = []
+    leading = reader.leading
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if word == "--":
+            operands += waiting
+            break
+        if word is None or word == "-" or not word.startswith("-"):
+            operands.append(word)
+            continue
+        name = word.partition("=")[0]
+        if name in reader.writing or any(word.startswith(each) for each in reader.writing):
+            return []
+        if name in reader.instead or word[:2] in reader.instead:
+            leading = 0
+        if word in reader.taking and waiting:
+            waiting.pop(0)
+    return operands[leading:]
+
+
+_SEARCHING: Final = _Reader(
+    leading=1,
+    instead=frozenset({"-e", "-f", "--regexp", "--file", "--files"}),
+    taking=frozenset(
+        {"-e", "-f", "-m", "-A", "-B", "-C", "-g", "-t", "-T", "-M", "-j", "-r", "-E", "-d", "-D"}
+        | {"--regexp", "--file", "--max-count", "--after-context", "--before-context", "--context"}
+        | {"--glob", "--type", "--type-not", "--include", "--exclude", "--exclude-dir", "--color"}
+        | {"--max-columns", "--threads", "--replace", "--sort", "--iglob", "--max-depth"}
+    ),
+)
+_GREP: Final = _Reader(
+    leading=1,
+    instead=frozenset({"-e", "-f", "--regexp", "--file"}),
+    taking=_SEARCHING.taking - {"-r", "-E", "-g", "-t", "-T", "-M", "-j"},
+)
+_AWK: Final = _Reader(
+    leading=1, instead=frozenset({"-f", "--file"}), taking=frozenset({"-F", "-v", "-f", "--file"})
+)
+_HEAD: Final = _Reader(taking=frozenset({"-n", "-c", "-s", "--lines", "--bytes", "--pid"}))
+_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                *("cat", "tac", "rev", "nl", "less", "more", "most", "zcat", "strings", "wc"),
+                *("expand", "unexpand", "comm", "cmp", "sum", "cksum", "md5sum", "sha1sum"),
+                *("sha256sum", "base64", "json.tool", "tokenize", "ast", "csvlook", "gron"),
+            ),
+            _Reader(taking=frozenset({"-w", "-b", "-s", "-n", "-t", "-v", "-i"}) - {"-n", "-b"}),
+        ),
+        **dict.fromkeys(("head", "tail"), _HEAD),
+        **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), _GREP),
+        **dict.fromkeys(("rg", "ag", "ack", "ugrep"), _SEARCHING),
+        **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
+        "sed": _Reader(
+            leading=1,
+            instead=frozenset({"-e", "-f", "--expression", "--file"}),
+            taking=frozenset({"-e", "-f", "-l", "--expression", "--file"}),
+            writing=frozenset({"-i", "--in-place", "-ni", "-Ei", "-ri"}),
+        ),
+        "perl": _Reader(
+            leading=0,
+            taking=frozenset({"-e", "-ne", "-pe", "-lne", "-E", "-nE", "-M", "-I"}),
+            writing=frozenset({"-i", "-pi", "-ni", "-0pi"}),
+        ),
+        **dict.fromkeys(
+            ("jq", "yq", "xq", "tomlq"),
+            _Reader(
+                leading=1,
+                instead=frozenset({"-f", "--from-file"}),
+                taking=frozenset({"-f", "--from-file", "--indent", "--tab", "--arg", "--argjson"}),
+                writing=frozenset({"-i", "--inplace"}),
+            ),
+        ),
+        **dict.fromkeys(
+            ("bat", "batcat"),
+            _Reader(taking=frozenset({"-r", "--line-range", "-l", "--language", "--style", "-H"})),
+        ),
+        "cut": _Reader(taking=frozenset({"-d", "-f", "-c", "-b", "--delimiter", "--fields"})),
+        "sort": _Reader(
+            taking=frozenset({"-k", "-t", "-S", "-T", "--key"}), writing=frozenset({"-o"})
+        ),
+        "uniq": _Reader(taking=frozenset({"-f", "-s", "-w"})),
+        "column": _Reader(taking=frozenset({"-s", "-c", "-o", "-N"})),
+        "paste": _Reader(taking=frozenset({"-d"})),
+        "fold": _Reader(taking=frozenset({"-w"})),
+        "fmt": _Reader(taking=frozenset({"-w"})),
+        "pr": _Reader(taking=frozenset({"-l", "-w", "-h"})),
+        "od": _Reader(taking=frozenset({"-A", "-t", "-N", "-j", "-w"})),
+        "xxd": _Reader(taking=frozenset({"-l", "-s", "-c", "-g"}), writing=frozenset({"-r"})),
+        "hexdump": _Reader(taking=frozenset({"-n", "-s", "-e", "-f"})),
+        **dict.fromkeys(("diff", "sdiff", "colordiff"), _Reader(taking=frozenset({"-U", "-x"}))),
+    }
+)
+"""The programs that show what is in files, by name. What is not here reads none that is known."""
+
+
+def _by_git(words: Sequence[Word]) -> list[Word]:
+    """git, by its verb: `show REV:PATH`, `blame PATH`, `grep … -- PATH`, `diff … -- PATH`."""
+    verb, *rest = [word for word in words[1:] if word] or [""]
+    after = rest[rest.index("--") + 1 :] if "--" in rest else []
+    operands = [word for word in rest if not word.startswith("-")]
+    if verb in {"show", "cat-file"}:
+        return [*(word.partition(":")[2] for word in operands if ":" in word), *after]
+    if verb in {"blame", "annotate"}:
+        return [*(after or operands[-1:])]
+    if verb == "diff" and "--no-index" in rest:
+        return [*operands]
+    return [*after] if verb in {"grep", "diff"} else []
+
+
+def _by_dd(words: Sequence[Word]) -> list[Word]:
+    return [word[3:] for word in words[1:] if word and word.startswith("if=")]
+
+
+def _by_source(words: Sequence[Word]) -> list[Word]:
+    return [*words[1:2]]
+
+
+_NAMED_BY: Final[Mapping[str, Callable[[Sequence[Word]], list[Word]]]] = MappingProxyType(
+    {"git": _by_git, "dd": _by_dd, "source": _by_source, ".": _by_source}
+)
+"""The programs that name what they read in a way of their own."""
+
+
+# --- whether that is all -----------------------------------------------------------------------
+
+_UNTOLD: Final = re.compile(
+    r"""
+    \b(?:xargs|eval)\b
+    | [$`]\(?\s*<                      # `$(< file)`
+    | sh\s+-\w*c\w*\s+[^'\s][^']*\$   # a shell that is given what a variable holds
+    """,
+    re.VERBOSE,
+)
+"""What hides commands, or files, from those who only read the line."""
+
+_Tells: TypeAlias = Callable[[Sequence[Word]], bool]
+
+
+def _goes_to_a_place_that_is_told(words: Sequence[Word]) -> bool:
+    return all(word and not word.startswith(("~", "-")) for word in words[1:]) and len(words) > 1
+
+
+def _only_finds(words: Sequence[Word]) -> bool:
+    return not any(word is None or word.startswith(("-exec", "-ok")) for word in words)
+
+
+def _searches_what_is_named(words: Sequence[Word]) -> bool:
+    return "--files" in words or _are_told(_operands(words[1:], _SEARCHING))
+
+
+def _greps_what_is_named(words: Sequence[Word]) -> bool:
+    operands = _operands(words[1:], _GREP)
+    options = (word for word in words[1:] if word and word.startswith("-"))
+    is_deep = any(_DEEP.match(each) for each in options)
+    return _are_told(operands) if is_deep else None not in operands
+
+
+def _are_told(operands: Sequence[Word]) -> bool:
+    return bool(operands) and None not in operands
+
+
+def _computes_from_what_is_named(words: Sequence[Word]) -> bool:
+    is_reading_more = any(word is None or _READING_MORE.search(word) for word in words)
+    return not is_reading_more and not any(word and word.startswith("~") for word in words)
+
+
+def _shows_no_content(words: Sequence[Word]) -> bool:
+    """git, by its verb; which shows what is in files with an option at most."""
+    return not _GIT_VERBS.isdisjoint(words) and _GIT_PATCHES.isdisjoint(words)
+
+
+_DEEP: Final = re.compile(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive|-d")
+_READING_MORE: Final = re.compile(r"getline|system|ARGV")
+_GIT_PATCHES: Final = frozenset({"-p", "-u", "--patch", "-v", "--verbose", "--cc", "-c", "-L"})
+_GIT_VERBS: Final = frozenset(
+    {"add", "branch", "checkout", "clone", "commit", "fetch", "init", "log", "ls-files", "merge"}
+    | {"mv", "pull", "push", "rebase", "remote", "reset", "restore", "rev-parse", "rm", "status"}
+    | {"switch", "tag", "worktree"}
+)
+_TOLD_BY: Final[Mapping[str, _Tells]] = MappingProxyType(
+    {
+        **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _computes_from_what_is_named),
+        **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), _greps_what_is_named),
+        **dict.fromkeys(("rg", "ag", "ack", "ugrep"), _searches_what_is_named),
+        "cd": _goes_to_a_place_that_is_told,
+        "find": _only_finds,
+        "git": _shows_no_content,
+        "perl": lambda _words: False,
+    }
+)
+"""The programs whose words have to be looked at: what they may read beside what they name."""
+_READING_NONE: Final = frozenset(
+    {":", "[", "apply_patch", "basename", "break", "chmod", "chown", "continue", "cp", "date", "df"}
+    | {"dirname", "du", "echo", "exit", "export", "false", "kill", "ln", "local", "ls", "mapfile"}
+    | {"mkdir", "mktemp", "mv", "printf", "pwd", "read", "readlink", "realpath", "return", "rm"}
+    | {"rmdir", "seq", "set", "shift", "sleep", "stat", "tee", "test", "touch", "tr", "true"}
+    | {"type", "uname", "unset", "wait", "which", "whoami", "yes"}
+)
+"""The programs that show nothing of what is in a file they name."""

@@ -1,0 +1,1 @@
+"""Text from strangers, made fit to be shown or read."""

@@ -1,0 +1,95 @@
+"""The prompt: what is sent for a turn, put together from the role, the context and the task.
+
+A new upstream session is told who it is and where things stand; a resumed one only hears what is
+new. Everything is prose and Markdown headings; nothing imitates a provider's roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from upthread.core.decision.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.history.unicode import unicode_text
+from upthread.core.roles.role import Role
+from upthread.core.text.markdown import item
+
+FRESH_PREFIX = "fresh:"
+
+CONTINUATION = """\
+Your last turn was interrupted before its end was recorded. Its prompt was:
+
+{prompt}
+
+Go on from where you stopped. Do not do again what is already done; if your reply was complete, \
+give it again in full."""
+
+UNATTENDED = """\
+Nobody was there any more to allow anything. Try again first what failed for that; a reply that \
+rests on it is not complete."""
+
+EFFECTS_HEADING = "These actions of the interrupted turn are known:"
+
+EFFECTS_DONE_HEADING = "These actions were done, or may have been; do not repeat them:"
+
+NEW_SESSION_DECISIONS = frozenset({FIRST, START_FRESH, RESUME_WITH_REPLAY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is asked of a role.
+
+    `news` is told to a session that heard the rest before, `everything` to a new one.
+    """
+
+    text: str
+    news: str = ""
+    everything: str = ""
+
+
+def wants_fresh(text: str) -> bool:
+    """Return whether the prompt asks for a fresh session by its first word."""
+    return text.lstrip().lower().startswith(FRESH_PREFIX)
+
+
+def without_fresh(text: str) -> str:
+    """Return the prompt without its `fresh:` prefix."""
+    return text.lstrip()[len(FRESH_PREFIX) :].lstrip() if wants_fresh(text) else text
+
+
+def context_for(*, role: Role, task: Task, decision: str, past: str) -> str:
+    """Return what goes before the task's text; the role block only with a new upstream session.
+
+    It is valid Unicode, whatever was said earlier: no provider takes half of a character.
+    """
+    is_new = decision in NEW_SESSION_DECISIONS
+    told = task.everything or task.news if is_new else task.news
+    pieces = (role_block(role) if is_new else "", past, told)
+    return unicode_text("\n\n".join(piece for piece in pieces if piece))
+
+
+def effects_block(effects: Sequence[str]) -> str:
+    """Return the actions that must not be done again, in words; empty for none."""
+    return "\n".join([EFFECTS_DONE_HEADING, *map(item, effects)]) if effects else ""
+
+
+def role_block(role: Role) -> str:
+    """Return the role's instructions as a block; empty for a role without any."""
+    if not role.instructions:
+        return ""
+    return f'<role name="{role.name}">\n{role.instructions.strip()}\n</role>'
+
+
+def continuation(sent_text: str, effects: tuple[str, ...], *, was_unattended: bool = False) -> str:
+    """Return the one prompt that takes an interrupted turn on, with the actions known of it.
+
+    `was_unattended` is whether some of them may have failed because nobody allowed them.
+    """
+    text = CONTINUATION.format(prompt=_quoted(sent_text))
+    known = "\n".join([EFFECTS_HEADING, *map(item, effects)]) if effects else ""
+    pieces = (text, UNATTENDED if was_unattended else "", known)
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())

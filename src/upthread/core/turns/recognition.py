@@ -1,0 +1,274 @@
+"""Recognition: what an agent's own history says of a prompt that may have been sent.
+
+Read after a crash. It never guesses: a reply is complete only when that can be known, and a history
+that cannot be told from another is undecidable. See core/turns/missing_history.py for what is
+stored already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from upthread.core.events import (
+    AgentEvent,
+    ChildStarted,
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UserTextReplayed,
+)
+from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.roles.reports import ends_with_report
+from upthread.core.text.markdown import one_line
+from upthread.core.turns.stream import CALL_ENDED, CALL_FAILED, PARAGRAPH
+from upthread.core.turns.turn import Recognition
+from upthread.core.types import UpstreamSessionId
+
+WAYS_MAX = 2
+"""One way to read a text is certain, two are not; more need not be known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recognised:
+    """The judgement, with the reply so far and the actions: each call's id, title and status.
+
+    `was_unattended` is whether a call failed while nobody of ours was there, and perhaps did not
+    run: for want of a permission that nobody could give.
+    """
+
+    recognition: Recognition
+    reply: str = ""
+    effects: tuple[tuple[str, str, str], ...] = ()
+    tail: tuple[AgentEvent, ...] = ()
+    was_unattended: bool = False
+
+
+def recognise(
+    history: Sequence[AgentEvent],
+    *,
+    sent_text: str,
+    prompts_before: int,
+    earlier_texts: Sequence[str] = (),
+    sent_before: Sequence[str] = (),
+    attended_calls: Collection[str] = (),
+) -> Recognised:
+    """Judge from an agent's history whether a prompt arrived and was answered.
+
+    `prompts_before` user messages are known to be in the session before this one. `earlier_texts`
+    are prompts of ours that failed or were cut off, each as often as it was sent, oldest first:
+    they may be there too, and are nobody else's. `sent_before` are those of the same turn. The
+    prompt is looked for after the known ones, by its text with white space folded; an agent may add
+    lines to it. A history with fewer messages than are known is a part of one and tells nothing. A
+    reply counts as complete only when that can be known: no call is open, a report is the last
+    thing in it, and no call failed but `attended_calls`, those whose end or permission is on
+    record, and such as ran: a check that fails is an answer. An agent that outlives us fails at
+    what it must ask for, and what it then reports is no outcome of its work. A prompt of which not
+    all was kept, a secret in it or all its text, is never called absent: it could not be sent again
+    as it was.
+    """
+    known = (*earlier_texts, *sent_before, sent_text)
+    prompts = _told_apart(_user_messages(_own_events(history)), known)
+    ours = [
+        index
+        for index, prompt in enumerate(prompts)
+        if index >= prompts_before and _is_ours(sent_text, prompt.text)
+    ]
+    after = [prompt.text for prompt in prompts[prompts_before:]]
+    if not ours:
+        is_known = all(any(_is_ours(own, text) for own in earlier_texts) for text in after)
+        is_whole = len(prompts) >= prompts_before
+        is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
+        is_absent = is_known and is_whole and is_kept and not _ends_like(prompts, sent_text)
+        return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
+    earlier_alike = sum(_folded(text) == _folded(sent_text) for text in earlier_texts)
+    # Followed by another prompt; or perhaps nothing but the same prompt of a turn that failed.
+    if ours[-1] != len(prompts) - 1 or len(ours) <= earlier_alike:
+        return Recognised(recognition=Recognition.UNDECIDABLE)
+    tail = tuple(history[prompts[-1].end :])
+    found = _judge_reply(_own_events(tail, among=history), attended_calls)
+    return replace(found, tail=tail)
+
+
+class _Prompt(NamedTuple):
+    """A user message of the history and the index after it.
+
+    One that `may_be_more` has no id: prompts that follow each other read as one.
+    """
+
+    end: int
+    text: str
+    may_be_more: bool = False
+
+
+def _told_apart(prompts: list[_Prompt], known: Sequence[str]) -> list[_Prompt]:
+    """Return the messages, the last one as the prompts it is made of where that is certain.
+
+    Agents need not give ids to messages, and prompts that were not answered then run together.
+    """
+    if not prompts or not prompts[-1].may_be_more:
+        return prompts
+    last = prompts[-1]
+    made_of = _only_way(_without_space(last.text), known)
+    return [*prompts[:-1], *(_Prompt(last.end, text) for text in made_of)] if made_of else prompts
+
+
+def _only_way(whole: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of `known`, in their order, that a text is made of; empty if in doubt.
+
+    All of it has to be made of them, and in one way only. White space does not count.
+    """
+    ways: dict[int, set[tuple[str, ...]]] = {0: {()}}
+    for text in known:
+        piece = _without_space(text)
+        for end, before in [(end, set(each)) for end, each in ways.items() if piece]:
+            if whole.startswith(piece, end):
+                ends = ways.setdefault(end + len(piece), set())
+                ends.update(sorted((*way, text) for way in before)[:WAYS_MAX])
+    found = ways.get(len(whole), set())
+    return next(iter(found)) if len(found) == 1 else ()
+
+
+def _without_space(text: str) -> str:
+    return "".join(text.split())
+
+
+def _ends_like(prompts: Sequence[_Prompt], sent_text: str) -> bool:
+    """Whether the last message holds our words, however they are put together."""
+    return bool(prompts) and _without_space(sent_text) in _without_space(prompts[-1].text)
+
+
+def _is_ours(sent_text: str, text: str) -> bool:
+    """Whether a message is what we sent, as it was or with lines before and after it."""
+    return folded_prompt(text).holds(folded_prompt(sent_text))
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedPrompt:
+    """A prompt's lines with white space folded, and all of it on one line."""
+
+    lines: tuple[str, ...]
+    whole: str
+
+    def holds(self, sent: FoldedPrompt) -> bool:
+        """Return whether this is a prompt that was sent, or has lines before and after it."""
+        if not sent.lines:
+            return False
+        if self.whole == sent.whole:
+            return True
+        starts = range(len(self.lines) - len(sent.lines) + 1)
+        return any(
+            self.lines[start] == sent.lines[0]
+            and self.lines[start : start + len(sent.lines)] == sent.lines
+            for start in starts
+        )
+
+
+def folded_prompt(text: str) -> FoldedPrompt:
+    """Return a prompt as it is compared with what an agent has of it."""
+    lines = tuple(folded for line in text.splitlines() if (folded := one_line(line)))
+    return FoldedPrompt(lines, " ".join(lines))
+
+
+def _folded(text: str) -> str:
+    return folded_prompt(text).whole
+
+
+def _own_events(
+    events: Sequence[AgentEvent], *, among: Sequence[AgentEvent] | None = None
+) -> list[AgentEvent | None]:
+    """Return the events in their places, those of children taken out."""
+    children = children_of(events if among is None else among)
+    return [None if event.upstream_session_id in children else event for event in events]
+
+
+def children_of(history: Iterable[AgentEvent]) -> frozenset[UpstreamSessionId]:
+    """Return the sessions of all children that a history names."""
+    return frozenset(
+        child
+        for event in history
+        if isinstance(event, ChildStarted | ToolCallUpdated)
+        and (child := event.child_upstream_session_id) is not None
+    )
+
+
+def _judge_reply(tail: Sequence[AgentEvent | None], attended: Collection[str]) -> Recognised:
+    calls = _calls(tail)
+    effects = tuple((call_id, title, status) for call_id, (title, status) in calls.items())
+    is_open = any(status not in CALL_ENDED for _, status in calls.values())
+    failed = {call_id for call_id, (_, status) in calls.items() if status == CALL_FAILED}
+    was_unattended = not failed <= {*attended, *_ran(tail)}
+    reply = _reply(tail)
+    is_settled = not is_open and not was_unattended
+    is_complete = is_settled and _says_something_last(tail) and ends_with_report(reply)
+    return Recognised(
+        recognition=Recognition.COMPLETE if is_complete else Recognition.INCOMPLETE,
+        reply=reply,
+        effects=effects,
+        was_unattended=was_unattended,
+    )
+
+
+def _ran(tail: Sequence[AgentEvent | None]) -> Iterator[str]:
+    """Yield the calls that failed and ran."""
+    for event in tail:
+        if isinstance(event, ToolCallUpdated) and event.did_run:
+            yield event.call_id
+
+
+def _reply(tail: Sequence[AgentEvent | None]) -> str:
+    """Return the text, in paragraphs where something came between, as a recorder has it."""
+    pieces: list[str] = []
+    previous: TextReceived | None = None
+    for event in tail:
+        if not isinstance(event, TextReceived):
+            previous = None if event is not None else previous
+            continue
+        is_same = previous is not None and previous.message_id == event.message_id
+        if pieces and not is_same:
+            pieces.append(PARAGRAPH)
+        pieces.append(event.text)
+        previous = event
+    return "".join(pieces)
+
+
+def _says_something_last(tail: Sequence[AgentEvent | None]) -> bool:
+    telling = [
+        event
+        for event in tail
+        if isinstance(event, TextReceived | ReasoningReceived | ToolCallAnnounced)
+    ]
+    return bool(telling) and isinstance(telling[-1], TextReceived)
+
+
+def _calls(tail: Sequence[AgentEvent | None]) -> dict[str, tuple[str, str]]:
+    calls: dict[str, tuple[str, str]] = {}
+    for event in tail:
+        if isinstance(event, ToolCallAnnounced):
+            calls[event.call_id] = (event.title, "outcome unknown")
+        elif isinstance(event, ToolCallUpdated):
+            title, status = calls.get(event.call_id, (event.call_id, "outcome unknown"))
+            ended = event.status if event.status in CALL_ENDED else None
+            calls[event.call_id] = (event.title or title, ended or status)
+    return calls
+
+
+def _user_messages(events: Sequence[AgentEvent | None]) -> list[_Prompt]:
+    """Return the user messages; chunks that follow each other under one id are one message."""
+    messages: list[_Prompt] = []
+    previous: UserTextReplayed | None = None
+    for end, event in enumerate(events, start=1):
+        if event is None:
+            continue
+        if not isinstance(event, UserTextReplayed):
+            previous = None
+            continue
+        if previous is not None and previous.message_id == event.message_id:
+            text = messages.pop().text + event.text
+        else:
+            text = event.text
+        messages.append(_Prompt(end, text, may_be_more=event.message_id is None))
+        previous = event
+    return messages

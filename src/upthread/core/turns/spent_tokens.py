@@ -1,0 +1,137 @@
+"""The tokens that turns took, as their agents reported them, beside what is allowed.
+
+What a turn took is all that the model read and wrote, request by request: a turn with five calls
+reads its session six times. Agents that tell of each request are added up here; of others the sum
+that they tell is taken. An agent that does not count tells what its session holds, which was read
+at least once; one that tells nothing is estimated from the text. Whatever is not counted by an
+agent is marked, and so is every sum it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from upthread.core.decision.model import RESUME, RESUME_WITH_UPDATE
+from upthread.core.decision.price import Price, Spending, Tokens, estimated
+from upthread.core.events import PromptSent, TurnEnded, TurnEvent, TurnParked, UsageReported
+
+NOTHING_SPENT = Tokens(count=0, is_estimate=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What an agent said of a prompt's tokens; None where it did not say.
+
+    `read` and `written` are the model's; `held` is what the session holds after it.
+    """
+
+    read: int | None = None
+    written: int | None = None
+    held: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What the requests of a prompt took so far, those of its sub-agents with them.
+
+    `is_estimate` where nobody said what one of them wrote. `first_read` is what the first of the
+    prompt's own session read, None before it.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    is_estimate: bool = False
+    first_read: int | None = None
+
+    def and_one(self, told: UsageReported, *, is_own: bool) -> Counted:
+        """Return the same with one more, unless the report is not of a request."""
+        if told.tokens_read is None:
+            return self
+        is_first = is_own and self.first_read is None
+        return Counted(
+            requests=self.requests + 1,
+            tokens=self.tokens + told.tokens_read + (told.tokens_written or 0),
+            is_estimate=self.is_estimate or told.tokens_written is None,
+            first_read=told.tokens_read if is_first else self.first_read,
+        )
+
+
+NOTHING_COUNTED = Counted()
+
+
+def spent_on_prompt(
+    reported: Reported, *, characters: int, counted: Counted = NOTHING_COUNTED
+) -> Tokens:
+    """Return what one prompt took; `characters` are those of the prompt and its reply.
+
+    An agent's own sum may leave out what its sub-agents took: the higher figure has more in it.
+    """
+    total = (reported.read or 0) + (reported.written or 0)
+    if counted.requests and counted.tokens >= total:
+        return Tokens(count=counted.tokens, is_estimate=counted.is_estimate)
+    if reported.read is not None and reported.written is not None:
+        return Tokens(count=total, is_estimate=False)
+    if reported.held is not None:
+        return Tokens(count=reported.held, is_estimate=True)
+    return estimated(characters)
+
+
+def spent_on_turn(events: Iterable[TurnEvent]) -> Tokens:
+    """Return what a turn has taken so far; marked where nothing is known of a prompt that left."""
+    total, is_pending = NOTHING_SPENT, False
+    for event in events:
+        if isinstance(event, PromptSent):
+            is_pending = True
+        elif isinstance(event, TurnEnded | TurnParked):
+            known = event.tokens_spent
+            more = Tokens(count=known or 0, is_estimate=event.is_spent_estimated)
+            unknown = Tokens(count=0, is_estimate=is_pending and known is None)
+            total, is_pending = added((total, more, unknown)), False
+    return Tokens(count=total.count, is_estimate=total.is_estimate or is_pending)
+
+
+def added(spent: Iterable[Tokens]) -> Tokens:
+    """Return the sum; marked as soon as one of them is."""
+    known = tuple(spent)
+    return Tokens(
+        count=sum(each.count for each in known),
+        is_estimate=any(each.is_estimate for each in known),
+    )
+
+
+def cost_of(decision: str, price: Price) -> Tokens | None:
+    """Return what a turn reads at least when it is decided so; None where nothing is known."""
+    return price.resume if decision in {RESUME, RESUME_WITH_UPDATE} else price.briefing
+
+
+def passes(spending: Spending, *, taken: int, next_read: int | None) -> bool:
+    """Whether a turn that goes on has passed what may be spent, or its next request would.
+
+    `taken` is what the turn took so far; `next_read` what that request reads at least, None where
+    none is known to come: a turn that has come to its end is not stopped.
+    """
+    if next_read is None:
+        return False
+    return spending.spent.count + taken + next_read > spending.tokens_max
+
+
+def spending_in_words(spending: Spending) -> str:
+    """`41k of at most 40k tokens`, and what the turn would take where that is why."""
+    said = f"{spending.spent.in_words} of at most {spending.tokens_max} tokens"
+    if spending.spent.count < spending.tokens_max and spending.next_turn is not None:
+        said += f" are used, and the turn would take {spending.next_turn.in_words} or more"
+    return said
+
+
+def stopped_in_words(spending: Spending, *, taken: int, next_read: int) -> str:
+    """`41k of at most 50000 tokens are used, and the turn's next request would take 12k or more`.
+
+    Where all is used already, what the next one would take says nothing more.
+    """
+    spent = added((spending.spent, Tokens(count=taken, is_estimate=False)))
+    said = f"{spent.in_words} of at most {spending.tokens_max} tokens are used"
+    if spent.count > spending.tokens_max:
+        return said
+    more = Tokens(count=next_read, is_estimate=False)
+    return f"{said}, and the turn's next request would take {more.in_words} or more"

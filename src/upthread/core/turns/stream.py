@@ -1,0 +1,348 @@
+"""A stream: what is said in one conversation during one turn, as parts of numbered messages.
+
+Decides where a part begins and ends, which message it belongs to and what is still open. Whose
+stream an event belongs to is the recorder's question (core/turns/recorder.py), not this one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from upthread.core.commands import RecordParts, Write
+from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.redaction.running_text import settled_length
+from upthread.core.turns.effects import INTENT
+from upthread.core.types import (
+    ConversationId,
+    Durability,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+    UpstreamSessionId,
+)
+
+TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
+"""A longer run of text is recorded in pieces; readers see it joined."""
+
+COMPACTED_BELOW: Final = 0.5
+"""A session that holds less than this share of what it held has been compacted."""
+
+CALL_FAILED: Final = "failed"
+CALL_UNKNOWN: Final = "unknown"
+CALL_ENDED: Final = frozenset({"completed", CALL_FAILED})
+Spoken: TypeAlias = TextPart | ReasoningPart
+
+INTERRUPTED: Final = "interrupted; outcome unknown"
+PARAGRAPH: Final = "\n\n"
+"""Between two texts of a reply that something else came between: a report begins a line."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sheet:
+    """What all streams of a turn write on. `now_ms` is the time of the event at hand."""
+
+    turn_id: TurnId
+    call_durability: Durability = Durability.PROCESS
+    now_ms: int = 0
+    writes: list[Write] = field(default_factory=list[Write])
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenCall:
+    """A call between its announcement and its result."""
+
+    part: ToolCallPart
+    text: str = ""
+    is_recorded: bool = False
+    child: ConversationId | None = None
+
+
+class Stream:
+    """One conversation's part of a turn. `next_seq` is the message it starts at.
+
+    `parent` is the stream of the call it came from, None for the turn's own.
+    """
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        *,
+        conversation_id: ConversationId,
+        upstream_session_id: UpstreamSessionId,
+        next_seq: int,
+        parent: Stream | None = None,
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.parent = parent
+        self.tokens_used: int | None = None
+        self.tokens_window: int | None = None
+        self.title = ""
+        self.was_compacted = False
+        self.has_called = False
+        """Whether a tool was called since the last request to the model that was told of."""
+        self.upstream_session_id = upstream_session_id
+        self._title_kept = ""
+        self._sheet = sheet
+        self._seq = next_seq
+        self._ordinal = 0
+        self._speaker: Speaker | None = None
+        self._text: list[str] = []
+        self._text_kind: type[Spoken] = TextPart
+        self._text_speaker = Speaker.ASSISTANT
+        self._text_characters = 0
+        self._calls: dict[str, OpenCall] = {}
+        self._closed: set[str] = set()
+        self._reply: list[str] = []
+        self._message_id: str | None = None
+        self._is_reply_broken = False
+
+    def hold(self, tokens: int | None, *, window: int | None = None) -> None:
+        """Take how many tokens the session holds. Far fewer than before: it was compacted.
+
+        ACP has no word for a compaction, so that this is all that many agents show of one.
+        """
+        self.tokens_window = window or self.tokens_window
+        if tokens is None:
+            return
+        if self.tokens_used and tokens < self.tokens_used * COMPACTED_BELOW:
+            self.was_compacted = True
+        self.tokens_used = tokens
+
+    @property
+    def next_seq(self) -> int:
+        """The message that follows all that was recorded here, drained or not."""
+        return self._seq if self._speaker is None else self._seq + 1
+
+    @property
+    def reply(self) -> str:
+        """All text said so far, in paragraphs where something came between."""
+        return "".join(self._reply)
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether a tool was called."""
+        return bool(self._calls or self._closed)
+
+    def open_call(self, call_id: str | None) -> OpenCall | None:
+        """Return a call that has no result yet."""
+        return self._calls.get(call_id or "")
+
+    # --- words ---------------------------------------------------------------------------------
+
+    def say(self, event: TextReceived) -> None:
+        """Take a piece of the reply."""
+        if not event.text:
+            return
+        if event.message_id is not None and self._message_id not in {None, event.message_id}:
+            self._is_reply_broken = True
+        self._message_id = event.message_id or self._message_id
+        if self._is_reply_broken and self._reply:
+            self._reply.append(PARAGRAPH)
+        self._is_reply_broken = False
+        self._reply.append(event.text)
+        self._buffer(event.text, TextPart)
+
+    def think(self, text: str) -> None:
+        """Take a piece of the reasoning."""
+        self._is_reply_broken = True
+        self._buffer(text, ReasoningPart)
+
+    def hear(self, text: str) -> None:
+        """Take a piece of what the user, or the parent agent, said in this conversation."""
+        self._buffer(text, TextPart, speaker=Speaker.USER)
+
+    def note(self, part: UnknownPart) -> None:
+        """Add to the message that is open: a note is nobody's words and parts no call's results."""
+        self.close_text()
+        self._append(self._speaker or Speaker.ASSISTANT, part)
+
+    def remark(self, part: UnknownPart) -> None:
+        """Add a note of ours: the reply goes on as if it were not there."""
+        is_broken = self._is_reply_broken
+        self.note(part)
+        self._is_reply_broken = is_broken
+
+    def close_text(self) -> None:
+        """Make a part of the text that is still running."""
+        self._record_text("".join(self._text), kept="")
+
+    def settle_text(self) -> None:
+        """Make a part of the running text, but for its end: that may be the half of a secret."""
+        text = "".join(self._text)
+        length = settled_length(text)
+        self._record_text(text[:length], kept=text[length:])
+
+    def _record_text(self, text: str, *, kept: str) -> None:
+        self._text = [kept] if kept else []
+        self._text_characters = len(kept)
+        if text:
+            self._append(self._text_speaker, self._text_kind(text=text))
+
+    def _buffer(
+        self, text: str, kind: type[Spoken], *, speaker: Speaker = Speaker.ASSISTANT
+    ) -> None:
+        if self._text and (self._text_kind, self._text_speaker) != (kind, speaker):
+            self.close_text()
+        self._text_kind, self._text_speaker = kind, speaker
+        self._text.append(text)
+        self._text_characters += len(text)
+        if self._text_characters >= TEXT_CHARACTERS_BUFFERED_MAX:
+            self.settle_text()
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def expect(self, part: ToolCallPart) -> None:
+        """Wait for the result of a call that is recorded already."""
+        self._calls[part.call_id] = OpenCall(part=part, is_recorded=True)
+
+    def announce(self, event: ToolCallAnnounced) -> None:
+        """Open a call; it is recorded when it runs, since some agents learn its arguments late."""
+        if event.call_id in self._calls:  # announced twice: the second one says more
+            self.update(_as_update(event))
+            return
+        self.close_text()
+        part = ToolCallPart(
+            call_id=event.call_id,
+            title=event.title,
+            tool_kind=event.tool_kind,
+            arguments=event.arguments,
+            locations=event.locations,
+        )
+        self._calls[event.call_id] = OpenCall(part=part)
+        self.has_called = True
+        self._closed.discard(event.call_id)
+        self._is_reply_broken = True
+
+    def intend(self, part: ToolCallPart, runs: Sequence[str] = ()) -> None:
+        """Record a call before it is allowed, synced, as what it will do.
+
+        `runs` are commands that it runs without saying so, as lines of shell.
+        """
+        self.has_called = True
+        call = self._calls.setdefault(part.call_id, OpenCall(part=part))
+        self.close_text()
+        if runs and not call.is_recorded:
+            call.part = part
+            self._record_call(call, durability=Durability.SYNCED)
+        if call.is_recorded:  # a synced write of its own covers the one that was not
+            note = UnknownPart(
+                kind=INTENT,
+                raw={
+                    "call_id": part.call_id,
+                    "title": part.title,
+                    "tool_kind": part.tool_kind,
+                    "arguments": part.arguments,
+                    **({"runs": [*runs]} if runs else {}),
+                },
+            )
+            self._append(Speaker.ASSISTANT, note, durability=Durability.SYNCED)
+        else:
+            call.part = part
+            self._record_call(call, durability=Durability.SYNCED)
+
+    def update(self, event: ToolCallUpdated, *, child: ConversationId | None = None) -> None:
+        """Take more about a call, such as the child it made; with a last status, its result."""
+        call = self._calls.get(event.call_id)
+        if call is None:
+            if event.call_id in self._closed:
+                return  # it has its result; a second one would make the history invalid
+            self.has_called = True
+            call = self._calls[event.call_id] = OpenCall(part=_late_call(event))
+        if not call.is_recorded:
+            call.part = _merged(call.part, event)
+        if event.text is not None:
+            call.text = event.text
+        call.child = child or call.child
+        if event.status in CALL_ENDED:
+            self._close_call(event.call_id, status=event.status, text=call.text)
+        elif event.status == "in_progress":
+            self._record_call(call)
+
+    def close(self) -> None:
+        """Close what is open; a call without a result gets an unknown one. The title is kept."""
+        self.close_text()
+        for call_id in tuple(self._calls):
+            self._close_call(call_id, status=CALL_UNKNOWN, text=INTERRUPTED)
+        if self.title != self._title_kept:
+            self._title_kept = self.title
+            self.remark(UnknownPart(kind="title", raw=self.title))
+
+    def _record_call(self, call: OpenCall, *, durability: Durability | None = None) -> None:
+        if not call.is_recorded:
+            call.is_recorded = True
+            durability = durability or self._sheet.call_durability
+            self._append(Speaker.ASSISTANT, call.part, durability=durability)
+
+    def _close_call(self, call_id: str, *, status: str, text: str) -> None:
+        call = self._calls.pop(call_id)
+        self._closed.add(call_id)
+        self.close_text()
+        self._record_call(call)
+        result = ToolResultPart(
+            call_id=call_id, status=status, text=text, child_conversation_id=call.child
+        )
+        self._append(Speaker.TOOL, result)
+
+    # --- numbers -------------------------------------------------------------------------------
+
+    def _append(
+        self, speaker: Speaker, part: Part, *, durability: Durability = Durability.PROCESS
+    ) -> None:
+        if self._speaker is not None and self._speaker is not speaker:
+            self._seq += 1
+            self._ordinal = 0
+        self._speaker = speaker
+        if not isinstance(part, TextPart):
+            self._is_reply_broken = True
+        self._sheet.writes.append(
+            RecordParts(
+                conversation_id=self.conversation_id,
+                seq=self._seq,
+                first_ordinal=self._ordinal,
+                speaker=speaker,
+                turn_id=self._sheet.turn_id,
+                upstream_session_id=self.upstream_session_id,
+                recorded_at_ms=self._sheet.now_ms,
+                parts=(part,),
+                durability=durability,
+            )
+        )
+        self._ordinal += 1
+
+
+def calls_open(writes: Iterable[Write]) -> int:
+    """Return how many calls these writes close without knowing what they came to."""
+    parts = (part for write in writes if isinstance(write, RecordParts) for part in write.parts)
+    return sum(isinstance(part, ToolResultPart) and part.status == CALL_UNKNOWN for part in parts)
+
+
+def _as_update(event: ToolCallAnnounced) -> ToolCallUpdated:
+    return ToolCallUpdated(
+        upstream_session_id=event.upstream_session_id,
+        call_id=event.call_id,
+        title=event.title,
+        tool_kind=event.tool_kind,
+        arguments=event.arguments,
+        locations=event.locations or None,
+    )
+
+
+def _late_call(event: ToolCallUpdated) -> ToolCallPart:
+    return ToolCallPart(call_id=event.call_id, title=event.title or "", tool_kind="other")
+
+
+def _merged(part: ToolCallPart, event: ToolCallUpdated) -> ToolCallPart:
+    return ToolCallPart(
+        call_id=part.call_id,
+        title=event.title or part.title,
+        tool_kind=event.tool_kind or part.tool_kind,
+        arguments=event.arguments or part.arguments,
+        locations=part.locations if event.locations is None else event.locations,
+    )

@@ -1,0 +1,217 @@
+"""A turn: one prompt and its reply, from intent to end, crashes included.
+
+Theory of operation. A turn's state is the fold of its events through TRANSITIONS; each live state
+has one command in NEXT_COMMAND, and the runtime does nothing else than carry that command out and
+commit the event it led to. So whoever finds a turn after a crash does exactly what its first
+holder would have done next, with one exception: a prompt may have left (SENT). Then the agent's
+own history decides (core/turns/recognition.py): reply complete → adopt it; prompt there, reply
+incomplete → one continuation prompt; absent → send once more; cannot be told → park for a human.
+A session that is gone for certain takes a sent prompt back to INTENDED, to be sent to a new one; so
+does a person who lets another agent go on with it. A prompt leaves at most SENDS_MAX times in all;
+once somebody has told a parked turn to go on, once more. Only a turn whose prompt may have left is
+ever parked: before that, it ends with its outcome and nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from upthread.core.decision.words import READ_BACK
+from upthread.core.events import (
+    AttachFailed,
+    PromptRecognised,
+    PromptSent,
+    RecoveryStarted,
+    SessionAttached,
+    TurnEnded,
+    TurnEvent,
+    TurnIntended,
+    TurnParked,
+)
+from upthread.core.types import Outcome
+
+SENDS_MAX: Final = 2
+"""The prompt itself and at most one more: sent again, or a continuation."""
+
+
+HELD_BACK: Final = "held_back"
+"""Why a turn is parked that was about to do an outward action again."""
+
+
+UNDECIDABLE: Final = "undecidable"
+"""Why a turn is parked when nobody can tell whether its prompt arrived."""
+
+
+class TurnState(StrEnum):
+    """Where a turn stands."""
+
+    NEW = "new"
+    INTENDED = "intended"
+    ATTACHED = "attached"
+    SENT = "sent"
+    UNCERTAIN = "uncertain"
+    ENDED = "ended"
+    PARKED = "parked"
+
+
+class TurnCommand(StrEnum):
+    """What to do next with a turn."""
+
+    INTEND = "intend"
+    ATTACH = "attach"
+    SEND = "send"
+    STREAM = "stream"
+    RECOGNISE = "recognise"
+    NOTHING = "nothing"
+
+
+TRANSITIONS: Final[Mapping[TurnState, Mapping[type[TurnEvent], TurnState]]] = {
+    TurnState.NEW: {TurnIntended: TurnState.INTENDED},
+    TurnState.INTENDED: {
+        TurnIntended: TurnState.INTENDED,
+        AttachFailed: TurnState.INTENDED,
+        SessionAttached: TurnState.ATTACHED,
+        RecoveryStarted: TurnState.INTENDED,
+        TurnEnded: TurnState.ENDED,
+    },
+    TurnState.ATTACHED: {
+        PromptSent: TurnState.SENT,
+        RecoveryStarted: TurnState.INTENDED,
+        TurnEnded: TurnState.ENDED,
+    },
+    TurnState.SENT: {
+        AttachFailed: TurnState.INTENDED,
+        RecoveryStarted: TurnState.UNCERTAIN,
+        TurnEnded: TurnState.ENDED,
+        TurnParked: TurnState.PARKED,
+    },
+    TurnState.UNCERTAIN: {
+        TurnIntended: TurnState.INTENDED,
+        SessionAttached: TurnState.UNCERTAIN,
+        AttachFailed: TurnState.INTENDED,
+        RecoveryStarted: TurnState.UNCERTAIN,
+        PromptRecognised: TurnState.UNCERTAIN,
+        PromptSent: TurnState.SENT,
+        TurnEnded: TurnState.ENDED,
+        TurnParked: TurnState.PARKED,
+    },
+    TurnState.ENDED: {},
+    TurnState.PARKED: {RecoveryStarted: TurnState.UNCERTAIN, TurnEnded: TurnState.ENDED},
+}
+
+NEXT_COMMAND: Final[Mapping[TurnState, TurnCommand]] = {
+    TurnState.NEW: TurnCommand.INTEND,
+    TurnState.INTENDED: TurnCommand.ATTACH,
+    TurnState.ATTACHED: TurnCommand.SEND,
+    TurnState.SENT: TurnCommand.STREAM,
+    TurnState.UNCERTAIN: TurnCommand.RECOGNISE,
+    TurnState.ENDED: TurnCommand.NOTHING,
+    TurnState.PARKED: TurnCommand.NOTHING,
+}
+
+
+class Recognition(StrEnum):
+    """What an agent's history says of a prompt that may have been sent."""
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    ABSENT = "absent"
+    UNDECIDABLE = "undecidable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """A turn as its events tell it.
+
+    `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
+    `is_prompted` is whether a prompt left for the session that is attached now; `is_person_asked`
+    whether a person told the parked turn to go on and no prompt has left since.
+    """
+
+    state: TurnState = TurnState.NEW
+    events: int = 0
+    sends: int = 0
+    is_prompted: bool = False
+    is_person_asked: bool = False
+    intended: TurnIntended | None = None
+    attached: SessionAttached | None = None
+    sent: PromptSent | None = None
+    recognised: Recognition | None = None
+    ended: TurnEnded | None = None
+    parked: TurnParked | None = None
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the prompt may leave once more."""
+        return self.sends < SENDS_MAX
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no command is left for it."""
+        return NEXT_COMMAND[self.state] is TurnCommand.NOTHING
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether it has no end of its own: still open, or ended because its process died."""
+        if self.ended is not None:
+            return self.ended.outcome is Outcome.PROCESS_DIED
+        return not self.is_over
+
+    @property
+    def was_left_open(self) -> bool:
+        """Whether nobody knows how it ended: cut off, or given up for another prompt after that.
+
+        Of one that was read back, whoever asks next may not know that it was ever done.
+        """
+        if self.intended is not None and READ_BACK in self.intended.reasons:
+            return True
+        return self.ended is None or self.ended.outcome in {Outcome.UNKNOWN, Outcome.PROCESS_DIED}
+
+    @property
+    def was_unheard(self) -> bool:
+        """Whether it was cut off before its prompt left, so that no session has got it."""
+        return self.was_cut_off and not self.sends
+
+
+def fold(events: Iterable[TurnEvent]) -> TurnView:
+    """Return the view of a turn's events, in order."""
+    view = TurnView()
+    for event in events:
+        view = apply(view, event)
+    return view
+
+
+def apply(view: TurnView, event: TurnEvent) -> TurnView:
+    """Return the view after one more event. An event out of place is a bug of ours."""
+    following = TRANSITIONS[view.state].get(type(event))
+    assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
+    parked = view.parked if view.state is TurnState.PARKED else None
+    view = replace(view, state=following, events=view.events + 1)
+    match event:
+        case PromptSent():
+            assert view.may_send, f"a prompt left {SENDS_MAX} times already"
+            sends = view.sends + 1
+            return replace(view, sent=event, sends=sends, is_prompted=True, is_person_asked=False)
+        case PromptRecognised():
+            return replace(view, recognised=Recognition(event.recognition))
+        case SessionAttached():
+            same = view.attached and view.attached.upstream_session_id == event.upstream_session_id
+            return replace(view, attached=event, is_prompted=view.is_prompted and bool(same))
+        case RecoveryStarted() if parked is not None:
+            sends = min(view.sends, SENDS_MAX - 1)
+            return replace(view, parked=None, sends=sends, is_person_asked=True)
+        case _:
+            kept = _KEPT.get(type(event))
+            changes: dict[str, Any] = {kept: event} if kept else {}
+            return replace(view, **changes)
+
+
+_KEPT: Final[Mapping[type[TurnEvent], str]] = {
+    TurnIntended: "intended",
+    TurnEnded: "ended",
+    TurnParked: "parked",
+}
+"""Where the newest event of a kind is kept in the view."""

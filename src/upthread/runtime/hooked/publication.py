@@ -1,0 +1,412 @@
+"""Publication: what hooks have to know, written from the store into their small files.
+
+A conversation that a call is using, or of which something is still in the spool, is left alone:
+its file knows more than the store does. Blocking.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias, get_args
+
+from upthread.config import Settings
+from upthread.core.context.briefing import build_briefing
+from upthread.core.decision.freshness import Surroundings
+from upthread.core.decision.handshake import because, decide
+from upthread.core.decision.model import HandshakeInputs, worth_keeping
+from upthread.core.decision.price import CacheState, cache_of
+from upthread.core.decision.record_facts import RecordFacts
+from upthread.core.decision.words import cost_in_words
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.roles.role import BUILT_IN_ROLES, Role
+from upthread.core.types import (
+    CHILD_SLOT,
+    MAIN_SLOT,
+    ConversationId,
+    ConversationKey,
+    Link,
+    ProjectId,
+)
+from upthread.core.workstreams import UNASSIGNED
+from upthread.runtime.bindings import files, spool
+from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
+from upthread.runtime.bindings.light_json import number_in, object_in, text_in
+from upthread.runtime.bindings.places import Place
+from upthread.runtime.hooked import unread
+from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
+from upthread.runtime.record.overview import (
+    ConditionOf,
+    Overview,
+    RoleView,
+    WorkstreamView,
+    record_inputs,
+)
+from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.record.replay import replay_of
+from upthread.runtime.turns.handshake_inputs import subject_of, unmoved
+from upthread.runtime.turns.session_claim import read_binding
+from upthread.runtime.working_tree.repository import default_branch
+from upthread.store.base import Store
+
+WORKSTREAMS_MAX: Final = 50
+"""How many workstreams hooks know, the newest: a prompt that names an older one binds nothing."""
+
+FORMAT: Final = 1
+"""Raised with what a binding holds, so that those of earlier versions are written anew."""
+
+LOCK_WAIT_S: Final = 10.0
+FORGOTTEN: Final[dict[str, Any]] = {
+    "briefing": "",
+    "replay": "",
+    "files": [],
+    "stamp": "",
+    "decided": None,
+}
+"""What is left of what was said, in a binding whose words are forgotten."""
+
+STATE_CHARACTERS_MAX: Final = 1_000
+"""Of a workstream's state as a session is told it at its start: some 300 tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What publishing looks at.
+
+    `condition_of` gives the digest that `resume_if` compares, `other_host` where a session lives,
+    None for here. `policy` and `redactor` hold for what is read from the store, too: it may have
+    been recorded when more was.
+    """
+
+    store: Store
+    settings: Settings
+    project_id: ProjectId
+    overview: Overview
+    condition_of: ConditionOf
+    other_host: Callable[[Link | None], str | None]
+    policy: RecordPolicy
+    redactor: Redactor
+
+    def text(self, role: str, text: str) -> str:
+        """Return a text as it may be written for hooks."""
+        mode = self.policy.of_role(role)
+        if mode == "index":
+            return ""
+        return self.redactor.redact(text) if mode == "redacted" else text
+
+
+def publish(source: Published, *, home: Path, root: Path) -> None:
+    """Write the place's file and one for each conversation. Raises BusyError, OSError.
+
+    What is written is read and put together before the lock is taken, which hooks wait for; a
+    conversation that has not moved since it was last published is not read again.
+    """
+    place = Place(str(home), str(root))
+    views = [
+        view
+        for known in source.store.workstreams(source.project_id)[-WORKSTREAMS_MAX:]
+        if (view := source.overview.workstream(source.project_id, known.workstream)) is not None
+    ]
+    place.known = {"project_id": source.project_id}
+    fields = _place_fields(source, place, views)
+    read = _newer_than(place, source)
+    stale = [each for view in views for role in _roles(view) if (each := read(view, role))]
+    with place.lock(wait_s=LOCK_WAIT_S):
+        place.known = {**fields, "used": object_in(read_binding(place.path), "used")}
+        if {**place.known, "schema": files.SCHEMA} != read_binding(place.path):
+            files.replace(place.path, place.known)
+        pending = _pending(place)
+        for key, binding in stale:
+            _publish_binding(place, key, binding, pending)
+
+
+def forget(place: Place, workstream: str | None) -> None:
+    """Take what was said out of a workstream's bindings, None: of all; `publish` fills them again.
+
+    Also those that are published no more. An event nobody could read may be anybody's, and goes.
+    """
+    with place.lock(wait_s=LOCK_WAIT_S):
+        for path in Path(place.project, "bindings").glob("*.json"):
+            binding = read_binding(str(path))
+            if workstream in {None, text_in(binding, "workstream")}:
+                files.replace(str(path), {**binding, **FORGOTTEN})
+        for path in Path(spool.directory(place)).glob(f"*{spool.SET_ASIDE}"):
+            path.unlink(missing_ok=True)
+        files.remove_half_written(str(Path(place.project, "bindings")))
+        files.remove_half_written(spool.directory(place))
+        unread.forget(place, workstream)
+
+
+def use(place: Place, workstream: str | None) -> None:
+    """Note what a working tree works on, None for nothing. Of a place that is published."""
+    place.read()
+    with place.lock(wait_s=LOCK_WAIT_S):
+        known = place.read() or {}
+        used = {name: each for name, each in object_in(known, "used").items() if name != place.root}
+        if workstream is not None:
+            used[place.root] = workstream
+        files.replace(place.path, {**known, "used": used})
+
+
+def _place_fields(source: Published, place: Place, views: list[WorkstreamView]) -> dict[str, Any]:
+    return {
+        "project_id": source.project_id,
+        "path": place.repository,
+        "handover": source.settings.handover,
+        "stamps": dict(source.settings.stamps),
+        "default_branch": default_branch(Path(place.root)),
+        "roles": {
+            role.name: _role_fields(source, role) for role in continued_roles(source.settings)
+        },
+        "workstreams": [
+            {
+                "name": view.workstream.workstream,
+                "base_name": view.workstream.base_name,
+                "last_at_ms": _last_at_ms(source.store, view),
+                "state": state_of(view),
+                "worked": [
+                    role.conversation.key.role
+                    for role in view.roles
+                    if role.conversation.key.slot == MAIN_SLOT and role.turns
+                ],
+            }
+            for view in views
+            if view.workstream.workstream != UNASSIGNED
+        ],
+    }
+
+
+def continued_roles(settings: Settings) -> Iterator[Role]:
+    """Yield the roles that hooks go on with: the agents' own only if they are configured."""
+    for role in settings.native_roles.values():
+        if role.name not in BUILT_IN_ROLES or role.continuity != "fresh":
+            yield role
+
+
+def _role_fields(source: Published, role: Role) -> dict[str, Any]:
+    return {
+        "continuity": role.continuity,
+        "record": source.policy.of_role(role.name),
+        "configuration": role.configuration,
+        "critical": list(source.settings.critical),
+        **beforehand(_first(source, role)),
+    }
+
+
+def _first(source: Published, role: Role) -> HandshakeInputs:
+    """Return the inputs for a role's first turn."""
+    inputs = RecordFacts().inputs(role=role, agent="", depth_max=source.settings.depth_max)
+    return replace(inputs, limits=source.settings.limits)
+
+
+def beforehand(inputs: HandshakeInputs) -> dict[str, Any]:
+    """Return inputs, and what is decided on them, for each state that the cache may be in.
+
+    As hooks read both: `inputs` whole, `decided` with the words that a person reads.
+    """
+    decided: dict[str, Any] = {}
+    for state in get_args(CacheState):
+        priced = replace(inputs.price, cache=state)
+        decision = decide(replace(inputs, price=priced))
+        decided[state] = {
+            "decision": decision.decision,
+            "reasons": list(decision.reasons),
+            "because": because(decision.reasons, inputs.freshness),
+            "cost": cost_in_words(priced),
+            "hint": decision.hint,
+        }
+    return {"inputs": dict(worth_keeping(inputs)), "decided": decided}
+
+
+def _last_at_ms(store: Store, view: WorkstreamView) -> int:
+    turns = [store.turns(role.conversation.conversation_id, newest=1) for role in view.roles]
+    opened = [turn.opened_at_ms for each in turns for turn in each]
+    return max(opened, default=view.workstream.opened_at_ms)
+
+
+def state_of(view: WorkstreamView) -> str:
+    """Return how a workstream stands, in a few lines for a session that begins."""
+    known = view.workstream
+    lines = [f"Workstream {known.workstream} ({known.base_name}) is {view.state}."]
+    for role in view.roles:
+        verdict = f", {role.verdict.in_words}" if role.verdict else ""
+        turns = f"{role.turns} turn" + ("" if role.turns == 1 else "s")
+        lines.append(f"- {role.conversation.key.role}: {role.state}, {turns}{verdict}")
+    lines += [f"- open question {each.question_id} of {each.role}" for each in view.open_questions]
+    return "\n".join(lines)[:STATE_CHARACTERS_MAX]
+
+
+def _pending(place: Place) -> set[tuple[str, str, int]]:
+    """Return the conversations of which something is in the spool."""
+    found = [read_binding(path) for path in spool.names(place)]
+    return {
+        (text_in(each, "workstream"), text_in(each, "role"), number_in(each, "slot"))
+        for each in found
+    }
+
+
+def _roles(view: WorkstreamView) -> Iterator[RoleView]:
+    return (role for role in view.roles if role.conversation.key.slot != CHILD_SLOT)
+
+
+Stale: TypeAlias = tuple[ConversationKey, dict[str, Any]]
+Newer: TypeAlias = Callable[[WorkstreamView, RoleView], Stale | None]
+
+
+def _newer_than(place: Place, source: Published) -> Newer:
+    """Return what gives a conversation's new binding, None for one that has not moved."""
+    settings = source.settings
+    of_settings = _digest(FORMAT, settings.limits, settings.window_tokens, settings.redaction)
+
+    def fields(workstream: WorkstreamView, view: RoleView) -> Stale | None:
+        key, run = view.conversation.key, workstream.run
+        stamp = _digest(of_settings, run.events if run else 0, _facts(source, view))
+        old = read_binding(place.binding_path(key.workstream, key.role, key.slot))
+        is_left = bool(object_in(old, "claim")) and not is_claimed_by_another(old, "")
+        is_same = text_in(old, "stamp") == stamp and old.get("decided") is not None
+        return (
+            None
+            if is_same and not is_left
+            else (key, {**_binding_fields(source, view), "stamp": stamp})
+        )
+
+    return fields
+
+
+def _facts(source: Published, view: RoleView) -> tuple[object, ...]:
+    """Return what changes with anything that a binding says: of the record, the role, the policy.
+
+    Nothing in the record is ever rewritten, so its numbers tell; what was erased is written anew.
+    """
+    conversation_id, key = view.conversation.conversation_id, view.conversation.key
+    role = source.settings.native_roles.get(key.role)
+    link, last = view.chain[-1] if view.chain else None, view.last_turn
+    edit = source.store.briefing_edit(conversation_id)
+    return (
+        conversation_id,
+        view.turns,
+        view.last_turn_id,
+        last.events if last else 0,
+        source.store.message_count(conversation_id),
+        (link.seq, link.upstream_session_id, link.ended_because) if link else None,
+        repr(role),
+        source.condition_of(key.workstream, role) if role else None,
+        source.policy.of_role(key.role),
+        edit.seq if edit else 0,
+    )
+
+
+def _digest(*values: object) -> str:
+    return hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _publish_binding(
+    place: Place, key: ConversationKey, fields: dict[str, Any], pending: set[tuple[str, str, int]]
+) -> None:
+    if (key.workstream, key.role, key.slot) in pending:
+        return
+    path = place.binding_path(key.workstream, key.role, key.slot)
+    old = read_binding(path)
+    held = object_in(old, "claim") if is_claimed_by_another(old, "") else {}
+    if held and text_in(held, "agent") != OURS:
+        return
+    same = text_in(old, "session") == fields["session"]
+    kept = {
+        name: old.get(name)
+        for name in ("main_session", "transcript")
+        if same and old.get(name) is not None
+    }
+    new = {**fields, **kept, "claim": held or None}
+    if {**new, "schema": files.SCHEMA} != old:
+        files.replace(path, new)
+
+
+def _binding_fields(source: Published, view: RoleView) -> dict[str, Any]:
+    store, conversation = source.store, view.conversation
+    key, link = conversation.key, view.link
+    is_outline = source.policy.of_role(key.role) == "index"
+    session = link.upstream_session_id if link else ""
+    examined = store.examined(conversation.conversation_id, upstream_session_id=session)
+    return {
+        "workstream": key.workstream,
+        "role": key.role,
+        "slot": key.slot,
+        "conversation_id": conversation.conversation_id,
+        "base_name": conversation.base_name,
+        "agent": link.agent if link else "",
+        "session": session,
+        "turns": view.turns,
+        "files": [asdict(each) for each in examined] if link and not is_outline else [],
+        **_grounds(source, view),
+        "briefing": source.text(key.role, _briefing(source, view)),
+        "replay": source.text(key.role, _replay(source, conversation.conversation_id)),
+    }
+
+
+def _grounds(source: Published, view: RoleView) -> dict[str, Any]:
+    """Return what a decision on the next call rests on; nothing of a role nobody configured."""
+    key, link = view.conversation.key, view.link
+    role = source.settings.native_roles.get(key.role)
+    if role is None:
+        return {}
+    inputs = record_inputs(
+        view,
+        role,
+        link.agent if link else "",
+        depth_max=source.settings.depth_max,
+        condition_of=source.condition_of,
+        other_host=source.other_host,
+    )
+    settings = source.settings
+    place = settings.working_directory
+    subject = subject_of(view, role, settings, working_directory=place, now_ms=0)
+    return grounds(*unmoved(source.store, inputs, subject))
+
+
+def grounds(inputs: HandshakeInputs, was: Surroundings | None) -> dict[str, Any]:
+    """Return inputs as hooks read them: whole, and apart what hooks themselves see change.
+
+    `was` are the surroundings of the session's last turn, None where they were never recorded.
+    """
+    cache = cache_of(inputs.current_agent or "")
+    return {
+        "relays": inputs.relays,
+        "was": asdict(was) if was else None,
+        "cache": {
+            "at_ms": was.at_ms if was else 0,
+            "warm_s": cache.warm_s,
+            "cold_s": cache.cold_s,
+        },
+        "condition_before": inputs.condition_before,
+        "condition_now": inputs.condition_now,
+        "was_interrupted": inputs.was_interrupted,
+        **beforehand(inputs),
+    }
+
+
+def _briefing(source: Published, view: RoleView) -> str:
+    """Return the briefing while nothing has changed; the hook that tells it looks for itself."""
+    role = source.settings.native_roles.get(view.conversation.key.role)
+    request = BriefingRequest(
+        conversation=view.conversation,
+        changes=() if view.link else None,
+        is_independent=role is not None and role.continuity == "fresh",
+    )
+    return build_briefing(briefing_inputs(source.store, request))
+
+
+def _replay(source: Published, conversation_id: ConversationId) -> str:
+    return replay_of(
+        source.store,
+        conversation_id,
+        nonce=secrets.token_hex(8),
+        outward_patterns=source.settings.outward_patterns,
+    )
+
+
+def installed_path(home: Path) -> str:
+    """Return where `setup` writes down how a drain is started."""
+    return str(home / "hooks" / spool.INSTALLED)

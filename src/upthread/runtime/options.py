@@ -1,0 +1,58 @@
+"""How to tell, and how to run, as every surface says it and every layer hands it on.
+
+Values only, and light to import. A `listener` of None hears nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from upthread.core.decision.handshake import Continuity
+    from upthread.core.events import RunEvent
+    from upthread.runtime.turns.conversation import WhenBusy
+    from upthread.runtime.turns.progress import Listener, TurnResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellOptions:
+    """How to tell. `agent` None leaves the choice to client/delegation_setup.py's order.
+
+    A turn that would pass `tokens_max`, counted over all of the conversation, is refused. With
+    `is_waiting` a limit of the agent is waited out, as long as it takes, where the agent said until
+    when; `when_busy` says what becomes of a turn that has to wait for another one.
+    """
+
+    agent: str | None = None
+    when_busy: WhenBusy = "refuse"
+    is_fresh: bool = False
+    is_waiting: bool = False
+    tokens_max: int | None = None
+    listener: Listener | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to run. `agents` overrides by role, `agent` for all others; so does `continuity`.
+
+    `steps_max` stops after so many steps; None runs to the end. `is_worktree` gives the workstream
+    a working tree of its own, on a branch of its own; it is worked on there from then on.
+    """
+
+    agent: str | None = None
+    agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    continuity: Continuity | None = None
+    steps_max: int | None = None
+    tokens_max: int | None = None
+    is_waiting: bool = False
+    is_worktree: bool = False
+    listener: Listener | None = None
+    on_event: Callable[[RunEvent], None] = field(default=lambda _: None)
+    on_result: Callable[[str, TurnResult], Awaitable[None]] | None = None
+
+    @property
+    def names_an_agent(self) -> bool:
+        """Whether an agent was named, which need not be the one that is limited."""
+        return self.agent is not None or bool(self.agents)

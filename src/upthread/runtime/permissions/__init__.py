@@ -1,0 +1,1 @@
+"""What an agent may do: who answers when it asks, and what is held back."""

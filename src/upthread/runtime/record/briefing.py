@@ -1,0 +1,203 @@
+"""What a conversation's briefing is made of, read from the store. Blocking reads, nothing written.
+
+Every look back has its limit: a briefing of a long conversation costs what one of a short one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from upthread.core.chain import readable
+from upthread.core.context.briefing import BriefingInputs, Reported
+from upthread.core.context.briefing_edit import BriefingEdit
+from upthread.core.context.exchanges import plan_of
+from upthread.core.context.goal import goal_of
+from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.roles.reports import Report
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.pipeline import RunView
+from upthread.core.runs.step_prompt import answer_told
+from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import EffectState, effects_of
+from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    JsonValue,
+    Message,
+    Outcome,
+    Speaker,
+    TurnId,
+)
+from upthread.runtime.hooked.cut_off import of_turn, turns_cut_off
+from upthread.store.base import Store, Turn
+
+MESSAGES_MAX: Final = 256
+"""How far back replies, plans and actions are looked for, tool results counted."""
+
+TURNS_MAX: Final = 32
+"""How far back reports are looked for."""
+
+CUT_OFF_MAX: Final = 3
+"""How many turns that were cut off are told of, the newest."""
+
+FILES_MAX: Final = 200
+RUNS_MAX: Final = 16
+"""How many runs answers are taken from, the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BriefingRequest:
+    """Whose briefing, and what is known of the moment.
+
+    `changes` are sentences on what has changed, None where nobody looked; `before_seq` leaves out
+    the message at hand and all after it, None nothing. An independent role is not told what it said
+    itself.
+    """
+
+    conversation: Conversation
+    changes: tuple[str, ...] | None = None
+    before_seq: int | None = None
+    is_independent: bool = False
+
+
+def briefing_inputs(store: Store, request: BriefingRequest) -> BriefingInputs:
+    """Return what a briefing of this conversation is made of."""
+    conversation_id = request.conversation.conversation_id
+    messages = _messages(store, request)
+    files = store.examined(conversation_id)[-FILES_MAX:]
+    role = request.conversation.key.role
+    runs = _runs(store, request.conversation.key)
+    run = runs[-1] if runs else None
+    stopped = turns_cut_off(store, messages)[-CUT_OFF_MAX:]
+    newest = store.turns(conversation_id, newest=TURNS_MAX)
+    reports = _reports(store, newest, role, messages)
+    is_told = bool(reports) and not request.is_independent
+    return BriefingInputs(
+        goal=run.specification if run else goal_of(_first_words(store, conversation_id)),
+        asked=() if request.is_independent else _asked(store, newest, request),
+        reports=reports,
+        summary=reports[-1].report.summary if is_told else "",
+        changes=request.changes,
+        cut_off=[line for each in stopped for line in _told_of(each, messages)],
+        effects=_effects(messages, stopped),
+        answers=_answers(runs, role),
+        open_questions=[q.text for q in run.open_questions if q.role == role] if run else (),
+        plan=plan_of(messages),
+        files_read=_paths(files, {"read", "shown"}),
+        files_edited=_paths(files, {"wrote", "ran"}),
+        last_reply="" if request.is_independent else _last_reply(messages),
+        edit=briefing_edit(store, conversation_id)[1],
+    )
+
+
+def _runs(store: Store, key: ConversationKey) -> tuple[RunView, ...]:
+    """Return the newest runs on a conversation's workstream, oldest first."""
+    newest = store.runs(key.project_id, key.workstream)[-RUNS_MAX:]
+    return tuple(pipelines.fold(store.run_events(each.run_id)) for each in newest)
+
+
+def briefing_edit(store: Store, conversation_id: ConversationId) -> tuple[int, BriefingEdit]:
+    """Return what persons have made of a briefing, and its number; 0 and nothing before any."""
+    kept = store.briefing_edit(conversation_id)
+    if kept is None:
+        return 0, BriefingEdit()
+    return kept.seq, msgspec.convert(kept.edit, BriefingEdit)
+
+
+def _messages(store: Store, request: BriefingRequest) -> tuple[Message, ...]:
+    found = store.messages(request.conversation.conversation_id, newest=MESSAGES_MAX)
+    last = request.before_seq
+    return tuple(message for message in found if last is None or message.seq < last)
+
+
+def _first_words(store: Store, conversation_id: ConversationId) -> str:
+    first = store.message(conversation_id, 1)
+    return first.text if first else ""
+
+
+def _asked(store: Store, newest: Iterable[Turn], request: BriefingRequest) -> list[str]:
+    """Return the prompts after the first that are no steps of a run, whose goal is all of them."""
+    conversation_id, last = request.conversation.conversation_id, request.before_seq
+    steps = {turn.turn_id for turn in newest if turn.run_id is not None}
+    links = store.links(conversation_id)
+    said = store.prior_messages(
+        conversation_id,
+        upstream_session_ids=readable(link.upstream_session_id for link in links),
+        newest=PRIOR_EXCHANGES_MAX,
+    )
+    prompts = (each for each in said if each.speaker is Speaker.USER and each.text.strip())
+    asked = (each for each in prompts if each.seq > 1 and each.turn_id not in steps)
+    return [each.text for each in asked if last is None or each.seq < last]
+
+
+def _reports(
+    store: Store, newest: Iterable[Turn], role: str, messages: Iterable[Message]
+) -> list[Reported]:
+    ends: dict[TurnId, int] = {}
+    for message in messages:
+        if message.speaker is Speaker.ASSISTANT:
+            ends[message.turn_id] = message.seq
+    reported: list[Reported] = []
+    for turn in newest:
+        ended = turns.fold(store.turn_events(turn.turn_id)).ended
+        if ended is None or ended.outcome is not Outcome.OK or ended.report is None:
+            continue
+        seq = ends.get(turn.turn_id)
+        place = f"message {seq}" if seq else ""
+        reported.append(Reported(role, msgspec.convert(ended.report, Report), place))
+    return reported
+
+
+def _effects(messages: Sequence[Message], stopped: Sequence[CutOffTurn]) -> list[str]:
+    """Return what reaches beyond this machine, what nobody knows the end of, and what no turn told.
+
+    A turn that was cut off told nothing of what it did.
+    """
+    untold = {message.seq for each in stopped for message in of_turn(messages, each.turn_id)}
+    return [
+        effect.in_words
+        for effect in effects_of(messages)
+        if effect.is_outward
+        or effect.state in {EffectState.INTENT, EffectState.UNKNOWN}
+        or effect.seq in untold
+    ]
+
+
+def _told_of(stopped: CutOffTurn, messages: Sequence[Message]) -> tuple[str, str]:
+    """Return what is told of a turn that was cut off: nobody has answered it, then or later."""
+    is_last = stopped.turn_id == messages[-1].turn_id
+    return stopped.lines if is_last else stopped.lines_of_earlier
+
+
+def _answers(runs: Iterable[RunView], role: str) -> list[tuple[str, str]]:
+    """Return what a role asked, in any run, with the newest answer to each question."""
+    answers: dict[str, str] = {}
+    for run in runs:
+        for asked in run.questions:
+            if asked.role == role and asked.question_id in run.answers:
+                by = run.answered_by.get(asked.question_id)
+                told = answer_told(run.answers[asked.question_id], by)
+                answers[f"{asked.question_id}: {asked.text}"] = told
+    return list(answers.items())
+
+
+def _paths(files: Iterable[ExaminedFile], how: set[str]) -> list[str]:
+    return [each.path for each in files if each.how in how and each.state != "missing"]
+
+
+def _last_reply(messages: Sequence[Message]) -> str:
+    replies = [m.text for m in messages if m.speaker is Speaker.ASSISTANT and m.text.strip()]
+    return replies[-1] if replies else ""
+
+
+def sections_as_data(edit: BriefingEdit) -> Mapping[str, JsonValue]:
+    """Return an edit as plain data for the store."""
+    data: Mapping[str, JsonValue] = msgspec.to_builtins(edit)
+    return data

@@ -1,0 +1,236 @@
+"""Recorded effects: what the agents of a workstream did to the world, read from the record."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from upthread.core.acts import settlements_in
+from upthread.core.outward.inspection import look_of
+from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import Effect, effects_of, held, in_doubt, settled
+from upthread.core.types import (
+    Conversation,
+    ErasedPart,
+    Message,
+    Outcome,
+    ProjectId,
+    ToolCallPart,
+    TurnId,
+)
+from upthread.runtime.lease import conversation_lease
+from upthread.runtime.system import is_dead
+from upthread.runtime.turns.conversation import hooks_inputs, views_newest_first, was_read_back
+from upthread.store.base import Store
+
+ID_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedEffect:
+    """An effect and the conversation it belongs to, a child's own one included."""
+
+    conversation: Conversation
+    effect: Effect
+
+    @property
+    def effect_id(self) -> str:
+        """What a person calls it by: the same wherever it is shown."""
+        named = f"{self.conversation.conversation_id}\0{self.effect.call_id}"
+        return f"eff_{hashlib.sha256(named.encode()).hexdigest()[:ID_DIGITS]}"
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        """Commands that show what became of it and change nothing, for a person to type."""
+        found = (look_of(action) for action in self.effect.actions)
+        return tuple(dict.fromkeys(filter(None, found)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """What of conversations is not on record, so that nobody says that nothing was done.
+
+    `turns` were delegated inside of `agents`, whose own stores did not tell what they did, and no
+    call of theirs is on record; `calls` are on record without what they were.
+    """
+
+    turns: int = 0
+    agents: tuple[str, ...] = ()
+    calls: int = 0
+
+    @property
+    def in_words(self) -> str:
+        """Why what was done is not all known; empty where it is."""
+        told: list[str] = []
+        if self.turns:
+            number = "one turn was" if self.turns == 1 else f"{self.turns} turns were"
+            agents = ", ".join(self.agents)
+            told.append(
+                f"{number} delegated inside {agents}, of which no call is on record here: "
+                "the agent's own session has them"
+            )
+        if self.calls:
+            number = "one call is" if self.calls == 1 else f"{self.calls} calls are"
+            told.append(f"of {number} no more on record than the outline")
+        return "; ".join(told)
+
+
+def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
+    """Return what of conversations is not on record. Blocking."""
+    found = Counter[str]()
+    calls = 0
+    for conversation in conversations:
+        kept = _calls_by_turn(store.messages(conversation.conversation_id))
+        calls += sum(outlines for _, outlines in kept.values())
+        for turn in store.turns(conversation.conversation_id):
+            inputs = hooks_inputs(turns.fold(store.turn_events(turn.turn_id)))
+            if inputs is None or was_read_back(inputs):
+                continue
+            if not any(kept.get(turn.turn_id, ())):
+                found[str(inputs.get("agent") or "an agent")] += 1
+    return Unseen(turns=found.total(), agents=tuple(sorted(found)), calls=calls)
+
+
+def _calls_by_turn(messages: Sequence[Message]) -> dict[TurnId, tuple[int, int]]:
+    """Return how many calls each turn has on record, whole and as outlines."""
+    kept: dict[TurnId, tuple[int, int]] = {}
+    for message in messages:
+        whole, outlines = kept.get(message.turn_id, (0, 0))
+        for part in message.parts:
+            whole += isinstance(part, ToolCallPart)
+            outlines += isinstance(part, ErasedPart) and part.kind == "tool_call"
+        kept[message.turn_id] = (whole, outlines)
+    return kept
+
+
+def recorded_effects(
+    store: Store, conversations: Sequence[Conversation], *, outward_patterns: Sequence[str]
+) -> tuple[RecordedEffect, ...]:
+    """Return the effects of conversations, one after the other, each in order. Blocking."""
+    return tuple(
+        RecordedEffect(conversation=conversation, effect=effect)
+        for conversation in conversations
+        for effect in _settled(store, conversation, outward_patterns)
+    )
+
+
+def _settled(
+    store: Store,
+    conversation: Conversation,
+    outward_patterns: Sequence[str],
+    is_asked: Callable[[TurnId], bool] = lambda _: True,
+) -> tuple[Effect, ...]:
+    """Return what the turns that are asked about did, with what a person has said of it."""
+    messages = store.messages(conversation.conversation_id)
+    asked = [message for message in messages if is_asked(message.turn_id)]
+    said = settlements_in(store.acts(conversation.conversation_id))
+    return settled(effects_of(asked, outward_patterns=outward_patterns), said)
+
+
+def effects_in_doubt(
+    store: Store,
+    project_id: ProjectId,
+    workstream: str,
+    *,
+    outward_patterns: Sequence[str],
+    apart_from: TurnId | None = None,
+) -> tuple[RecordedEffect, ...]:
+    """Return what may have reached beyond this machine in a workstream, and nobody has looked.
+
+    Whichever role it was, in whatever session of whatever agent, a turn apart. Only turns that did
+    not end well, or before a call of theirs had, leave such a thing behind: only conversations with
+    one are read. Blocking.
+    """
+    found: list[RecordedEffect] = []
+    for conversation in store.conversations(project_id, workstream):
+        if not _cut_off(store, conversation) - {apart_from}:
+            continue
+        done = _settled(store, conversation, outward_patterns, lambda turn: turn != apart_from)
+        found += [
+            RecordedEffect(conversation=conversation, effect=effect) for effect in in_doubt(done)
+        ]
+    return tuple(found)
+
+
+def effects_held(
+    store: Store, project_id: ProjectId, workstream: str, *, outward_patterns: Sequence[str]
+) -> tuple[RecordedEffect, ...]:
+    """Return what is in doubt, and what was done by turns that were cut off, the last of a role.
+
+    Blocking. Both are held back from whoever goes on, until a person says something of them.
+    """
+    found = effects_in_doubt(store, project_id, workstream, outward_patterns=outward_patterns)
+    known = {each.effect_id for each in found}
+    left = left_open(store, project_id, workstream, outward_patterns=outward_patterns)
+    done = (each for each in left if each.effect in held([each.effect]))
+    return (*found, *(each for each in done if each.effect_id not in known))
+
+
+def left_open(
+    store: Store,
+    project_id: ProjectId,
+    workstream: str,
+    *,
+    outward_patterns: Sequence[str],
+    apart_from: TurnId | None = None,
+) -> tuple[RecordedEffect, ...]:
+    """Return what the last turns of each role did of which nobody knows the end. Blocking.
+
+    Whoever was cut off did not say what it had done: the next one, of whatever role, may well begin
+    it again. What somebody is at work at is not cut off, but for the turn that asks: `apart_from`.
+    """
+    return tuple(
+        RecordedEffect(conversation=conversation, effect=effect)
+        for conversation in store.conversations(project_id, workstream)
+        for effect in _left_open(store, conversation, outward_patterns, apart_from)
+    )
+
+
+def _left_open(
+    store: Store,
+    conversation: Conversation,
+    outward_patterns: Sequence[str],
+    apart_from: TurnId | None,
+) -> tuple[Effect, ...]:
+    open_turns = _open_at_its_end(store, conversation)
+    if apart_from not in open_turns and open_turns and _is_at_work(store, conversation):
+        return ()
+    open_turns.discard(apart_from)
+    if not open_turns:
+        return ()
+    return _settled(store, conversation, outward_patterns, lambda turn: turn in open_turns)
+
+
+def _open_at_its_end(store: Store, conversation: Conversation) -> set[TurnId | None]:
+    """Return the turns after the last of which it is known how it ended."""
+    owner = conversation.parent_conversation_id or conversation.conversation_id
+    newest_first = views_newest_first(store, owner)
+    return {turn_id for turn_id, _ in takewhile(lambda each: each[1].was_left_open, newest_first)}
+
+
+def _is_at_work(store: Store, conversation: Conversation) -> bool:
+    """Whether somebody who lives holds a conversation, or the one a sub-agent's belongs to."""
+    owner = conversation
+    if conversation.parent_conversation_id is not None:
+        owner = store.conversation(conversation.parent_conversation_id) or conversation
+    lease = store.lease(conversation_lease(owner.key.project_id, owner.key.address))
+    return lease is not None and lease.holder is not None and not is_dead(lease.holder)
+
+
+def _cut_off(store: Store, conversation: Conversation) -> set[TurnId | None]:
+    """Return a conversation's turns that were cut off, or ended otherwise than well and whole.
+
+    A sub-agent's have the ids of its parent's, which are no turns of its own: read from there.
+    """
+    owner = conversation.parent_conversation_id or conversation.conversation_id
+    return {turn.turn_id for turn in store.turns(owner) if not _ended_well(store, turn.turn_id)}
+
+
+def _ended_well(store: Store, turn_id: TurnId) -> bool:
+    view = turns.fold(store.turn_events(turn_id))
+    ended = view.ended
+    is_well = ended is not None and ended.outcome is Outcome.OK and not ended.calls_open
+    return is_well and view.sends < turns.SENDS_MAX

@@ -1,0 +1,166 @@
+"""Erasure: what was said is erased, and the outline stays. Nobody may be at it meanwhile.
+
+One workstream at a time, under its own lease and those of its conversations, in one commit; the
+file is scrubbed once at the end. What is forgotten is not asked back from the agents: their own
+stores hold what they hold, and whoever forgets is told where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from upthread.core.commands import EraseConversation, EraseRun, RecordRunEvent, Write
+from upthread.core.events import RunEnded
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.types import CHILD_SLOT, Conversation, ConversationId, Fence, Link, ProjectId
+from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, workstream_lease
+from upthread.runtime.system import System
+from upthread.store.base import Held, Run, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is to be forgotten; None leaves that side open. A child goes with who called it."""
+
+    workstream: str | None = None
+    role: str | None = None
+    before_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldConversation:
+    """A conversation with the content that falls under a selection, and its whole chain."""
+
+    conversation: Conversation
+    held: Held
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRun:
+    """A run, how many events it has, and whether it has ended."""
+
+    run: Run
+    events: int
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldWorkstream:
+    """What of a workstream falls under a selection. Only the last run may not have ended."""
+
+    workstream: str
+    conversations: tuple[HeldConversation, ...]
+    runs: tuple[HeldRun, ...]
+
+
+class Forgetting:
+    """Finds and forgets what a project holds."""
+
+    def __init__(
+        self, *, store: Store, system: System, leases: Leases, project_id: ProjectId
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._leases = leases
+        self._project_id = project_id
+
+    async def held(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
+        """Return what falls under a selection, workstreams with nothing to forget left out."""
+        return await self._system.in_thread(lambda: tuple(self._held(selection)))
+
+    async def forget(self, selection: Selection) -> tuple[HeldWorkstream, ...]:
+        """Forget it, and return what it was.
+
+        Raises LeaseHeldError when a turn or a run is under way there: of that workstream nothing is
+        forgotten, and of none after it.
+        """
+        found = await self.held(selection)
+        for each in found:
+            await self._forget(each, selection)
+        # Also when nothing was found: an earlier one may have been cut off before this.
+        await self._system.in_thread(self._store.scrub)
+        return found
+
+    async def _forget(self, held: HeldWorkstream, selection: Selection) -> None:
+        whole = workstream_lease(self._project_id, held.workstream)
+        keys = {  # generations of a conversation share its lease
+            conversation_lease(self._project_id, each.conversation.key.address): each
+            for each in held.conversations
+            if each.conversation.key.slot != CHILD_SLOT
+        }
+        ends = _ends(held, at_ms=self._system.now_ms())
+        writes = (*ends, *_erasures(held, selection))
+        async with AsyncExitStack() as stack:
+            doing = f"forget {held.workstream}"
+            requests = [LeaseRequest(name=whole, doing=doing)]
+            requests += [
+                LeaseRequest(name=name, doing=doing, occupies=each.conversation.key)
+                for name, each in keys.items()
+            ]
+            fences: list[Fence] = [
+                await stack.enter_async_context(self._leases.held(request)) for request in requests
+            ]
+            await self._system.in_thread(lambda: self._store.commit(writes, fences=fences))
+
+    # --- finding -------------------------------------------------------------------------------
+
+    def _held(self, selection: Selection) -> Iterator[HeldWorkstream]:
+        for known in self._store.workstreams(self._project_id):
+            if selection.workstream not in {None, known.workstream}:
+                continue
+            found = HeldWorkstream(
+                workstream=known.workstream,
+                conversations=tuple(self._conversations(known.workstream, selection)),
+                runs=tuple(self._runs(known.workstream, selection)),
+            )
+            if found.conversations or found.runs:
+                yield found
+
+    def _conversations(self, workstream: str, selection: Selection) -> Iterator[HeldConversation]:
+        chosen: set[ConversationId] = set()
+        for each in self._store.conversations(self._project_id, workstream):
+            is_child_of_chosen = each.parent_conversation_id in chosen
+            if is_child_of_chosen or selection.role in {None, each.key.role}:
+                chosen.add(each.conversation_id)
+                yield HeldConversation(
+                    conversation=each,
+                    held=self._store.held(each.conversation_id, before_ms=selection.before_ms),
+                    links=self._store.links(each.conversation_id),
+                )
+
+    def _runs(self, workstream: str, selection: Selection) -> Iterator[HeldRun]:
+        """A run that has not ended keeps what it needs to go on, unless all is to be forgotten."""
+        for run in self._store.runs(self._project_id, workstream):
+            view = pipelines.fold(self._store.run_events(run.run_id))
+            is_over = view.ended is not None
+            is_older = selection.before_ms is None or run.opened_at_ms < selection.before_ms
+            if is_older and (is_over or selection == Selection(workstream=workstream)):
+                yield HeldRun(run=run, events=view.events, is_over=is_over)
+
+
+def _ends(held: HeldWorkstream, *, at_ms: int) -> Iterator[Write]:
+    """A run that has nothing left to go on from is over."""
+    for each in held.runs:
+        if not each.is_over:
+            yield RecordRunEvent(
+                run_id=each.run.run_id,
+                seq=each.events + 1,
+                event=RunEnded(status="forgotten"),
+                recorded_at_ms=at_ms,
+            )
+
+
+def _erasures(held: HeldWorkstream, selection: Selection) -> Sequence[Write]:
+    before_ms = selection.before_ms
+    conversations = (
+        EraseConversation(conversation_id=each.conversation.conversation_id, before_ms=before_ms)
+        for each in held.conversations
+    )
+    runs = (
+        EraseRun(run_id=each.run.run_id, before_ms=before_ms, role=selection.role)
+        for each in held.runs
+    )
+    return (*conversations, *runs)

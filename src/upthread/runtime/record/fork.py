@@ -1,0 +1,249 @@
+"""A conversation branched off at a message, into another one that goes its own way.
+
+The source keeps everything and is only read. The other branch gets the messages as they would be
+handed to a model, as one turn of its own; where the agent can fork the session itself, and the
+branch leaves at the very end, its first prompt resumes that; otherwise it replays. What was done
+in the world is not undone, so it is listed.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.core.acts import FORKED
+from upthread.core.commands import (
+    OpenConversation,
+    OpenLink,
+    OpenTurn,
+    RecordParts,
+    RecordTurnEvent,
+    Write,
+)
+from upthread.core.events import TurnEnded, TurnEvent, TurnIntended
+from upthread.core.history.fork_points import (
+    branch_note,
+    children_in,
+    cut,
+    fork_points,
+    with_children,
+)
+from upthread.core.history.model import history_of
+from upthread.core.history.repair import Change, repair, told_to_model
+from upthread.core.quotas import require_session
+from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import Effect, effects_of
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Fence,
+    Link,
+    Outcome,
+    Part,
+    Speaker,
+    TextPart,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.errors import NotFoundError, UpstreamError, UsageError
+from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.system import System
+from upthread.runtime.turns.conversation import Conversations
+from upthread.store.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkPlan:
+    """What a fork would do. `link` is the session an agent could fork, None where it must replay.
+
+    `children_left` stay with the source; `changes` make what is copied valid.
+    """
+
+    source: Conversation
+    target: ConversationKey
+    at_message: int
+    spoken: tuple[tuple[Speaker, tuple[Part, ...]], ...]
+    link: Link | None
+    effects: tuple[Effect, ...]
+    children_left: tuple[ConversationId, ...]
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A fork that was made. `link` is the session the agent forked, None for a replay.
+
+    `why_replay` says why it could not, empty where nothing was tried.
+    """
+
+    plan: ForkPlan
+    conversation: Conversation
+    link: Link | None
+    why_replay: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRequest:
+    """What to fork and where to. `at_message` None means the newest place that can be cut."""
+
+    source: ConversationKey
+    target: ConversationKey
+    at_message: int | None = None
+
+
+class Forks:
+    """Makes forks."""
+
+    def __init__(
+        self, store: Store, system: System, leases: Leases, conversations: Conversations
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._leases = leases
+        self._conversations = conversations
+
+    async def plan(self, request: ForkRequest) -> ForkPlan:
+        """Return what a fork would do. Raises NotFoundError, UsageError."""
+        return await self._system.in_thread(lambda: self._plan(request))
+
+    async def fork(
+        self, request: ForkRequest, adapter: AgentAdapter | None, open_request: OpenRequest | None
+    ) -> Fork:
+        """Make it. Raises as `plan` does, and LeaseHeldError while a turn of either is running."""
+        doing = f"fork {request.source.address}"
+        async with (
+            self._leases.held(_lease(request.source, doing)),
+            self._leases.held(_lease(request.target, doing)) as fence,
+        ):
+            plan = await self.plan(request)
+            forked, why = await _forked_by_agent(plan.link, adapter, open_request)
+            return await self._system.in_thread(lambda: self._commit(plan, fence, forked, why))
+
+    def _plan(self, request: ForkRequest) -> ForkPlan:
+        resolved = self._store.resolve(request.source)
+        if resolved is None:
+            raise NotFoundError(
+                f"{request.source.address} has no conversation yet",
+                hint=f'start one: upthread tell {shlex.quote(request.source.address)} "…"',
+                address=request.source.address,
+            )
+        if self._store.resolve(request.target) is not None:
+            raise UsageError(
+                f"{request.target.address} has a conversation already",
+                hint="fork into an address that has none, such as another workstream's",
+                address=request.target.address,
+            )
+        messages = self._store.messages(resolved.conversation.conversation_id)
+        at = request.at_message or max(fork_points(messages), default=0)
+        kept = cut(messages, at)
+        repaired = repair(history_of(with_children(kept, {})))
+        is_at_end = at == len(messages) and self._has_last_turn_ended(resolved.conversation)
+        return ForkPlan(
+            source=resolved.conversation,
+            target=request.target,
+            at_message=at,
+            spoken=tuple((each.speaker, each.parts) for each in repaired.history.messages),
+            link=resolved.link if is_at_end else None,
+            effects=effects_of(kept),
+            children_left=children_in(kept),
+            changes=repaired.changes,
+        )
+
+    def _has_last_turn_ended(self, conversation: Conversation) -> bool:
+        (last,) = self._store.turns(conversation.conversation_id, newest=1)
+        ended = turns.fold(self._store.turn_events(last.turn_id)).ended
+        return ended is not None and ended.outcome is Outcome.OK
+
+    def _commit(
+        self, plan: ForkPlan, fence: Fence, forked: UpstreamSessionId | None, why: str
+    ) -> Fork:
+        key = plan.target
+        conversation = Conversation(
+            conversation_id=ConversationId(self._system.new_id("con")),
+            key=key,
+            generation=1,
+            base_name=self._conversations.name_workstream(key.project_id, key.workstream),
+            opened_at_ms=self._system.now_ms(),
+        )
+        link = None
+        if forked is not None and plan.link is not None:
+            link = replace(
+                plan.link,
+                conversation_id=conversation.conversation_id,
+                seq=1,
+                upstream_session_id=forked,
+                opened_because=FORKED,
+                opened_at_ms=self._system.now_ms(),
+            )
+        turn_id = TurnId(self._system.new_id("trn"))
+        copied = _writes(plan, conversation, turn_id, link, now_ms=self._system.now_ms())
+        self._store.commit((OpenConversation(conversation=conversation), *copied), fences=(fence,))
+        return Fork(plan=plan, conversation=conversation, link=link, why_replay=why)
+
+
+async def _forked_by_agent(
+    link: Link | None, adapter: AgentAdapter | None, request: OpenRequest | None
+) -> tuple[UpstreamSessionId | None, str]:
+    """Return the session the agent made, or None and why: then the branch replays."""
+    if link is None or adapter is None or request is None:
+        return None, ""
+    try:
+        async with adapter.open(request) as connection:
+            if not connection.capabilities.can_fork:
+                return None, f"{link.agent} cannot fork a session"
+            forked = await connection.fork_session(link.upstream_session_id)
+            return require_session(forked), ""
+    except UpstreamError as error:
+        return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
+
+
+def _writes(
+    plan: ForkPlan, conversation: Conversation, turn_id: TurnId, link: Link | None, *, now_ms: int
+) -> Sequence[Write]:
+    """Return the copied messages as one ended turn, and the link where there is one."""
+    conversation_id = conversation.conversation_id
+    source = plan.source.key.address
+    spoken = list(plan.spoken)
+    if link is None:  # a session forked by the agent knows all this
+        note = branch_note(source, plan.at_message, plan.effects, told_to_model(plan.changes))
+        spoken.append((Speaker.USER, (TextPart(text=note),)))
+    intended = TurnIntended(
+        decision=FORKED,
+        reasons=(FORKED,),
+        prompt_seq=1,
+        inputs={
+            "source_conversation_id": plan.source.conversation_id,
+            "at_message": plan.at_message,
+        },
+    )
+    ended = TurnEnded(outcome=Outcome.OK, detail=f"from {source}, message {plan.at_message}")
+    events: tuple[TurnEvent, ...] = (intended, ended)
+    return (
+        *([OpenLink(link=link)] if link else []),
+        OpenTurn(turn_id=turn_id, conversation_id=conversation_id, opened_at_ms=now_ms),
+        *(
+            RecordParts(
+                conversation_id=conversation_id,
+                seq=seq,
+                first_ordinal=0,
+                speaker=speaker,
+                turn_id=turn_id,
+                upstream_session_id=link.upstream_session_id if link else None,
+                recorded_at_ms=now_ms,
+                parts=parts,
+            )
+            for seq, (speaker, parts) in enumerate(spoken, start=1)
+        ),
+        *(
+            RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=now_ms)
+            for seq, event in enumerate(events, start=1)
+        ),
+    )
+
+
+def _lease(key: ConversationKey, doing: str) -> LeaseRequest:
+    name = conversation_lease(key.project_id, key.address)
+    return LeaseRequest(name=name, doing=doing, occupies=key)

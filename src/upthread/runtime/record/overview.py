@@ -1,0 +1,417 @@
+"""The overview: a workstream and its roles as they stand, truthful after a crash.
+
+Blocking reads, put together into values that surfaces print. A role is running only while a living
+process holds its lease; a turn without an end and without a holder is interrupted. Which word that
+comes to, and why, is decided in core/states.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Final, TypeAlias
+
+from upthread.core.decision.model import HandshakeInputs
+from upthread.core.decision.record_facts import RecordFacts
+from upthread.core.events import AnswerSuggested, Question
+from upthread.core.roles.reports import Report
+from upthread.core.roles.role import Role
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.pipeline import RunView
+from upthread.core.runs.stops import OURS, Source
+from upthread.core.runs.verdicts import VerdictView, holds
+from upthread.core.states import (
+    RoleFacts,
+    RunFacts,
+    Standing,
+    of_role,
+    of_run,
+    of_workstream,
+    status_of,
+    with_doubts,
+)
+from upthread.core.turns import turn as turns
+from upthread.core.turns.endings import Ending, ending_of
+from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.turns.turn import TurnView
+from upthread.core.types import (
+    CHILD_SLOT,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Holder,
+    Link,
+    Outcome,
+    ProjectId,
+    RunId,
+    TurnId,
+)
+from upthread.runtime.hooked.cut_off import cut_off_turn
+from upthread.runtime.hooked.under_way import CallUnderWay
+from upthread.runtime.lease import conversation_lease, workstream_lease
+from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.turns.last_words import LogOf, source_of
+from upthread.store.base import Store, Workstream
+
+ConditionOf: TypeAlias = Callable[[str, Role], str | None]
+"""Gives the digest that a role's `resume_if` compares, by workstream."""
+
+TreeNow: TypeAlias = Callable[[str], str]
+CallsNow: TypeAlias = Callable[[], Sequence[CallUnderWay]]
+DoubtsNow: TypeAlias = Callable[[str], Sequence[RecordedEffect]]
+
+CUT_OFF_MESSAGES_MAX: Final = 256
+"""How far back it is looked for what a turn did that was cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleView:
+    """One conversation of a workstream. `standing` is how it stands, in a word of core/states.py.
+
+    `ending` is what became of its last turn; `cut_off` what is known of that turn where it stopped
+    before its end; `is_step` whether it was a step of the newest run, and is over. `in_doubt` are
+    the actions of this conversation, and of its children, that may have been done or not.
+    """
+
+    conversation: Conversation
+    chain: tuple[Link, ...]
+    standing: Standing
+    turns: int
+    holder: Holder | None
+    last_turn_id: TurnId | None
+    last_turn: TurnView | None
+    report: Report | None
+    verdict: VerdictView | None
+    ending: Ending
+    cut_off: CutOffTurn | None = None
+    is_step: bool = False
+    in_doubt: tuple[RecordedEffect, ...] = ()
+
+    @property
+    def link(self) -> Link | None:
+        """The open link, None when there is none."""
+        return self.chain[-1] if self.chain and self.chain[-1].ended_because is None else None
+
+    @property
+    def state(self) -> str:
+        """The word for how it stands."""
+        return str(self.standing.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkstreamView:
+    """A workstream as it stands; `roles` without children and closed generations.
+
+    `run_standing` is how its newest run stands, None without one and for one that was forgotten.
+    `in_doubt` are the actions beyond this machine that may have been done or not.
+    """
+
+    workstream: Workstream
+    standing: Standing
+    run_standing: Standing | None
+    run: RunView | None
+    open_questions: tuple[Question, ...]
+    suggested: Mapping[str, AnswerSuggested]
+    roles: tuple[RoleView, ...]
+    children: tuple[Conversation, ...]
+    in_doubt: tuple[RecordedEffect, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """The word for how it stands."""
+        return str(self.standing.state)
+
+    @property
+    def status(self) -> str:
+        """The coarser word: running, waiting_for_human, parked, rejected, approved or idle."""
+        return status_of(self.standing, self.run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestRun:
+    """The newest run of a workstream, and when it last moved."""
+
+    run_id: RunId
+    view: RunView
+    moved_at_ms: int | None
+
+
+def _no_log(_agent: str, _at_ms: int) -> str:
+    return ""
+
+
+def _no_doubts(_workstream: str) -> tuple[RecordedEffect, ...]:
+    return ()
+
+
+class Overview:
+    """Reads workstreams. `is_dead` judges holders, as for leases.
+
+    `tree_now` gives the digest of a workstream's working tree, blocking; without it verdicts are
+    compared by what their roles were given alone. It is asked once a call, and only where a tree
+    was judged. `calls_now` gives the calls of hooked agents that are under way, `doubts_now` what
+    of a workstream may have been done or not; both blocking. `log_of` tells where an agent's stderr
+    went.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        is_dead: Callable[[Holder], bool],
+        *,
+        tree_now: TreeNow | None = None,
+        calls_now: CallsNow = tuple,
+        doubts_now: DoubtsNow = _no_doubts,
+        log_of: LogOf = _no_log,
+    ) -> None:
+        self._doubts_now = doubts_now
+        self._calls_now = calls_now
+        self._store = store
+        self._is_dead = is_dead
+        self._tree_now = tree_now
+        self._log_of = log_of
+
+    def workstreams(self, project_id: ProjectId) -> tuple[WorkstreamView, ...]:
+        """Return a project's workstreams, oldest first."""
+        return tuple(
+            view
+            for known in self._store.workstreams(project_id)
+            if (view := self.workstream(project_id, known.workstream)) is not None
+        )
+
+    def workstream(self, project_id: ProjectId, workstream: str) -> WorkstreamView | None:
+        """Return one workstream, None if nothing was ever opened in it."""
+        view = self._workstream(project_id, workstream, self._looked_at_once(workstream))
+        doubts = tuple(self._doubts_now(workstream)) if view else ()
+        return self._doubting(view, doubts) if view and doubts else view
+
+    def _looked_at_once(self, workstream: str) -> Callable[[], str] | None:
+        return cache(partial(self._tree_now, workstream)) if self._tree_now else None
+
+    def _workstream(
+        self, project_id: ProjectId, workstream: str, tree: Callable[[], str] | None
+    ) -> WorkstreamView | None:
+        known = self._store.workstream(project_id, workstream)
+        newest = self._newest(project_id, workstream)
+        if known is None:
+            if newest is None:
+                return None
+            known = Workstream(
+                project_id=project_id, workstream=workstream, base_name="", opened_at_ms=0
+            )
+        conversations = self._store.conversations(project_id, workstream)
+        current = _current_generations(conversations)
+        calls = self._calls()
+        roles = tuple(self._role(each, newest, tree, calls.get(each.key)) for each in current)
+        run = newest.view if newest else None
+        stands = self._run_stands(known, newest, tree) if newest else None
+        return WorkstreamView(
+            workstream=known,
+            standing=of_workstream(
+                stands,
+                (role.standing for role in roles),
+                steps=frozenset(role.standing.role for role in roles if role.is_step),
+            ),
+            run_standing=stands,
+            run=run,
+            open_questions=run.open_questions if run else (),
+            suggested=run.suggested if run else {},
+            roles=roles,
+            children=tuple(c for c in conversations if c.key.slot == CHILD_SLOT),
+        )
+
+    def role(self, conversation: Conversation) -> RoleView:
+        """Return one conversation as it stands."""
+        key = conversation.key
+        newest = self._newest(key.project_id, key.workstream)
+        call = self._calls().get(key)
+        view = self._role(conversation, newest, self._looked_at_once(key.workstream), call)
+        return self._doubting_role(view, tuple(self._doubts_now(key.workstream)))
+
+    def _doubting(self, view: WorkstreamView, doubts: tuple[RecordedEffect, ...]) -> WorkstreamView:
+        """Return how a workstream stands of which these actions are in doubt."""
+        name = view.workstream.workstream
+        actions, run = titles_of(doubts), view.run_standing
+        return replace(
+            view,
+            standing=with_doubts(view.standing, actions, workstream=name),
+            run_standing=with_doubts(run, actions, workstream=name) if run else None,
+            roles=tuple(self._doubting_role(role, doubts) for role in view.roles),
+            in_doubt=doubts,
+        )
+
+    def _doubting_role(self, view: RoleView, doubts: tuple[RecordedEffect, ...]) -> RoleView:
+        """A role's own are those of its conversation and of its children; its verdict's are all."""
+        conversation = view.conversation
+        own = tuple(each for each in doubts if self._owner(each) == conversation.conversation_id)
+        name = conversation.key.workstream
+        ids = tuple(each.effect_id for each in doubts)
+        return replace(
+            view,
+            standing=with_doubts(view.standing, titles_of(own), workstream=name),
+            verdict=replace(view.verdict, in_doubt=ids) if view.verdict else None,
+            in_doubt=own,
+        )
+
+    def _owner(self, doubt: RecordedEffect) -> ConversationId:
+        """Return whose action it was: a child's is that of the conversation that called it."""
+        found: Conversation | None = doubt.conversation
+        owner = doubt.conversation.conversation_id
+        while found is not None and found.parent_conversation_id is not None:
+            owner = found.parent_conversation_id
+            found = self._store.conversation(owner)
+        return owner
+
+    def _calls(self) -> dict[ConversationKey, CallUnderWay]:
+        return {call.key: call for call in self._calls_now()}
+
+    def _role(
+        self,
+        conversation: Conversation,
+        newest: NewestRun | None,
+        tree: Callable[[], str] | None,
+        call: CallUnderWay | None,
+    ) -> RoleView:
+        conversation_id, key = conversation.conversation_id, conversation.key
+        found = self._store.turns(conversation_id, newest=1)
+        turn = found[0] if found else None
+        last = turns.fold(self._store.turn_events(turn.turn_id)) if turn else None
+        holder = self._holder(conversation_lease(key.project_id, key.address))
+        holder = holder or (call.holder if call else None)
+        run = newest.view if newest else None
+        is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
+        verdict = _verdict(run, key.role, tree)
+        chain = self._store.links(conversation_id)
+        moved_at_ms = self._store.turn_moved_at_ms(turn.turn_id) if turn else None
+        facts = RoleFacts(
+            workstream=key.workstream,
+            address=key.address,
+            role=key.address.rpartition("/")[2],
+            is_held=holder is not None,
+            held_since_ms=call.begun_at_ms if call else None,
+            agent=call.agent if call else chain[-1].agent if chain else "",
+            turn=last,
+            opened_at_ms=turn.opened_at_ms if turn else None,
+            moved_at_ms=moved_at_ms,
+            run=run if is_step else None,
+            verdict=verdict if turn and _handed_by(run, key.role) == turn.turn_id else None,
+            source=self._source(last, (turn.opened_at_ms, moved_at_ms)) if turn else OURS,
+        )
+        return RoleView(
+            conversation=conversation,
+            chain=chain,
+            standing=of_role(facts),
+            ending=ending_of(last, is_held=holder is not None),
+            turns=self._store.turn_count(conversation_id),
+            holder=holder,
+            is_step=is_step and last is not None and last.is_over,
+            last_turn_id=turn.turn_id if turn else None,
+            last_turn=last,
+            report=run.report(key.role) if run else None,
+            verdict=verdict,
+            cut_off=self._cut_off(conversation_id, last) if holder is None else None,
+        )
+
+    def _source(self, last: TurnView | None, at_ms: tuple[int, int | None]) -> Source:
+        """Return who started the agent of a turn, where that matters: where it did not end well."""
+        if last is None or last.ended is None or last.ended.outcome is Outcome.OK:
+            return OURS
+        moments = tuple(each for each in at_ms if each is not None)
+        return source_of(last, at_ms=moments, log_of=self._log_of)
+
+    def _cut_off(self, conversation_id: ConversationId, last: TurnView | None) -> CutOffTurn | None:
+        if last is None or not last.was_cut_off:
+            return None
+        return cut_off_turn(
+            self._store, self._store.messages(conversation_id, newest=CUT_OFF_MESSAGES_MAX)
+        )
+
+    def _newest(self, project_id: ProjectId, workstream: str) -> NewestRun | None:
+        runs = self._store.runs(project_id, workstream)
+        if not runs:
+            return None
+        run_id = runs[-1].run_id
+        return NewestRun(
+            run_id=run_id,
+            view=pipelines.fold(self._store.run_events(run_id)),
+            moved_at_ms=self._store.run_moved_at_ms(run_id),
+        )
+
+    def _run_stands(
+        self, known: Workstream, newest: NewestRun, tree: Callable[[], str] | None
+    ) -> Standing | None:
+        run = newest.view
+        lease = workstream_lease(known.project_id, known.workstream)
+        facts = RunFacts(
+            workstream=known.workstream,
+            run=run,
+            is_held=self._holder(lease) is not None,
+            moved_at_ms=newest.moved_at_ms,
+            verdict=_verdict(run, run.last.role, tree) if run.last else None,
+        )
+        return of_run(facts)
+
+    def _holder(self, lease_name: str) -> Holder | None:
+        lease = self._store.lease(lease_name)
+        if lease is None or lease.holder is None or self._is_dead(lease.holder):
+            return None
+        return lease.holder
+
+
+def titles_of(doubts: Sequence[RecordedEffect]) -> tuple[str, ...]:
+    """Return the actions as they were called, in order."""
+    return tuple(each.effect.title for each in doubts)
+
+
+def record_inputs(
+    view: RoleView,
+    role: Role,
+    agent: str,
+    *,
+    depth_max: int,
+    condition_of: ConditionOf,
+    other_host: Callable[[Link | None], str | None],
+) -> HandshakeInputs:
+    """Return what the record says before a prompt to `role` through `agent`. Blocking.
+
+    What is around it is added by `runtime.turns.handshake_inputs`.
+    """
+    facts = RecordFacts(
+        conversation_id=view.conversation.conversation_id,
+        turns=view.turns,
+        link=view.link,
+        last=view.last_turn,
+        other_host=other_host(view.link),
+    )
+    condition_now = condition_of(view.conversation.key.workstream, role)
+    return facts.inputs(role=role, agent=agent, depth_max=depth_max, condition_now=condition_now)
+
+
+def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:
+    newest: dict[tuple[str, int], Conversation] = {}
+    for conversation in conversations:
+        if conversation.key.slot != CHILD_SLOT:
+            newest[(conversation.key.role, conversation.key.slot)] = conversation
+    return tuple(newest.values())
+
+
+def _handed_by(run: RunView | None, role: str) -> str:
+    """Return the turn that handed back a role's report, empty without one."""
+    handed = run.handed.get(role) if run else None
+    return handed.turn_id if handed else ""
+
+
+def _verdict(run: RunView | None, role: str, tree: Callable[[], str] | None) -> VerdictView | None:
+    handed = run.handed.get(role) if run else None
+    if run is None or handed is None or handed.report.verdict is None:
+        return None
+    is_tree_asked = tree is not None and bool(handed.tree_digest)
+    tree_digest = tree() if tree is not None and is_tree_asked else handed.tree_digest
+    return VerdictView(
+        outcome=handed.report.verdict.result,
+        input_digest=handed.input_digest,
+        tree_digest=handed.tree_digest,
+        is_current=holds(run, handed, tree_digest=tree_digest),
+        evidence=handed.report.verdict.evidence,
+    )

@@ -1,0 +1,97 @@
+"""The replay: what a session is told that takes the place of another, before it is prompted.
+
+What was said last, what is damaged in the record, and what must not be done again. Whoever starts
+such a session tells it the same: a turn of ours (runtime/turns/turn_history.py), or a hook, which
+finds the text in its small file. Blocking reads, nothing written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from upthread.core.chain import readable
+from upthread.core.context.exchanges import work_of
+from upthread.core.context.prior_context import (
+    PRIOR_EXCHANGES_MAX,
+    PriorContext,
+    prior_context,
+    render_prior_context,
+)
+from upthread.core.history.damage_note import damage_told
+from upthread.core.history.model import history_of
+from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import effects_of
+from upthread.core.turns.prompt import effects_block
+from upthread.core.types import ConversationId, Message, TurnId
+from upthread.store.base import Store
+
+REPLAYED_MESSAGES_MAX = 1_024
+"""How far back calls, a plan, actions and damage are looked for: a turn of hundreds of steps."""
+
+
+def replay_of(
+    store: Store, conversation_id: ConversationId, *, nonce: str, outward_patterns: Sequence[str]
+) -> str:
+    """Return what a session would be told that took this conversation on now."""
+    messages = store.messages(conversation_id, newest=REPLAYED_MESSAGES_MAX)
+    stopped = _cut_off(store, conversation_id)
+    prior = prior_in(store, conversation_id, was_interrupted=bool(stopped))
+    pieces = (
+        render_prior_context(prior, nonce=nonce, work=work_of(messages)),
+        damage_told(history_of(messages).messages),
+        effects_told(messages, stopped, outward_patterns=outward_patterns),
+    )
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+def prior_in(
+    store: Store,
+    conversation_id: ConversationId,
+    *,
+    was_interrupted: bool,
+    before_seq: int | None = None,
+) -> PriorContext:
+    """Return what was said over the readable chain, in one range scan, and what began it.
+
+    `before_seq` leaves out the prompt at hand and all after it, None nothing.
+    """
+    links = store.links(conversation_id)
+    said = store.prior_messages(
+        conversation_id,
+        upstream_session_ids=readable(link.upstream_session_id for link in links),
+        newest=PRIOR_EXCHANGES_MAX + (before_seq is not None),  # the prompt at hand is one
+    )
+    earlier = [each for each in said if before_seq is None or each.seq < before_seq]
+    is_all = not earlier or earlier[0].seq == 1
+    return prior_context(
+        earlier,
+        first=None if is_all else store.message(conversation_id, 1),
+        was_interrupted=was_interrupted,
+        cut_off=cut_off_in(store, earlier),
+    )
+
+
+def effects_told(
+    messages: Sequence[Message], open_turns: Set[TurnId | None], *, outward_patterns: Sequence[str]
+) -> str:
+    """Return what must not be done again, as a block; empty for nothing.
+
+    All of a turn that did not end, and of those before it what reached beyond this machine.
+    """
+    untold = {message.seq for message in messages if message.turn_id in open_turns}
+    effects = effects_of(messages, outward_patterns=outward_patterns)
+    return effects_block(
+        tuple(each.in_words for each in effects if each.is_outward or each.seq in untold)
+    )
+
+
+def cut_off_in(store: Store, said: Sequence[Message]) -> Set[TurnId]:
+    """Return the turns of what was said that were cut off."""
+    known = {message.turn_id for message in said}
+    return {each for each in known if turns.fold(store.turn_events(each)).was_cut_off}
+
+
+def _cut_off(store: Store, conversation_id: ConversationId) -> Set[TurnId]:
+    """Return the conversation's last turn where it was cut off."""
+    newest = [turn.turn_id for turn in store.turns(conversation_id, newest=1)]
+    return {each for each in newest if turns.fold(store.turn_events(each)).was_cut_off}

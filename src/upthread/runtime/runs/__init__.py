@@ -1,0 +1,1 @@
+"""Runs, carried out: one transition of a pipeline a commit."""

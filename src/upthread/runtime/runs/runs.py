@@ -1,0 +1,489 @@
+"""Runs: a pipeline over a workstream, one transition a commit, across any number of processes.
+
+Asks the core what is next, does it, commits the event it led to. A run is its events; a process
+that finds one goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
+from functools import partial
+
+from upthread.core.acts import LIMIT_PASSED
+from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
+from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.events import (
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEnded,
+    RunEvent,
+    RunParked,
+    RunResumed,
+    RunStarted,
+    StepStarted,
+    TurnEnded,
+    TurnParked,
+)
+from upthread.core.names import shown
+from upthread.core.runs import pipeline as pipelines
+from upthread.core.runs.pipeline import (
+    AskHuman,
+    ContinueStep,
+    Finish,
+    Park,
+    RunStep,
+    RunView,
+    Wait,
+)
+from upthread.core.runs.queue_name import queue_of, settles
+from upthread.core.runs.verdicts import final_approval, holds
+from upthread.core.turns.turn import fold as fold_turn
+from upthread.core.types import (
+    Durability,
+    Fence,
+    Outcome,
+    ProjectId,
+    RunId,
+    TurnId,
+)
+from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
+from upthread.runtime.cost.spent_tokens import spent_on_run
+from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
+from upthread.runtime.runs.answers import answered_by
+from upthread.runtime.runs.host_affinity import Placing
+from upthread.runtime.runs.live_run import Answer, LiveRun, RunRequest, StepRequest, Transition
+from upthread.runtime.runs.steps import digest_of, step_ended, step_of
+from upthread.runtime.system import System
+from upthread.runtime.turns.conversation import Conversations
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.limit_wait import wait_until
+from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.turns.turns import Turns
+from upthread.store.base import Store
+
+CANNOT_RUN = "cannot_run"
+"""Why a run is parked that a worker cannot advance: the fault is in its project or on its host."""
+
+ANSWER_TRIES_MAX = 8
+
+
+class Runs:
+    """Starts runs and takes them on."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        leases: Leases,
+        conversations: Conversations,
+        turns: Turns,
+        host: str = "",
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._leases = leases
+        self._conversations = conversations
+        self._turns = turns
+        self._placing = Placing(store, host)
+
+    async def run(self, request: RunRequest) -> RunView:
+        """Take a run as far as it goes by itself; returns it ended, waiting, parked or stopped.
+
+        Raises LeaseHeldError while another process runs this workstream, NotFoundError without a
+        run to go on with, UsageError for a new specification while a run is under way.
+        """
+        async with self._held(request) as fence:
+            notice = await self._system.in_thread(request.make_ready)
+            if notice is not None:
+                request.listener.notice(notice)
+            live = await self._begin(request, fence)
+            await self._judge_again_if_changed(live, request)
+            await self._resume_if_parked(live, request)
+            while not self._is_stopped(live, request):
+                await self._advance(live, request)
+                if request.wait_s is None:
+                    await self._wait_out(live, request)
+            return live.view
+
+    async def advance(self, request: RunRequest, transition: Transition) -> int:
+        """Carry out one transition of a run; returns 0, or how long it still has to wait, in ms.
+
+        Nothing is done where another process did it, or nothing is to be done until a person says
+        so. Raises LeaseHeldError while another process is at it, FencedError when taken over.
+        """
+        async with self._held(request) as fence:
+            live = await self._taken_up(transition, fence)
+            if live is None:
+                return 0
+            if live.view.parked is not None:
+                wait_ms = self._wait_ms(live.view.parked)
+                if wait_ms == 0 and live.view.parked.reset_at_ms is not None:
+                    await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
+                return wait_ms
+            if not isinstance(pipelines.next_command(live.view), Wait):
+                await self._advance_or_park(live, request)
+            return 0
+
+    async def park(self, request: RunRequest, transition: Transition, *, detail: str) -> None:
+        """Park a run at a transition that cannot be carried out, unless it has moved on."""
+        async with self._held(request) as fence:
+            live = await self._taken_up(transition, fence)
+            if live is not None and live.view.parked is None:
+                await self._park(live, request, detail)
+
+    async def answer(self, answer: Answer, *, project_id: ProjectId, workstream: str) -> RunView:
+        """Answer one open question of the newest run, or suggest an answer to it.
+
+        Needs no lease: either is one append, and the run reads it when it goes on.
+        """
+
+        def append() -> RunView:
+            run_id, view = self._newest(project_id, workstream)
+            event = answered_by(view, workstream, answer)
+            writes = self._records(run_id, view, (event,), durability=Durability.SYNCED)
+            answered = pipelines.apply(view, event)
+            if isinstance(event, QuestionAnswered) and not answered.open_questions:
+                hosts = self._placing.hosts(project_id, workstream, answered)
+                writes = (*writes, self._enqueue(project_id, run_id, answered, hosts))
+            self._store.commit(writes)
+            return answered
+
+        for _ in range(ANSWER_TRIES_MAX):
+            with suppress(ConflictError):  # another answer came first: read again, append after it
+                return await self._system.in_thread(append)
+        return await self._system.in_thread(append)
+
+    def view(self, project_id: ProjectId, workstream: str) -> RunView | None:
+        """Return the newest run's view, None before the first. Blocking."""
+        runs = self._store.runs(project_id, workstream)
+        return pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+
+    # --- taking up -------------------------------------------------------------------------------
+
+    def _held(self, request: RunRequest) -> AbstractAsyncContextManager[Fence]:
+        lease = LeaseRequest(
+            name=workstream_lease(request.project_id, request.workstream),
+            doing=f"run {request.workstream}",
+            wait_s=request.wait_s,
+            on_wait=request.listener.waiting,
+        )
+        return self._leases.held(lease)
+
+    async def _taken_up(self, transition: Transition, fence: Fence) -> LiveRun | None:
+        """Return the run a transition belongs to, None when the transition is settled."""
+        run_id = transition.run_id
+        events = await self._system.in_thread(lambda: self._store.run_events(run_id))
+        if any(settles(event) for event in events[transition.run_seq :]):
+            return None
+        return LiveRun(run_id=run_id, view=pipelines.fold(events), fences=(fence,))
+
+    # --- beginning -----------------------------------------------------------------------------
+
+    def _newest(self, project_id: ProjectId, workstream: str) -> tuple[RunId, RunView]:
+        runs = self._store.runs(project_id, workstream)
+        if not runs:
+            raise NotFoundError(
+                f"no run on {shown(workstream)} yet",
+                hint=f"start one: upthread run {shlex.quote(workstream)} --spec FILE",
+                workstream=workstream,
+            )
+        run_id = runs[-1].run_id
+        return run_id, pipelines.fold(self._store.run_events(run_id))
+
+    async def _begin(self, request: RunRequest, fence: Fence) -> LiveRun:
+        return await self._system.in_thread(lambda: self._begin_blocking(request, fence))
+
+    def _begin_blocking(self, request: RunRequest, fence: Fence) -> LiveRun:
+        runs = self._store.runs(request.project_id, request.workstream)
+        last = pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        if request.specification is None or (
+            last is not None
+            and last.ended is None
+            and last.specification.strip() == request.specification.strip()
+        ):
+            run_id, view = self._newest(request.project_id, request.workstream)
+            return LiveRun(run_id=run_id, view=view, fences=(fence,))
+        if last is not None and last.ended is None:
+            raise UsageError(
+                f"a run on {shown(request.workstream)} is {last.status}, on another specification",
+                hint=f"go on with it: upthread run {shlex.quote(request.workstream)}",
+                workstream=request.workstream,
+            )
+        return self._start(request, fence, last)
+
+    def _start(self, request: RunRequest, fence: Fence, last: RunView | None) -> LiveRun:
+        assert request.specification is not None
+        self._conversations.name_workstream(request.project_id, request.workstream)
+        run_id = RunId(self._system.new_id("run"))
+        started = RunStarted(
+            specification=request.specification,
+            pipeline=pipelines.as_data(request.pipeline),
+            iteration=last.iteration + 1 if last else 1,
+            told=last.told if last else {},
+            agents=request.agents,
+        )
+        opened = OpenRun(
+            run_id=run_id,
+            project_id=request.project_id,
+            workstream=request.workstream,
+            opened_at_ms=self._system.now_ms(),
+        )
+        live = LiveRun(run_id=run_id, view=RunView(), fences=(fence,))
+        then = pipelines.apply(live.view, started)
+        hosts = self._placing.hosts(request.project_id, request.workstream, then)
+        writes = (
+            opened,
+            *self._records(run_id, live.view, (started,)),
+            self._enqueue(request.project_id, run_id, then, hosts),
+        )
+        self._store.commit(writes, fences=live.fences)
+        # As it is kept: every later process reads that, and digests must be of the same text.
+        live.view = pipelines.fold(self._store.run_events(run_id))
+        request.options.on_event(started)
+        return live
+
+    async def _judge_again_if_changed(self, live: LiveRun, request: RunRequest) -> None:
+        """Ask for the last verdict again when the tree is no longer the one that was approved."""
+        approval = final_approval(live.view)
+        if approval is None:
+            return
+        tree = await self._system.in_thread(request.tree_now)
+        if not holds(live.view, approval, tree_digest=tree):
+            because = f"the working tree has changed since {approval.role} approved it"
+            await self._commit(live, request, RunResumed(because=because, role=approval.role))
+
+    async def _resume_if_parked(self, live: LiveRun, request: RunRequest) -> None:
+        """Asking for a parked run again is how a person says: go on.
+
+        So is asking for one whose last step failed, when its process ended before it parked it.
+        """
+        command = pipelines.next_command(live.view)
+        last = live.view.last
+        if isinstance(command, Park) and last is not None and last.outcome is not Outcome.OK:
+            await self._advance(live, request)
+        if request.wait_s is None:
+            await self._wait_out(live, request)
+        parked = live.view.parked
+        if parked is not None and (request.options.names_an_agent or self._wait_ms(parked) == 0):
+            await self._commit(live, request, RunResumed(because="run again"))
+
+    async def _wait_out(self, live: LiveRun, request: RunRequest) -> None:
+        """Let the time pass that the agent asked for, and go on; nothing for any other stop."""
+        if live.view.parked is None or live.view.parked.reset_at_ms is None:
+            return
+        await wait_until(live.view.parked.reset_at_ms, self._system)
+        await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
+
+    def _wait_ms(self, parked: RunParked) -> int:
+        """Return how long the agent still wants to be left alone; 0 when it did not say."""
+        return max(0, (parked.reset_at_ms or 0) - self._system.now_ms())
+
+    # --- advancing -----------------------------------------------------------------------------
+
+    def _is_stopped(self, live: LiveRun, request: RunRequest) -> bool:
+        steps_max = request.options.steps_max
+        is_enough = steps_max is not None and live.steps_done >= steps_max
+        command = pipelines.next_command(live.view)
+        takes_a_turn = isinstance(command, RunStep | ContinueStep)
+        return isinstance(command, Wait) or (is_enough and takes_a_turn)
+
+    async def _advance(self, live: LiveRun, request: RunRequest) -> None:
+        command = pipelines.next_command(live.view)
+        match command:
+            case RunStep():
+                await self._run_step(live, request, command)
+            case ContinueStep():
+                await self._continue_step(live, request, command)
+            case AskHuman():
+                asked = QuestionsAsked(role=command.role, questions=command.questions)
+                await self._commit(live, request, asked)
+            case Park():
+                parked = RunParked(reason=command.reason, detail=command.detail, role=command.role)
+                await self._commit(live, request, parked)
+            case Finish():
+                ended = RunEnded(status=command.status, evidence=command.evidence)
+                await self._commit(live, request, ended)
+            case Wait():
+                raise AssertionError("a waiting run does not advance")
+
+    async def _advance_or_park(self, live: LiveRun, request: RunRequest) -> None:
+        """Advance; what would be told to the caller of a run is told to whoever looks at it."""
+        try:
+            await self._advance(live, request)
+        except (ConfigError, RefusedError, UsageError) as error:
+            await self._park(live, request, str(error))
+
+    async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
+        events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
+        live.view = pipelines.fold(events)
+        role = pipelines.next_role(live.view)
+        await self._commit(live, request, RunParked(reason=CANNOT_RUN, detail=detail, role=role))
+
+    async def _run_step(self, live: LiveRun, request: RunRequest, command: RunStep) -> None:
+        tell = request.prepare_step(
+            self._step_request(live, request, command, await self._hosts(live, request))
+        )
+        turn = self._turns.tell(self._limited(live, tell))
+        await self._take_turn(live, request, command.step.role, turn)
+
+    def _limited(self, live: LiveRun, tell: TellRequest) -> TellRequest:
+        """Return a turn that counts what the run has spent over all its processes."""
+        return replace(tell, spent=partial(spent_on_run, self._store, live.run_id))
+
+    async def _take_turn(
+        self, live: LiveRun, request: RunRequest, role: str, turn: Awaitable[TurnResult]
+    ) -> None:
+        """Wait for a step's turn; the run parks where it would pass what may be spent."""
+        try:
+            result = await turn
+        except RefusedError as refused:
+            if refused.reasons[0] != TOKENS_MAX:
+                raise
+            detail = refused.ids.get("tokens", "")
+            parked = RunParked(reason=TOKENS_MAX, detail=detail, role=role)
+            await self._commit(live, request, parked)
+            return
+        await self._after_turn(live, request, role, result)
+
+    async def _continue_step(
+        self, live: LiveRun, request: RunRequest, command: ContinueStep
+    ) -> None:
+        step = live.view.pipeline.steps[live.view.pipeline.index_of(command.role)]
+        again = pipelines.run_step(live.view, step)
+        tell = request.prepare_step(
+            self._step_request(live, request, again, await self._hosts(live, request))
+        )
+        turn_id = TurnId(command.turn_id)
+        elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
+        if elsewhere is not None:
+            ended = step_of(step, turn_id, elsewhere, again.input_digest)
+            await self._commit(live, request, ended)
+            return
+        turn = self._turns.go_on(self._limited(live, tell), turn_id)
+        await self._take_turn(live, request, command.role, turn)
+
+    def _ended_elsewhere(self, turn_id: TurnId) -> TurnEnded | None:
+        """Return how a step's turn ended outside of the run, None while it has not.
+
+        Another prompt took its place, or a person went on with it by hand.
+        """
+        return fold_turn(self._store.turn_events(turn_id)).ended
+
+    async def _after_turn(
+        self, live: LiveRun, request: RunRequest, role: str, result: TurnResult
+    ) -> None:
+        """Read the run again: the turn's own commits have moved it on."""
+        live.steps_done += 1
+        seen = live.view.events
+        events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
+        live.view = pipelines.fold(events)
+        for event in events[seen:]:
+            request.options.on_event(event)
+        if request.options.on_result:
+            await request.options.on_result(role, result)
+
+    def _step_request(
+        self, live: LiveRun, request: RunRequest, command: RunStep, hosts: Mapping[str, str]
+    ) -> StepRequest:
+        role = command.step.role
+        after_step = self._placing.after_step(hosts, role)
+        view = live.view
+
+        def stepped(turn_id: TurnId) -> RunView:
+            started = StepStarted(role=role, turn_id=turn_id)
+            return view if view.started is not None else pipelines.apply(view, started)
+
+        def at_intent(turn_id: TurnId) -> Sequence[Write]:
+            started = StepStarted(role=role, turn_id=turn_id, asked_again=command.asked_again)
+            return self._records(live.run_id, view, (started,))
+
+        def at_end(turn_id: TurnId, ended: TurnEnded, reply: str) -> Sequence[Write]:
+            event = step_ended(command.step, turn_id, ended, reply, command.input_digest)
+            after = stepped(turn_id)
+            records = self._records(live.run_id, after, (event,))
+            then = pipelines.apply(after, event)
+            return (*records, self._enqueue(request.project_id, live.run_id, then, after_step))
+
+        def at_park(turn_id: TurnId, parked: TurnParked) -> Sequence[Write]:
+            # With the turn's own: whoever takes the run over must not go on with what is parked.
+            event = RunParked(
+                reason=parked.reason,
+                detail=parked.detail,
+                role=role,
+                reset_at_ms=parked.reset_at_ms,
+            )
+            after = stepped(turn_id)
+            records = self._records(live.run_id, after, (event,))
+            if parked.reset_at_ms is None:
+                return records
+            then = pipelines.apply(after, event)
+            return (*records, self._enqueue(request.project_id, live.run_id, then, after_step))
+
+        return StepRequest(
+            role=role,
+            task=command.task,
+            run_id=live.run_id,
+            fences=live.fences,
+            condition_role=lambda name: digest_of(view, name),
+            at_intent=at_intent,
+            at_end=at_end,
+            at_park=at_park,
+            is_asked_again=command.asked_again,
+            judged_role=command.step.on_rejected,
+        )
+
+    # --- writing -------------------------------------------------------------------------------
+
+    async def _commit(self, live: LiveRun, request: RunRequest, event: RunEvent) -> None:
+        writes: tuple[Write, ...] = self._records(
+            live.run_id, live.view, (event,), durability=Durability.SYNCED
+        )
+        then = pipelines.apply(live.view, event)
+        is_limited = isinstance(event, RunParked) and event.reset_at_ms is not None
+        if is_limited or not isinstance(event, RunEnded | RunParked | QuestionsAsked):
+            hosts = await self._hosts(live, request)
+            writes = (*writes, self._enqueue(request.project_id, live.run_id, then, hosts))
+        await self._system.in_thread(lambda: self._store.commit(writes, fences=live.fences))
+        live.view = then
+        request.options.on_event(event)
+
+    def _records(
+        self,
+        run_id: RunId,
+        view: RunView,
+        events: tuple[RunEvent, ...],
+        *,
+        durability: Durability = Durability.PROCESS,
+    ) -> tuple[Write, ...]:
+        return tuple(
+            RecordRunEvent(
+                run_id=run_id,
+                seq=view.events + 1 + offset,
+                event=event,
+                recorded_at_ms=self._system.now_ms(),
+                durability=durability,
+            )
+            for offset, event in enumerate(events)
+        )
+
+    async def _hosts(self, live: LiveRun, request: RunRequest) -> Mapping[str, str]:
+        where, view = (request.project_id, request.workstream), live.view
+        return await self._system.in_thread(lambda: self._placing.hosts(*where, view))
+
+    def _enqueue(
+        self, project_id: ProjectId, run_id: RunId, view: RunView, hosts: Mapping[str, str]
+    ) -> Write:
+        """Return what makes a run's next transition due, as it will stand: now or at its reset."""
+        role = pipelines.next_role(view)
+        delay_ms = self._wait_ms(view.parked) if view.parked else 0
+        return EnqueueTransition(
+            run_id=run_id,
+            run_seq=view.events,
+            due_at_ms=self._system.now_ms() + delay_ms,
+            delay_ms=delay_ms,
+            queue=queue_of(project_id, agent=view.agents.get(role, ""), host=hosts.get(role, "")),
+        )

@@ -1,0 +1,1 @@
+"""One turn, carried out: claimed, decided, sent, recorded, and gone on with after a crash."""

@@ -1,0 +1,404 @@
+"""Claiming a conversation: found or minted, leased, and looked at before a turn begins.
+
+One claim, one lease, one turn at a time; a role that writes claims its working tree too. Two
+processes that ask for the same address at the same moment meet at the lease, so that exactly one
+mints the conversation and its upstream session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, Literal, TypeAlias
+
+from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision
+from upthread.core.decision.handshake import (
+    CALLER_DEPTH_MAX,
+    REFUSE,
+    HandshakeInputs,
+    decide,
+    in_words,
+)
+from upthread.core.decision.record_facts import RecordFacts
+from upthread.core.names import Address, choose_base_name
+from upthread.core.roles.role import Role
+from upthread.core.turns import turn as turns
+from upthread.core.turns.turn import TurnView
+from upthread.core.types import (
+    MAIN_SLOT,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Decision,
+    Fence,
+    JsonValue,
+    Lease,
+    Link,
+    Outcome,
+    ProjectId,
+    TurnId,
+)
+from upthread.errors import ConflictError, LeaseHeldError, RefusedError
+from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.system import System
+from upthread.runtime.working_tree.tree_lock import TreeRequest, WorkingTrees
+from upthread.store.base import Store
+
+WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
+
+SIBLINGS_MAX = 64
+
+DECIDED_BY: Final = "decided_by"
+HOOK: Final = "hook"
+"""What the inputs of a turn say that a plug-in inside an agent decided: it was a sub-agent's."""
+
+READ_BACK: Final = "read_back"
+"""What such inputs say where the agent's own store told what the turn did."""
+
+LOOK_BACK_TURNS_MAX = 32
+"""How many turns in a row may end before their prompt left, and the session still be known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """Whose turn it is to be. `callers` are the conversations this call is made inside of.
+
+    `tree` is the working tree that the role writes to, None for a role that only reads. `host` is
+    what this host is called where the store is shared with others; empty: all sessions live here.
+    `opens_sub_agents` is whether the agent opens a sub-agent's session from outside.
+    """
+
+    project_id: ProjectId
+    address: Address
+    role: Role
+    agent: str
+    doing: str
+    when_busy: WhenBusy = "refuse"
+    tree: str | None = None
+    is_waiting_for_tree: bool = False
+    callers: tuple[ConversationId, ...] = ()
+    depth_max: int = CALLER_DEPTH_MAX
+    host: str = ""
+    opens_sub_agents: bool = True
+    on_wait: Callable[[Lease], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompts:
+    """What an upstream session has heard from us, as far as is known for certain.
+
+    `has_any` whether a prompt ever left for it; `answered` how many it has for certain.
+    """
+
+    has_any: bool
+    answered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A leased conversation as it stands. `last` is its newest turn, None before the first.
+
+    `session_host` is where its session lives, None without one and where nobody asked. `fences` are
+    those of the conversation and of the working tree, where the role writes to one.
+    `is_of_sub_agent` is whether the session is a sub-agent's, which a plug-in saw begin; False
+    where its agent opens such from outside.
+    """
+
+    conversation: Conversation
+    link: Link | None
+    fences: tuple[Fence, ...]
+    turns: int
+    messages: int
+    last: tuple[TurnId, TurnView] | None
+    prompts: Prompts
+    session_host: str | None = None
+    is_of_sub_agent: bool = False
+
+    @property
+    def last_id(self) -> TurnId | None:
+        """The newest turn's id, None before the first."""
+        return self.last[0] if self.last else None
+
+    def inputs(self, request: ClaimRequest) -> HandshakeInputs:
+        """Return what the handshake decides on, as far as the claim knows it."""
+        is_here = self.session_host in {None, request.host}
+        facts = RecordFacts(
+            conversation_id=self.conversation.conversation_id,
+            turns=self.turns,
+            link=self.link,
+            last=self.last[1] if self.last else None,
+            other_host=None if is_here else self.session_host,
+        )
+        return facts.inputs(
+            role=request.role,
+            agent=request.agent,
+            callers=request.callers,
+            depth_max=request.depth_max,
+            opens_only_within=self.is_of_sub_agent,
+        )
+
+
+class Conversations:
+    """Finds, mints and claims conversations."""
+
+    def __init__(self, store: Store, system: System, leases: Leases) -> None:
+        self._store = store
+        self._system = system
+        self._leases = leases
+        self._trees = WorkingTrees(store, system, leases)
+
+    @asynccontextmanager
+    async def claimed(self, request: ClaimRequest) -> AsyncGenerator[Claim]:
+        """Hold a conversation for a block.
+
+        Raises RefusedError for a call that must not be made, LeaseHeldError when it is busy and
+        the request neither waits nor opens a sibling, or when another role writes in its tree.
+        """
+        await self._refuse(request)
+        async with AsyncExitStack() as stack:
+            key, fence = await self._lease(request, stack)
+            fences = (fence, *await self._claim_tree(request, stack))
+            yield await self._system.in_thread(lambda: self._open(request, key, fences))
+
+    async def looked_at_again(self, request: ClaimRequest, claim: Claim) -> Claim:
+        """Return a claim as its conversation stands by now."""
+        key = claim.conversation.key
+        return await self._system.in_thread(lambda: self._open(request, key, claim.fences))
+
+    async def _lease(
+        self, request: ClaimRequest, stack: AsyncExitStack
+    ) -> tuple[ConversationKey, Fence]:
+        slot = request.address.slot
+        while True:
+            key = _key(request, slot)
+            lease = LeaseRequest(
+                name=conversation_lease(key.project_id, key.address),
+                doing=request.doing,
+                wait_s=None if request.when_busy == "wait" else 0.0,
+                on_wait=request.on_wait,
+                occupies=key,
+            )
+            try:
+                return key, await stack.enter_async_context(self._leases.held(lease))
+            except LeaseHeldError as error:
+                if request.when_busy == "sibling" and slot < SIBLINGS_MAX:
+                    slot += 1
+                    continue
+                await self._refuse(request, holder=error.holder)
+                raise
+
+    async def _claim_tree(self, request: ClaimRequest, stack: AsyncExitStack) -> tuple[Fence, ...]:
+        if request.tree is None:
+            return ()
+        wanted = TreeRequest(
+            directory=request.tree,
+            doing=request.doing,
+            callers=request.callers,
+            wait_s=None if request.is_waiting_for_tree else 0.0,
+            on_wait=request.on_wait,
+        )
+        try:
+            return await stack.enter_async_context(self._trees.held(wanted))
+        except LeaseHeldError as error:
+            await self._refuse(request, tree_holder=error.holder)
+            raise
+
+    async def _refuse(
+        self, request: ClaimRequest, *, holder: str | None = None, tree_holder: str | None = None
+    ) -> None:
+        """Raise if the handshake refuses; the refusal is kept where the conversation is known."""
+        key = _key(request, request.address.slot)
+        resolved = await self._system.in_thread(lambda: self._store.resolve(key))
+        known = resolved.conversation.conversation_id if resolved else None
+        # Of its turns nothing is read yet: whoever is refused must not wait for that.
+        inputs = RecordFacts(conversation_id=known or ConversationId("")).inputs(
+            role=request.role,
+            agent=request.agent,
+            holder=holder,
+            tree_holder=tree_holder,
+            callers=request.callers,
+            depth_max=request.depth_max,
+        )
+        decision = decide(inputs)
+        if decision.decision != REFUSE:
+            return
+        if known:
+            await self.keep_refusal(known, decision)
+        held_by = holder or tree_holder
+        if held_by is not None and decision.reasons[0] in {"busy", "tree_busy"}:
+            raise LeaseHeldError(
+                f"{key.address}: {in_words(decision.reasons[0])}, held by {held_by}",
+                holder=held_by,
+                hint=decision.hint,
+                address=key.address,
+                **({"working_directory": request.tree or ""} if tree_holder else {}),
+            )
+        raise refused(key.address, decision)
+
+    async def keep_refusal(self, conversation_id: ConversationId, decision: Decision) -> None:
+        """Keep a decision that leads to no turn."""
+        write = RecordDecision(
+            conversation_id=conversation_id,
+            decision=decision.decision,
+            reasons=decision.reasons,
+            inputs=decision.inputs,
+            decided_at_ms=self._system.now_ms(),
+        )
+        await self._system.in_thread(lambda: self._store.commit((write,)))
+
+    def _open(
+        self, request: ClaimRequest, key: ConversationKey, fences: tuple[Fence, ...]
+    ) -> Claim:
+        resolved = self._store.resolve(key)
+        conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
+        conversation_id = conversation.conversation_id
+        link = resolved.link if resolved else None
+        views = views_newest_first(self._store, conversation_id)
+        last = next(views, None)
+        return Claim(
+            conversation=conversation,
+            link=link,
+            fences=fences,
+            turns=self._store.turn_count(conversation_id),
+            messages=self._store.message_count(conversation_id),
+            last=last,
+            prompts=_prompts(link, chain((last,), views) if last else ()),
+            session_host=session_host(self._store, link) if request.host else None,
+            is_of_sub_agent=not request.opens_sub_agents and is_of_sub_agent(self._store, link),
+        )
+
+    def mint(
+        self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1
+    ) -> Conversation:
+        """Open a conversation under a key, with its workstream's base name. Blocking."""
+        conversation = Conversation(
+            conversation_id=ConversationId(self._system.new_id("con")),
+            key=key,
+            generation=generation,
+            base_name=self.name_workstream(key.project_id, key.workstream),
+            opened_at_ms=self._system.now_ms(),
+        )
+        self._store.commit((OpenConversation(conversation=conversation),), fences=fences)
+        return conversation
+
+    def name_workstream(self, project_id: ProjectId, workstream: str) -> str:
+        """Return the workstream's base name, given on first use. Blocking.
+
+        Two processes that choose at the same moment do not collide.
+        """
+        while True:
+            known = self._store.workstream(project_id, workstream)
+            if known is not None:
+                return known.base_name
+            taken = {other.base_name for other in self._store.workstreams(project_id)}
+            name = choose_base_name(workstream, taken)
+            write = OpenWorkstream(
+                project_id=project_id,
+                workstream=workstream,
+                base_name=name,
+                opened_at_ms=self._system.now_ms(),
+            )
+            try:
+                self._store.commit((write,))
+            except ConflictError:
+                continue  # another process named this workstream, or took this name: look again
+            return name
+
+
+def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedError:
+    """Return the error that tells a refusal, with its cure; `tokens` where they are why."""
+    words = in_words(decision.reasons[0])
+    return RefusedError(
+        f"{address} was refused: {words}" + (f": {tokens}" if tokens else ""),
+        reasons=decision.reasons,
+        hint=decision.hint,
+        address=address,
+        **({"tokens": tokens} if tokens else {}),
+    )
+
+
+def views_newest_first(
+    store: Store, conversation_id: ConversationId
+) -> Iterator[tuple[TurnId, TurnView]]:
+    """Read turns, newest first; nearly always only the first of them is asked for. Blocking."""
+    newest = store.turns(conversation_id, newest=1)
+    if not newest:
+        return
+    yield newest[0].turn_id, turns.fold(store.turn_events(newest[0].turn_id))
+    for turn in reversed(store.turns(conversation_id, newest=LOOK_BACK_TURNS_MAX)[:-1]):
+        yield turn.turn_id, turns.fold(store.turn_events(turn.turn_id))
+
+
+def session_host(store: Store, link: Link | None) -> str | None:
+    """Return the host a link's session was last attached on, None where that is not known.
+
+    Blocking.
+    """
+    view = _last_attached(store, link)
+    return view.attached.agent_host if view and view.attached else None
+
+
+def is_of_sub_agent(store: Store, link: Link | None) -> bool:
+    """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
+    return _hooks_inputs(store, link) is not None
+
+
+def main_session_of(store: Store, link: Link) -> str:
+    """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
+    return str((_hooks_inputs(store, link) or {}).get("main_session") or "")
+
+
+def _hooks_inputs(store: Store, link: Link | None) -> Mapping[str, JsonValue] | None:
+    """Return what a hook decided the newest turn in a session on, None where none did."""
+    view = _last_attached(store, link)
+    return hooks_inputs(view) if view else None
+
+
+def was_read_back(inputs: Mapping[str, JsonValue]) -> bool:
+    """Return whether its agent's own store told what a turn did, so that all of it is on record."""
+    return inputs.get(READ_BACK) is True
+
+
+def hooks_inputs(view: TurnView) -> Mapping[str, JsonValue] | None:
+    """Return what a plug-in inside an agent decided a turn on, None for any other turn."""
+    stored = view.intended.inputs if view.intended else None
+    is_hooks = isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK
+    return stored if isinstance(stored, Mapping) and is_hooks else None
+
+
+def _last_attached(store: Store, link: Link | None) -> TurnView | None:
+    """Return the newest turn that was in a link's session, None where none is known."""
+    if link is None:
+        return None
+    for _, view in views_newest_first(store, link.conversation_id):
+        attached = view.attached
+        if attached and attached.upstream_session_id == link.upstream_session_id:
+            return view
+    return None
+
+
+def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Prompts:
+    """Look back to the newest turn that prompted the session, or the one that made it."""
+    for _, view in views:
+        attached = view.attached
+        if link is None or attached is None:
+            continue
+        if attached.upstream_session_id != link.upstream_session_id:
+            continue
+        if view.sent is not None and view.is_prompted:
+            was_answered = view.ended is not None and view.ended.outcome is Outcome.OK
+            return Prompts(has_any=True, answered=view.sent.prompts_before + was_answered)
+        if attached.how == "new":
+            return Prompts(has_any=False, answered=0)
+    return Prompts(has_any=True, answered=0)
+
+
+def _key(request: ClaimRequest, slot: int) -> ConversationKey:
+    return ConversationKey(
+        project_id=request.project_id,
+        workstream=request.address.workstream,
+        role=request.address.role,
+        slot=max(slot, MAIN_SLOT),
+    )

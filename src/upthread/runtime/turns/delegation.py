@@ -1,0 +1,107 @@
+"""One delegation as its caller asks for it: whom, what, under which conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from upthread.agents.base import AgentAdapter
+from upthread.core.commands import Write
+from upthread.core.context.prior_context import Injection
+from upthread.core.decision.price import Tokens
+from upthread.core.events import TurnEnded, TurnParked
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.turns.prompt import Task
+from upthread.core.types import (
+    Durability,
+    Fence,
+    RunId,
+    TurnId,
+)
+from upthread.runtime.options import TellOptions
+from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.turns.conversation import ClaimRequest
+from upthread.runtime.turns.handshake_inputs import USUAL_FRESHNESS, FreshnessSettings
+from upthread.runtime.turns.older_record import NO_SESSIONS, OwnSessions
+from upthread.runtime.turns.progress import SILENT, Listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenVersion:
+    """The version of an agent that was tested; `warning` is empty where another does not differ."""
+
+    version: str
+    warning: Callable[[str], str]
+
+
+def _untested(_calls_itself: str) -> SeenVersion | None:
+    return None
+
+
+def _no_writes(_turn_id: TurnId) -> Sequence[Write]:
+    return ()
+
+
+def _no_writes_parked(_turn_id: TurnId, _parked: TurnParked) -> Sequence[Write]:
+    return ()
+
+
+def _no_follow_up(_turn_id: TurnId, _ended: TurnEnded, _reply: str) -> Sequence[Write]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOptions:
+    """How the agent is started; see agents.base.OpenRequest."""
+
+    working_directory: str
+    stderr_path: str | None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    start_timeout_s: float = 60.0
+    prompt_timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellRequest:
+    """One delegation. `at_intent`, `at_end` and `at_park` add a run's writes to the turn's commits.
+
+    `durability` is what a user message and a tool call are committed with.
+    `condition` is the digest of what `resume_if` looks at. `injection` says when a session is told
+    what was said before, `rolls_over_when_empty` that a resumed one which answers nothing is given
+    up; `outward_patterns` which commands and titles reach beyond this machine.
+    `redactor` is what the turn is recorded with, None where it is recorded as it is.
+    `options` are the caller's; `spent` gives what was spent so far of their `tokens_max`, blocking,
+    None: all of this conversation. `tested` is asked with what the agent calls itself, None for one
+    that nobody tested. `is_tree_judged` for a turn whose verdict is passed on the working tree.
+    One that `is_handed_back` is not ended when it is cancelled, so that another process goes on.
+    `own_sessions` is how the session is compared with the record before the prompt leaves.
+    """
+
+    claim: ClaimRequest
+    task: Task
+    adapter: AgentAdapter
+    open: OpenOptions
+    permissions: PermissionPolicy
+    options: TellOptions = field(default_factory=TellOptions)
+    fences: tuple[Fence, ...] = ()
+    run_id: RunId | None = None
+    is_tree_judged: bool = False
+    tested: Callable[[str], SeenVersion | None] = _untested
+    spent: Callable[[], Tokens] | None = None
+    condition: str | None = None
+    durability: Durability = Durability.PROCESS
+    redactor: Redactor | None = None
+    injection: Injection = "auto"
+    rolls_over_when_empty: bool = False
+    freshness: FreshnessSettings = USUAL_FRESHNESS
+    outward_patterns: tuple[str, ...] = ()
+    is_handed_back: bool = False
+    own_sessions: OwnSessions = NO_SESSIONS
+    at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
+    at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up
+    at_park: Callable[[TurnId, TurnParked], Sequence[Write]] = _no_writes_parked
+
+    @property
+    def listener(self) -> Listener:
+        """Who hears how it goes."""
+        return self.options.listener or SILENT

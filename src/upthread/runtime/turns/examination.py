@@ -1,0 +1,190 @@
+"""Examination: what files a session examined are now. Reads only, and never waits for a file.
+
+A file is hashed in pieces, up to HASHED_BYTES_MAX; above that it is known by its size and time.
+Paths are what an agent said: only regular files are opened, without following what blocks, and
+nothing of them is kept but a digest. Whatever cannot be read is a state, never an error.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final, Protocol
+
+from upthread.boundary.files import OPEN_FLAGS, is_ordinary
+from upthread.core.decision.examined import ExaminedFile, How
+from upthread.runtime.system import now_ns
+
+HASHED_BYTES_MAX: Final = 64 * 1024 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+BINARY_LOOK_BYTES: Final = 8_000
+"""How far a NUL is looked for that makes a file binary; git looks as far."""
+
+SETTLED_NS: Final = 2_000_000_000
+"""How old a time of change must be to tell later ones by it; the coarsest file systems count in
+2 s. A younger one could be that of a second change right after the first."""
+
+CLOCK_SLACK_NS: Final = 20_000_000
+"""The kernel stamps files with a clock that is up to a tick behind the one it tells."""
+
+
+_WILD: Final = frozenset("*?[")
+
+ENTRIES_MAX: Final = 10_000
+MATCHED_MAX: Final = 64
+"""How many names of a directory a pattern is held against, and how many it may mean."""
+
+
+class Hash(Protocol):
+    """What hashlib returns, by what we use of it."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+
+def examine(root: str, path: str, *, how: How) -> ExaminedFile:
+    """Return a file as it is now. `path` is relative to `root`, or absolute. Blocking."""
+    place = os.path.join(root, path)  # noqa: PTH118  # text that may be no valid path
+    try:
+        found = os.stat(place)  # noqa: PTH116  # ten thousand of them
+    except (FileNotFoundError, NotADirectoryError):
+        return ExaminedFile(path=path, how=how, state="missing")
+    except (OSError, ValueError):  # ValueError: surrogates that are no bytes of a name
+        return ExaminedFile(path=path, how=how, state="unreadable")
+    return _hashed(place, ExaminedFile(path=path, how=how, state="no_file"), found)
+
+
+def meant_by(root: str, word: str) -> tuple[str, ...]:
+    """Return the files that a word of a command means: itself, or what its pattern matches.
+
+    Empty where there is none. Only the last part may hold a pattern: whole trees are not searched.
+    Blocking.
+    """
+    place = os.path.join(root, word)  # noqa: PTH118  # text that may be no valid path
+    try:
+        if os.path.lexists(place):
+            return (word,)
+        directory, _, pattern = word.rpartition("/")
+        if not set(pattern) & _WILD or set(directory) & _WILD:
+            return ()
+        with os.scandir(os.path.join(root, directory)) as entries:  # noqa: PTH118
+            names = [entry.name for entry in islice(entries, ENTRIES_MAX)]
+    except (OSError, ValueError):
+        return ()
+    hidden = pattern.startswith(".")
+    matched = (name for name in sorted(names) if hidden or not name.startswith("."))
+    found = (name for name in matched if fnmatch.fnmatchcase(name, pattern))
+    prefix = f"{directory}/" if directory else ""
+    return tuple(prefix + name for name in islice(found, MATCHED_MAX))
+
+
+def look_again(root: str, known: Iterable[ExaminedFile]) -> tuple[ExaminedFile, ...]:
+    """Return known files as they are now, hashing only those whose size or time moved. Blocking."""
+    return tuple(_looked_at_again(root, known))
+
+
+def _looked_at_again(root: str, known: Iterable[ExaminedFile]) -> Iterator[ExaminedFile]:
+    prefix = root.rstrip("/") + "/"
+    look = os.stat
+    for each in known:
+        # The usual case without a call of ours: ten thousand unmoved files in a tenth of a second.
+        if each.mtime_ns is not None:
+            try:
+                found = look(each.path if each.path[:1] == "/" else prefix + each.path)
+            except (OSError, ValueError):
+                found = None
+            if found is not None and (found.st_mtime_ns, found.st_size) == (
+                each.mtime_ns,
+                each.size_bytes,
+            ):
+                yield each
+                continue
+        yield examine(root, each.path, how=each.how)
+
+
+def changed_between(
+    root: str, known: Iterable[ExaminedFile], *, started_at_ns: int, ended_at_ns: int
+) -> tuple[ExaminedFile, ...]:
+    """Return the known files, as they are now, that were touched between two moments. Blocking.
+
+    A file is dated by its inode, so that one moved into its place counts; one that is gone, by the
+    nearest directory that is left. Whoever else touches a file in between is not told apart.
+    """
+    first_ns = started_at_ns - CLOCK_SLACK_NS
+    return tuple(
+        examine(root, each.path, how="ran")
+        for each in known
+        if first_ns <= _touched_at_ns(f"{root}/{each.path}", each.path) <= ended_at_ns
+    )
+
+
+def _touched_at_ns(place: str, path: str) -> int:
+    """Return when a place was last touched; 0 where nobody can tell."""
+    place = path if path.startswith("/") else place
+    while place not in {"", "/"}:
+        try:
+            return os.stat(place).st_ctime_ns  # noqa: PTH116  # of every known file
+        except (FileNotFoundError, NotADirectoryError):
+            place = place.rpartition("/")[0]
+        except (OSError, ValueError):
+            return 0
+    return 0
+
+
+def _hashed(place: str, file: ExaminedFile, found: os.stat_result) -> ExaminedFile:
+    if not stat.S_ISREG(found.st_mode):
+        return file
+    seen = replace(file, size_bytes=found.st_size, mtime_ns=_settled(found.st_mtime_ns))
+    if found.st_size > HASHED_BYTES_MAX:
+        return replace(seen, state="too_large")
+    try:
+        digest = _digest_of(place)
+    except OSError:
+        return replace(seen, state="unreadable", mtime_ns=None)
+    return replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
+
+
+def _settled(mtime_ns: int) -> int | None:
+    return mtime_ns if mtime_ns <= now_ns() - SETTLED_NS else None
+
+
+def _digest_of(place: str) -> str | None:
+    """Return the digest of a regular file's content, None when it grows over the limit meanwhile.
+
+    Text counts with its line ends as LF: a checkout with others is the same text.
+    """
+    hashed = hashlib.sha256()
+    left = HASHED_BYTES_MAX
+    descriptor = os.open(place, OPEN_FLAGS)
+    try:
+        if not is_ordinary(descriptor):
+            raise OSError("it became something that is no file")
+        piece = os.read(descriptor, PIECE_BYTES)
+        is_text = b"\0" not in piece[:BINARY_LOOK_BYTES]
+        carried = b""
+        while piece:
+            left -= len(piece)
+            if left < 0:
+                return None
+            carried = _feed(hashed, carried + piece) if is_text else _feed_raw(hashed, piece)
+            piece = os.read(descriptor, PIECE_BYTES)
+        hashed.update(carried)
+    finally:
+        os.close(descriptor)
+    return hashed.hexdigest()
+
+
+def _feed(hashed: Hash, text: bytes) -> bytes:
+    """Hash text with its line ends as LF; a CR at the end waits for what follows it."""
+    ends_with_cr = text.endswith(b"\r")
+    hashed.update((text[:-1] if ends_with_cr else text).replace(b"\r\n", b"\n"))
+    return b"\r" if ends_with_cr else b""
+
+
+def _feed_raw(hashed: Hash, piece: bytes) -> bytes:
+    hashed.update(piece)
+    return b""

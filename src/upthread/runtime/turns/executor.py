@@ -1,0 +1,396 @@
+"""The executor: one turn, from where it stands to its end, doing what `core.turns.turn` names next.
+
+A session is attached exactly as decided and its id banked before the prompt runs. What is done
+about the way a prompt ended is one table, core/decision/rollover.py; each of its words has one
+method here. A turn whose prompt may have left is gone on with by what the agent's own history says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import assert_never
+
+import anyio
+from msgspec import structs
+
+from upthread.agents.base import AgentConnection, PromptResult
+from upthread.core.commands import EndLink, OpenLink, Write
+from upthread.core.decision.freshness import Shift
+from upthread.core.decision.handshake import RESUME, decide
+from upthread.core.decision.rollover import (
+    LOST,
+    ROLLOVER,
+    PoisonSigns,
+    Recovery,
+    detectors_with,
+    poison,
+    recovery_of,
+)
+from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnIntended, TurnParked
+from upthread.core.turns import turn as turns
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
+from upthread.core.turns.turn import UNDECIDABLE, TurnCommand
+from upthread.core.types import Link, Outcome
+from upthread.errors import FencedError, StoreError, UpstreamError
+from upthread.runtime.system import System
+from upthread.runtime.turns.attach import Attached, attach, held_elsewhere
+from upthread.runtime.turns.delivery import Answer, Sender
+from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.progress import Notice, TurnResult
+from upthread.runtime.turns.recovery import Recoverer
+from upthread.runtime.turns.turn_end import ended_event, parked_event, result_of
+from upthread.runtime.turns.turn_notices import notify_limits, notify_started, notify_version
+from upthread.store.base import Store
+
+NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
+
+CANCELLED = "interrupted by the caller"
+
+STARTED_TWICE = "; it was started twice"
+
+CLEAN_UP_S = 15.0
+"""How long an interrupted turn may take to cancel its agent and commit its end."""
+
+RETRY_AFTER_S = 1.0
+"""How long an agent that failed for the moment is left alone before it is asked once more."""
+
+
+class Driver:
+    """Drives turns that are begun. Every method works on the turn in its hands."""
+
+    def __init__(self, store: Store, system: System) -> None:
+        self._system = system
+        self._sender = Sender(store, system)
+        self._recoverer = Recoverer(system, self._sender)
+
+    async def drive(self, live: LiveTurn) -> TurnResult:
+        try:
+            await self._drive_agents(live)
+        except UpstreamError as error:
+            await self._fail(live, error)
+        except anyio.get_cancelled_exc_class():
+            await self.cancel(live)
+            raise
+        return result_of(live)
+
+    async def cancel(self, live: LiveTurn) -> None:
+        """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
+        if live.request.is_handed_back:
+            return
+        await self._end_cancelled(live)
+        result = result_of(live)
+        if live.log.view.ended is None and live.log.view.parked is None:
+            result = replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
+        live.request.listener.cancelled(result)
+
+    async def _drive_agents(self, live: LiveTurn) -> None:
+        """Drive an agent; one that is killed before it was sent anything is started once more.
+
+        What happens to one that has its prompt is no error but the prompt's outcome.
+        """
+        was_killed = False
+        while not live.log.view.is_over:
+            try:
+                await self._drive_agent(live)
+            except UpstreamError as error:
+                if not error.was_killed:
+                    raise
+                if was_killed:
+                    error.message += STARTED_TWICE
+                    raise
+                was_killed = True
+                text = f"{error.message}; it is started once more"
+                about = {"agent": live.request.claim.agent}
+                live.request.listener.notice(Notice(kind="started_again", text=text, about=about))
+            if not live.log.view.is_over:
+                await anyio.sleep(RETRY_AFTER_S)
+
+    async def _drive_agent(self, live: LiveTurn) -> None:
+        """Carry out commands on one process of the agent, until another one is needed."""
+        needs_another = False
+        async with live.request.adapter.open(live.open_request()) as connection:
+            while not (live.log.view.is_over or needs_another):
+                needs_another = await self._carry_out(live, connection)
+
+    async def _carry_out(self, live: LiveTurn, connection: AgentConnection) -> bool:
+        """Carry out the next command; returns whether another process must go on."""
+        command = turns.NEXT_COMMAND[live.log.view.state]
+        if command is TurnCommand.ATTACH:
+            await self._attach(live, connection)
+            return False
+        if command is TurnCommand.SEND:
+            return await self._send(live, connection)
+        assert command is TurnCommand.RECOGNISE, command
+        return await self._recover(live, connection)
+
+    async def _fail(self, live: LiveTurn, error: UpstreamError) -> None:
+        """End the turn with the agent's failure; what may have been sent is parked."""
+        if live.log.view.is_over:
+            return
+        outcome = Outcome(error.outcome)
+        if turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE:
+            parked = TurnParked(reason=outcome, detail=str(error), reset_at_ms=error.reset_at_ms)
+            await live.log.commit(parked)
+            return
+        await self._end(live, TurnEnded(outcome=outcome, detail=str(error)))
+
+    async def _end_cancelled(self, live: LiveTurn) -> None:
+        """Commit the end of a turn that a person interrupted, unless it was taken over."""
+        with anyio.move_on_after(CLEAN_UP_S, shield=True):
+            if (
+                live.log.view.is_over
+                or turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE
+            ):
+                return
+            left = await live.recording.close() if live.recording else ()
+            live.account.note_cut_off()
+            ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
+            try:
+                await self._end(live, ended, writes=left)
+            except FencedError:
+                return  # the holder that took over goes on with the turn; this is why we are here
+
+    async def _end(self, live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
+        follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
+        stamp = await self._system.in_thread(lambda: _stamp(live))
+        stamped = structs.replace(ended, session_stamp=stamp)
+        await live.log.commit(stamped, writes=(*writes, *follow_up))
+
+    # --- attaching -----------------------------------------------------------------------------
+
+    async def _attach(self, live: LiveTurn, connection: AgentConnection) -> None:
+        decision = RESUME if _is_banked(live) else live.log.intended.decision
+        if live.is_elsewhere and decision not in NEW_SESSION_DECISIONS:
+            await self._move(live)
+            return
+        if decision not in NEW_SESSION_DECISIONS:
+            await self._note_version(live, connection)
+        try:
+            attached = await attach(connection, decision=decision, current=live.current_session)
+            await _require_unheld(live, attached)
+        except UpstreamError as error:
+            await self._decide_again(live, error)
+            return
+        event = live.attached_event(connection, attached)
+        if attached.how == "new":
+            await live.log.commit(event, writes=await self._bank(live, connection, attached))
+        else:  # its id is on record: a crash before the prompt is sent attaches it again
+            live.log.hold(event)
+        notify_version(live, connection.capabilities)
+        notify_limits(live, connection.capabilities)
+        notify_started(live)
+
+    async def _note_version(self, live: LiveTurn, connection: AgentConnection) -> None:
+        """Keep that the agent is another version; it tells so only once it runs."""
+        inputs = live.inputs
+        was = inputs.surroundings.agent_version if inputs and inputs.surroundings else ""
+        now = connection.capabilities.version
+        if inputs is None or not was or was == now:
+            return
+        changed = replace(inputs.freshness, agent_version=Shift(was=was, now=now))
+        live.inputs = replace(inputs, freshness=changed)
+        if decide(live.inputs).reasons != live.log.intended.reasons:
+            await live.log.commit(_decided_again(live))
+
+    async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
+        """A session that is gone for certain is closed with its cause; anything else is raised."""
+        outcome = Outcome(error.outcome)
+        if outcome not in LOST or live.link is None or not live.log.view.may_send:
+            raise error
+        await self._roll_over(live, outcome, str(error))
+
+    async def _roll_over(
+        self, live: LiveTurn, outcome: Outcome, detail: str, *, writes: Sequence[Write] = ()
+    ) -> None:
+        """Close the link with its cause and decide again, knowing that the session is gone."""
+        assert live.link is not None
+        assert live.inputs is not None
+        now_ms = self._system.now_ms()
+        link, live.link = live.link, None
+        live.inputs = replace(live.inputs, session_lost=outcome, current_agent=None)
+        failed = AttachFailed(
+            upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
+        )
+        again = _decided_again(live)
+        end = EndLink(
+            conversation_id=link.conversation_id,
+            seq=link.seq,
+            ended_because=outcome,
+            ended_at_ms=now_ms,
+        )
+        await live.log.commit(failed, again, writes=(*writes, end))
+        live.messages.advance_past(writes)
+
+    async def _move(self, live: LiveTurn) -> None:
+        """Decide again for the agent that a person named; the old link ends when a new one opens.
+
+        A prompt that left twice is not sent a third time anywhere.
+        """
+        if live.log.view.may_send:
+            await live.log.commit(_decided_again(live))
+        else:
+            detail = f"{live.log.view.sends} sends before another agent was named"
+            await live.log.commit(TurnParked(reason=UNDECIDABLE, detail=detail))
+
+    async def _bank(
+        self, live: LiveTurn, connection: AgentConnection, attached: Attached
+    ) -> tuple[Write, ...]:
+        """Return the writes that close the old link and bank the new upstream id."""
+        because = live.log.intended.reasons[0]
+        now_ms = self._system.now_ms()
+        ends: tuple[Write, ...] = ()
+        if live.link is not None:
+            ends = (
+                EndLink(
+                    conversation_id=live.link.conversation_id,
+                    seq=live.link.seq,
+                    ended_because=because,
+                    ended_at_ms=now_ms,
+                ),
+            )
+        conversation_id = live.conversation.conversation_id
+        live.link = Link(
+            conversation_id=conversation_id,
+            seq=len(await live.read(lambda store: store.links(conversation_id))) + 1,
+            upstream_session_id=attached.upstream_session_id,
+            agent=live.request.claim.agent,
+            agent_version=connection.capabilities.version,
+            working_directory=live.request.open.working_directory,
+            opened_because=because,
+            opened_at_ms=now_ms,
+        )
+        return (*ends, OpenLink(link=live.link))
+
+    # --- concluding ----------------------------------------------------------------------------
+
+    async def _send(self, live: LiveTurn, connection: AgentConnection) -> bool:
+        if await live.messages.has_whole_prompt():
+            return await self._conclude(live, await self._sender.send(live, connection))
+        await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
+        return False
+
+    async def _conclude(self, live: LiveTurn, answer: Answer) -> bool:
+        """Do what the table says about the way the prompt ended; as `_carry_out` returns."""
+        result = _judged(live, answer)
+        live.reset_at_ms = result.reset_at_ms
+        live.account.note(
+            result,
+            prompt_characters=answer.prompt_characters,
+            reply_characters=len(live.reply),
+        )
+        stopped = live.account.stopped if result.outcome is Outcome.CANCELLED else None
+        if because := live.gate.parked or stopped:
+            await live.log.commit(parked_event(live, because), writes=answer.writes)
+            return False
+        recovery = recovery_of(result.outcome, may_send=live.log.view.may_send)
+        match recovery:
+            case Recovery.NONE:
+                writes = answer.writes
+                ended = await ended_event(
+                    live, self._system, result, writes=writes, late_events=answer.late_events
+                )
+                await self._end(live, ended, writes=writes)
+            case Recovery.ROLL_OVER | Recovery.RELAY:
+                await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)
+            case Recovery.RETRY_ONCE:
+                await self._retry(live, answer)
+            case Recovery.WAIT | Recovery.PARK:
+                parked = parked_event(live, _parked(result))
+                await live.log.commit(parked, writes=answer.writes)
+            case _:
+                assert_never(recovery)
+        return recovery is Recovery.RETRY_ONCE
+
+    async def _retry(self, live: LiveTurn, answer: Answer) -> None:
+        """Take the turn up again with a new process of the agent, by what its history says."""
+        holder = self._system.this_process(live.request.claim.doing).in_words()
+        await live.log.commit(RecoveryStarted(holder=holder), writes=answer.writes)
+        live.messages.advance_past(answer.writes)
+        outcome, detail = answer.result.outcome, answer.result.detail
+        why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
+        about = {"outcome": outcome.value, "detail": detail}
+        text = f"{why}; the turn is taken up again, once"
+        live.request.listener.notice(Notice(kind="taken_up_again", text=text, about=about))
+
+    # --- recovering ----------------------------------------------------------------------------
+
+    async def _recover(self, live: LiveTurn, connection: AgentConnection) -> bool:
+        if live.is_elsewhere:
+            await self._move(live)
+            return False
+        try:
+            answer = await self._recoverer.recover(live, connection)
+        except UpstreamError as error:
+            await self._decide_again(live, error)
+            return False
+        return answer is not None and await self._conclude(live, answer)
+
+
+async def _require_unheld(live: LiveTurn, attached: Attached) -> None:
+    """A session that was made now is nobody's; an agent that answers with one of another's lies."""
+    project_id, session = live.conversation.key.project_id, attached.upstream_session_id
+    if attached.how != "new":
+        return
+    owner = await live.read(lambda store: store.link_owner(project_id, session))
+    if owner is not None:
+        raise held_elsewhere(session, "a new session", owner.key.address)
+
+
+def _stamp(live: LiveTurn) -> str:
+    """Return what the session is known by at the turn's end, empty where that is not known.
+
+    One that could not be compared is to be looked at again. Blocking.
+    """
+    if live.link is None or live.log.view.attached is None:
+        return ""
+    if live.inputs is not None and live.inputs.not_compared:
+        return ""
+    try:
+        return live.request.own_sessions.stamp(live.link.agent, live.link.upstream_session_id)
+    except StoreError:
+        return ""  # then it is read before the next prompt, which says what is wrong
+
+
+def _decided_again(live: LiveTurn) -> TurnIntended:
+    """Return the turn's intent as it is decided with what is known by now."""
+    assert live.inputs is not None
+    decision = decide(live.inputs)
+    return structs.replace(
+        live.log.intended,
+        decision=decision.decision,
+        reasons=decision.reasons,
+        inputs=decision.inputs,
+    )
+
+
+def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
+    """Return how the prompt ended; a reply that is an earlier turn's is poison, whatever it says.
+
+    Only a session that was resumed can give one.
+    """
+    result, attached = answer.result, live.log.view.attached
+    if result.outcome is not Outcome.OK or attached is None or attached.how == "new":
+        return result
+    signs = PoisonSigns(
+        was_interrupted=not live.has_last_turn_ended,
+        prompt_characters=answer.prompt_characters,
+        duration_s=answer.duration_s,
+        tokens_in=result.tokens_in,
+        tokens_out=result.tokens_out,
+        is_reply_empty=not live.reply.strip() and not live.has_worked,
+    )
+    detectors = detectors_with(empty_reply=live.request.rolls_over_when_empty)
+    detector = poison(signs, detectors=detectors)
+    return replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
+
+
+def _parked(result: PromptResult) -> TurnParked:
+    return TurnParked(reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms)
+
+
+def _is_banked(live: LiveTurn) -> bool:
+    """Whether this turn has made and banked its session already, and the crash came after that."""
+    attached = live.log.view.attached
+    is_current = attached is not None and attached.upstream_session_id == live.current_session
+    return is_current and not live.is_elsewhere

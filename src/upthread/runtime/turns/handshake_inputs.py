@@ -1,0 +1,215 @@
+"""The handshake's inputs beside the claim: what has changed, and what each way costs.
+
+Blocking: reads the store, asks git, and looks at the files the session knows. Writes nothing, so
+that a decision can be shown without being carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from upthread.config import Settings
+from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings, freshness
+from upthread.core.decision.model import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
+from upthread.core.decision.price import cache_state
+from upthread.core.decision.rules import RELAYED
+from upthread.core.events import TurnEnded
+from upthread.core.roles.role import Role
+from upthread.core.runs.stops import LIMITS
+from upthread.core.types import Conversation, Link, Outcome
+from upthread.runtime.cost.price import Priced, price_of, price_without_session
+from upthread.runtime.turns.conversation import views_newest_first
+from upthread.runtime.turns.examination import look_again
+from upthread.runtime.working_tree.repository import git_facts
+from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.runtime.record.overview import RoleView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessSettings:
+    """How freshness and price are judged, as configured.
+
+    `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
+    models whose agent does not tell it, None where that is unknown. `alike` are by role the digests
+    of its configuration as upthread sends it and as the agents find it: a session that began with
+    the one has not got other instructions where the other is asked about.
+    """
+
+    limits: Limits = USUAL_LIMITS
+    critical: tuple[str, ...] = ()
+    window_tokens: int | None = None
+    alike: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+
+USUAL_FRESHNESS: Final = FreshnessSettings()
+
+
+def freshness_settings(settings: Settings) -> FreshnessSettings:
+    """Return what of a project's settings freshness and price are judged by."""
+    return FreshnessSettings(
+        limits=settings.limits,
+        critical=settings.critical,
+        window_tokens=settings.window_tokens,
+        alike=settings.alike,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whose session is judged, and where it would go on. `link` is None without an open one."""
+
+    conversation: Conversation
+    link: Link | None
+    role: Role
+    working_directory: str
+    settings: FreshnessSettings
+    now_ms: int
+
+
+def subject_of(
+    view: RoleView, role: Role, settings: Settings, *, working_directory: str, now_ms: int
+) -> Subject:
+    """Return the session of a conversation that is looked at, and not claimed."""
+    return Subject(
+        conversation=view.conversation,
+        link=view.link,
+        role=role,
+        working_directory=working_directory,
+        settings=freshness_settings(settings),
+        now_ms=now_ms,
+    )
+
+
+def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> HandshakeInputs:
+    """Return the inputs with limits, relays, freshness and price as they are now. Blocking."""
+    inputs = replace(inputs, limits=subject.settings.limits)
+    link = subject.link
+    if link is None:
+        price = price_without_session(store, _priced(subject, inputs), turns=inputs.turns)
+        return replace(inputs, price=price)
+    last = _last_worked(store, link)
+    was = _surroundings_of(last, subject)
+    here = surroundings(
+        working_directory=subject.working_directory,
+        agent=inputs.agent,
+        # What it was, until the agent runs and says what it is.
+        agent_version=was.agent_version if was else "",
+        role=subject.role,
+        at_ms=subject.now_ms,
+    )
+    known = store.examined(link.conversation_id, upstream_session_id=link.upstream_session_id)
+    found = freshness(
+        known=known,
+        now=look_again(subject.working_directory, known),
+        was=was,
+        here=here,
+        critical=subject.settings.critical,
+        places_gone=_places_gone(was),
+    )
+    idle_s = None if was is None else (subject.now_ms - was.at_ms) / 1000
+    is_same_prefix = not found.is_configuration_changed and found.model is None
+    cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
+    return replace(
+        inputs,
+        relays=_relays(store.links(link.conversation_id)),
+        freshness=found,
+        surroundings=here,
+        price=replace(price_of(store, _priced(subject, inputs, found), link, last), cache=cache),
+        agent_limit=_agent_limit(store, inputs.agent, subject),
+    )
+
+
+def unmoved(
+    store: Store, inputs: HandshakeInputs, subject: Subject
+) -> tuple[HandshakeInputs, Surroundings | None]:
+    """Return the same as `gathered` while nothing has moved, and the surroundings of then.
+
+    Blocking; from the record alone: no file and no git is looked at, and the cache's state, which
+    follows from the time, is left open. The surroundings are None where they were never recorded.
+    """
+    inputs = replace(inputs, limits=subject.settings.limits)
+    link = subject.link
+    if link is None:
+        return inputs, None
+    last = _last_worked(store, link)
+    inputs = replace(
+        inputs,
+        relays=_relays(store.links(link.conversation_id)),
+        price=price_of(store, _priced(subject, inputs), link, last),
+        agent_limit=_agent_limit(store, inputs.agent, subject),
+    )
+    return inputs, _surroundings_of(last, subject)
+
+
+def surroundings(
+    *, working_directory: str, agent: str, agent_version: str, role: Role, at_ms: int
+) -> Surroundings:
+    """Return what a session works in now. Blocking: asks git."""
+    git = git_facts(Path(working_directory))
+    return Surroundings(
+        working_directory=working_directory,
+        agent=agent,
+        agent_version=agent_version,
+        configuration=role.configuration,
+        repository=git.repository,
+        branch=git.branch,
+        commit=git.commit,
+        git_fault=git.fault,
+        at_ms=at_ms,
+    )
+
+
+def _priced(subject: Subject, inputs: HandshakeInputs, found: Freshness = NOTHING_KNOWN) -> Priced:
+    return Priced(
+        conversation=subject.conversation,
+        role=subject.role,
+        agent=inputs.agent,
+        found=found,
+        window_tokens=subject.settings.window_tokens,
+    )
+
+
+def _last_worked(store: Store, link: Link) -> TurnEnded | None:
+    """Return how the newest turn ended that came to its end in this session, None before any."""
+    for _, view in views_newest_first(store, link.conversation_id):
+        is_same = view.attached and view.attached.upstream_session_id == link.upstream_session_id
+        if is_same and view.ended is not None and view.ended.surroundings is not None:
+            return view.ended
+    return None
+
+
+def _agent_limit(store: Store, agent: str, subject: Subject) -> AgentLimit | None:
+    """Return the limit that parked the last turn, None where it has passed, or is another's."""
+    _, view = next(views_newest_first(store, subject.conversation.conversation_id), (None, None))
+    if view is None or view.parked is None or view.parked.reason not in LIMITS:
+        return None
+    is_same_agent = view.attached is None or view.attached.agent == agent
+    limit = AgentLimit(reason=Outcome(view.parked.reason), until_ms=view.parked.reset_at_ms)
+    return limit if is_same_agent and limit.lasts(subject.now_ms) else None
+
+
+def _surroundings_of(last: TurnEnded | None, subject: Subject) -> Surroundings | None:
+    if last is None:
+        return None
+    was = msgspec.convert(last.surroundings, Surroundings)
+    is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
+    return replace(was, configuration=subject.role.configuration) if is_alike else was
+
+
+def _places_gone(was: Surroundings | None) -> frozenset[str]:
+    places = (was.working_directory, was.repository) if was else ()
+    return frozenset(place for place in places if place and not Path(place).exists())
+
+
+def _relays(links: Iterable[Link]) -> int:
+    """Count the links at the chain's end that relayed the one before, which was nearly full."""
+    newest_first = reversed(tuple(links))
+    return sum(1 for _ in takewhile(lambda link: link.opened_because == RELAYED, newest_first))

@@ -1,0 +1,197 @@
+"""An older record: what the agent's own session has and the record lacks, found and read back.
+
+A copy of the database that was put back, by whatever means, knows less than the session it goes on
+in; so does a record of which a person passed by. Before a prompt is decided upon and numbered, the
+session's store is looked at: one look where nobody has gone on in it since our last turn. What is
+missing is recorded as turns, in order, as what they did. Blocking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
+from upthread.core.decision.model import RESUME
+from upthread.core.decision.words import READ_BACK
+from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.turns.hooked_call import StoredSession, StoredTurn
+from upthread.core.turns.older_record import NOTHING_LACKED, Lacked, is_finished, lacked
+from upthread.core.turns.replayed_history import joined, redacted_history
+from upthread.core.turns.turn import TurnView
+from upthread.core.types import (
+    Link,
+    Outcome,
+    Speaker,
+    TextPart,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.errors import StoreError
+from upthread.runtime.hooked.retrieval import Destination, Retrieved, found_writes
+from upthread.runtime.turns.conversation import Claim
+from upthread.store.base import Store
+
+UNFINISHED: Final = "the agent's own session has no end of it"
+
+
+def _no_stamp(_agent: str, _session: UpstreamSessionId) -> str:
+    return ""
+
+
+def _no_session(_agent: str, _session: UpstreamSessionId) -> StoredSession | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSessions:
+    """How the agents' own stores are looked into. Blocking; both raise StoreError.
+
+    `stamp` gives what a session is known by while nobody prompts it, empty where nothing is known
+    of it; `read` gives all of it, None where there is none.
+    """
+
+    stamp: Callable[[str, UpstreamSessionId], str] = _no_stamp
+    read: Callable[[str, UpstreamSessionId], StoredSession | None] = _no_session
+
+
+NO_SESSIONS: Final = OwnSessions()
+
+
+def look(
+    store: Store,
+    own: OwnSessions,
+    link: Link | None,
+    last: TurnView | None,
+    *,
+    redactor: Redactor | None,
+) -> Lacked:
+    """Return what the record lacks of a link's session. `last` is its conversation's newest turn.
+
+    The session is read only where its stamp is not that of the end of the last turn.
+    """
+    if link is None:
+        return NOTHING_LACKED
+    session = link.upstream_session_id
+    try:
+        stamp = own.stamp(link.agent, session)
+        if not stamp or stamp == _stamp_at_end(last, session):
+            return Lacked(stamp=stamp)
+        found = own.read(link.agent, session)
+    except StoreError as error:
+        return Lacked(fault=error.message)
+    if found is None:
+        return NOTHING_LACKED
+    history = redacted_history(found.events, redactor) if redactor else tuple(joined(found.events))
+    compared = lacked(history, store.messages(link.conversation_id), session)
+    return replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+
+
+def _stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
+    if last is None or last.attached is None or last.ended is None:
+        return ""
+    is_same = last.attached.upstream_session_id == session
+    return last.ended.session_stamp if is_same else ""
+
+
+def read_back(
+    store: Store, claim: Claim, found: Lacked, *, new_id: Callable[[], str], at_ms: int
+) -> tuple[Write, ...]:
+    """Return the writes that put what was lacking on record, for one commit."""
+    writes: list[Write] = []
+    next_seq = claim.messages + 1
+    for number, turn in enumerate(found.turns):
+        is_last = number == len(found.turns) - 1
+        recorded = _ReadBack(
+            claim=claim,
+            turn=turn,
+            turn_id=TurnId(new_id()),
+            prompt_seq=next_seq,
+            prompts_before=claim.prompts.answered + number,
+            stamp=found.stamp if is_last else "",
+            at_ms=at_ms,
+        )
+        writes += recorded.writes(store, written_at_ns=found.written_at_ns)
+        next_seq = _after(writes, claim, next_seq)
+    return tuple(writes)
+
+
+def _after(writes: Sequence[Write], claim: Claim, next_seq: int) -> int:
+    own = claim.conversation.conversation_id
+    recorded = (
+        each.seq + 1
+        for each in writes
+        if isinstance(each, RecordParts) and each.conversation_id == own
+    )
+    return max(recorded, default=next_seq)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadBack:
+    """One turn that only the agent's session had."""
+
+    claim: Claim
+    turn: StoredTurn
+    turn_id: TurnId
+    prompt_seq: int
+    prompts_before: int
+    stamp: str
+    at_ms: int
+
+    def writes(self, store: Store, *, written_at_ns: int) -> Iterator[Write]:
+        conversation, link = self.claim.conversation, self.link
+        yield OpenTurn(
+            turn_id=self.turn_id,
+            conversation_id=conversation.conversation_id,
+            opened_at_ms=self.at_ms,
+        )
+        yield RecordParts(
+            conversation_id=conversation.conversation_id,
+            seq=self.prompt_seq,
+            first_ordinal=0,
+            speaker=Speaker.USER,
+            turn_id=self.turn_id,
+            upstream_session_id=link.upstream_session_id,
+            recorded_at_ms=self.at_ms,
+            parts=(TextPart(text=self.turn.prompt),),
+        )
+        destination = Destination(
+            conversation=conversation,
+            turn_id=self.turn_id,
+            link=link,
+            next_seq=self.prompt_seq + 1,
+            at_ms=self.at_ms,
+        )
+        yield from found_writes(
+            store, Retrieved(turn=self.turn, written_at_ns=written_at_ns), destination
+        )
+        for seq, event in enumerate(self._life(), start=1):
+            yield RecordTurnEvent(
+                turn_id=self.turn_id, seq=seq, event=event, recorded_at_ms=self.at_ms
+            )
+
+    @property
+    def link(self) -> Link:
+        assert self.claim.link is not None
+        return self.claim.link
+
+    def _life(self) -> Iterator[TurnEvent]:
+        link, usage = self.link, self.turn.usage
+        yield TurnIntended(decision=RESUME, reasons=(READ_BACK,), prompt_seq=self.prompt_seq)
+        yield SessionAttached(
+            upstream_session_id=link.upstream_session_id,
+            how="resumed",
+            agent=link.agent,
+            agent_host=self.claim.session_host,
+        )
+        yield PromptSent(prompt_seq=self.prompt_seq, prompts_before=self.prompts_before)
+        is_whole = is_finished(self.turn)
+        yield TurnEnded(
+            outcome=Outcome.OK if is_whole else Outcome.UNKNOWN,
+            detail="" if is_whole else UNFINISHED,
+            tokens_used=usage.tokens_used if usage else None,
+            tokens_window=usage.tokens_window if usage else None,
+            session_stamp=self.stamp,
+        )

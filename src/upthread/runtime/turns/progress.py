@@ -1,0 +1,126 @@
+"""A turn as its caller hears of it: that it has begun, what is to know, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
+from upthread.core.decision.handshake import RESUME, because
+from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
+from upthread.core.decision.words import (
+    RECOGNISED,
+    conversation_name,
+    cost_in_words,
+    decision_line,
+)
+from upthread.core.events import AgentEvent, TurnParked
+from upthread.core.roles.reports import Report
+from upthread.core.runs.stops import OURS, Source
+from upthread.core.text.visible import visible_line
+from upthread.core.turns.spent_tokens import NOTHING_SPENT
+from upthread.core.types import (
+    Conversation,
+    Lease,
+    Outcome,
+    TurnId,
+    UpstreamSessionId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted:
+    """What a person is told when a session is attached. `turn_number` counts from 1.
+
+    `recognition` is set when an interrupted turn is gone on with: complete, incomplete, absent or
+    undecidable, as core/turns/recognition.py found it.
+    """
+
+    conversation: Conversation
+    turn_id: TurnId
+    decision: str
+    reasons: tuple[str, ...]
+    agent: str
+    upstream_session_id: UpstreamSessionId
+    turn_number: int
+    recognition: str = ""
+    price: Price = NOTHING_PRICED
+    freshness: Freshness = NOTHING_KNOWN
+
+    @property
+    def line(self) -> str:
+        """The one line that says which decision was taken, and why when it is not the plain one."""
+        said = self.conversation
+        return decision_line(
+            conversation_name(said.key.address, said.instance_name),
+            RESUME if self.recognition else self.decision,
+            visible_line(self.upstream_session_id),
+            turn_number=self.turn_number,
+            because=RECOGNISED.get(self.recognition) or because(self.reasons, self.freshness),
+            cost=cost_in_words(self.price),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something to know that is no part of the work. `about` names it, for programs."""
+
+    kind: str
+    text: str
+    about: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """What became of a turn, also on failure. `report` is None when none could be read.
+
+    `spent` is what this process spent on it, `source` where its agent's last words are.
+    """
+
+    conversation: Conversation
+    turn_id: TurnId
+    decision: str
+    reasons: tuple[str, ...]
+    upstream_session_id: UpstreamSessionId | None
+    outcome: Outcome
+    reply: str
+    report: Report | None
+    parked: TurnParked | None
+    detail: str
+    reset_at_ms: int | None
+    turn_number: int
+    spent: Tokens = NOTHING_SPENT
+    source: Source = OURS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Where progress goes; called on the event loop, so it must not block.
+
+    `cancelled` is told what became of a turn whose caller gave it up, since that gets no result:
+    its ids, and what was said so far. `limited` is told of a turn that is parked until a limit has
+    passed, and is waited for.
+    """
+
+    started: Callable[[TurnStarted], None] = lambda _: None
+    event: Callable[[AgentEvent], None] = lambda _: None
+    waiting: Callable[[Lease], None] = lambda _: None
+    notice: Callable[[Notice], None] = lambda _: None
+    cancelled: Callable[[TurnResult], None] = lambda _: None
+    limited: Callable[[TurnResult], None] = lambda _: None
+
+    def telling_once(self) -> Listener:
+        """Return a listener for many turns that tells the same notice once."""
+        told: set[str] = set()
+
+        def notice(each: Notice) -> None:
+            if each.text not in told:
+                told.add(each.text)
+                self.notice(each)
+
+        return replace(self, notice=notice)
+
+
+SILENT: Final = Listener()
+"""Hears nothing."""

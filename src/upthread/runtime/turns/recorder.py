@@ -1,0 +1,141 @@
+"""The recorder: what the agent says goes into the store in batches, while it is said.
+
+One commit a batch, one thread hop a commit. `take` is awaited by the adapter, so a store that is
+slow slows the agent down instead of filling memory. A commit that fails ends the turn: a lost write
+is a failure, never a log line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from upthread.agents.base import PermissionRequest
+from upthread.core.commands import Write
+from upthread.core.events import AgentEvent
+from upthread.core.quotas import TurnQuota
+from upthread.core.turns.recorder import Recorder, child_named
+from upthread.core.types import Durability, Fence, ToolCallPart, UpstreamSessionId
+from upthread.runtime.system import System
+from upthread.runtime.turns.attach import held_elsewhere
+from upthread.runtime.turns.examiner import Examiner
+from upthread.store.base import Store
+
+BATCH_WRITES_MAX = 64
+FLUSH_EVERY_S = 0.5
+"""Text that is still running is recorded at least this often."""
+
+
+class Recording:
+    """Feeds one turn's events to its recorder and commits what is ready.
+
+    `is_own` says whether a session may be a sub-agent's of this conversation: that of another
+    conversation may not, whatever the agent says. It blocks.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        system: System,
+        recorder: Recorder,
+        examiner: Examiner,
+        fences: Sequence[Fence],
+        on_event: Callable[[AgentEvent], None],
+        is_own: Callable[[UpstreamSessionId], bool],
+    ) -> None:
+        self._store = store
+        self._system = system
+        self._recorder = recorder
+        self._examiner = examiner
+        self._fences = tuple(fences)
+        self._on_event = on_event
+        self._quota = TurnQuota()
+        self._is_own = is_own
+        self._own: set[UpstreamSessionId] = set()
+        self._pending: list[Write] = []
+        self._is_dirty = False
+        self._lock = anyio.Lock()
+
+    async def take(self, event: AgentEvent) -> None:
+        """Record one event; commits when a batch is full or a write is to be synced.
+
+        Raises QuotaExceededError for one that goes past a limit; what came before it is kept.
+        """
+        self._quota.take(event)
+        await self._require_own_child(event)
+        self._recorder.record(event, at_ms=self._system.now_ms())
+        self._is_dirty = True
+        self._on_event(event)
+        writes = self._recorder.drain()
+        self._take_in(writes)
+        self._quota.take_parts(len(writes))  # last: what was drained is kept in any case
+        is_urgent = any(write.durability is Durability.SYNCED for write in self._pending)
+        if is_urgent or len(self._pending) >= BATCH_WRITES_MAX:
+            await self._commit()
+
+    async def _require_own_child(self, event: AgentEvent) -> None:
+        child = child_named(event)
+        if child is None or child in self._own:
+            return
+        if not await self._system.in_thread(lambda: self._is_own(child)):
+            raise held_elsewhere(child, "a sub-agent's")
+        self._own.add(child)
+
+    async def keep_flushing(self) -> None:
+        """Commit what is there, and the text still running, at every interval. Runs for ever."""
+        while True:
+            await anyio.sleep(FLUSH_EVERY_S)
+            if self._is_dirty:
+                self._take_in(self._recorder.flush())
+                await self._commit()
+
+    async def intend(self, request: PermissionRequest) -> None:
+        """Commit an action that is about to be allowed, synced, with all that came before it."""
+        self._recorder.intend(
+            request.upstream_session_id,
+            ToolCallPart(
+                call_id=request.call_id or "",
+                title=request.title,
+                tool_kind=request.tool_kind,
+                arguments=request.arguments,
+                locations=request.locations,
+            ),
+            at_ms=self._system.now_ms(),
+            runs=request.runs,
+        )
+        self._take_in(self._recorder.drain())
+        await self._commit()
+
+    async def close(self) -> tuple[Write, ...]:
+        """Return the writes that are left, for the commit that ends the turn."""
+        now_ms = self._system.now_ms()
+        self._take_in(self._recorder.finish(at_ms=now_ms))
+        left = tuple(self._pending)
+        self._pending.clear()
+        if not self._examiner.is_due:
+            return left
+        return (*left, *await self._system.in_thread(lambda: self._examiner.look(at_ms=now_ms)))
+
+    def _take_in(self, writes: Sequence[Write]) -> None:
+        self._examiner.notice(writes)
+        self._pending += writes
+
+    async def _commit(self) -> None:
+        # Shielded: a batch that is taken out of `_pending` is written or raises, never dropped.
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                await self._commit_batch()
+
+    async def _commit_batch(self) -> None:
+        batch = tuple(self._pending)
+        self._pending.clear()
+        self._is_dirty = False
+        if batch:
+            await self._system.in_thread(lambda: self._write(batch))
+
+    def _write(self, batch: tuple[Write, ...]) -> None:
+        """Commit a batch, and in the same commit the files it says were examined. Blocking."""
+        looked = self._examiner.look(at_ms=self._system.now_ms())
+        self._store.commit((*batch, *looked), fences=self._fences)

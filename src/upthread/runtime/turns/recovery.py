@@ -1,0 +1,174 @@
+"""Recovery: a turn whose prompt may have left, gone on with by the agent's own history.
+
+Reply complete: adopted. Prompt there: one continuation. Absent: sent once more. Cannot be told:
+parked. What the history shows is judged in core/turns/recognition.py. An agent may outlive us and
+go on alone: what it then reports, with an action failed that nobody was there to allow, is not
+complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from upthread.agents.base import AgentConnection, PromptResult
+from upthread.core.commands import Write
+from upthread.core.events import PromptRecognised, PromptSent, TurnParked
+from upthread.core.turns.effects import Effect, in_doubt
+from upthread.core.turns.missing_history import attended_calls, unrecorded
+from upthread.core.turns.prompt import continuation
+from upthread.core.turns.recognition import Recognised, recognise
+from upthread.core.turns.replayed_history import redacted_history
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
+from upthread.core.types import ContextPart, Message, Outcome
+from upthread.runtime.system import System
+from upthread.runtime.turns.attach import Attached, attach_with_history
+from upthread.runtime.turns.delivery import Answer, Sender, sent_event
+from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.turn_end import ended_event
+from upthread.runtime.turns.turn_history import (
+    doubts,
+    earlier_texts,
+    effects_of_turn,
+    know_children,
+    prior_of,
+    recorder_of_rest,
+    sent_before,
+)
+from upthread.runtime.turns.turn_notices import notify_started
+
+
+class Recoverer:
+    """Reads the agent's history back and goes on from there."""
+
+    def __init__(self, system: System, sender: Sender) -> None:
+        self._system = system
+        self._sender = sender
+
+    async def recover(self, live: LiveTurn, connection: AgentConnection) -> Answer | None:
+        """Adopt, continue, send again or park; None when nothing was sent.
+
+        Raises UpstreamError for a session that cannot be attached.
+        """
+        sent = _sent(live)
+        current = live.require_link().upstream_session_id
+        attached = _as_recorded(live, await attach_with_history(connection, current=current))
+        message = await live.messages.read(sent.prompt_seq)
+        found = await self._recognised(live, attached, message)
+        known = PromptRecognised(recognition=found.recognition)
+        await live.log.commit(live.attached_event(connection, attached))
+        notify_started(live, recognition=found.recognition)
+        if found.recognition is Recognition.COMPLETE:
+            await self._adopt(live, found, known)
+            return None
+        if found.recognition is Recognition.UNDECIDABLE or not live.log.view.may_send:
+            detail = f"{found.recognition} after {live.log.view.sends} sends"
+            await live.log.commit(known, TurnParked(reason=UNDECIDABLE, detail=detail))
+            return None
+        unheld = None if connection.capabilities.can_hold else await self._unheld(live, found)
+        if unheld is not None:
+            await live.log.commit(known, TurnParked(reason=HELD_BACK, detail=unheld.in_words))
+            return None
+        if found.recognition is Recognition.ABSENT:
+            await live.log.commit(known, sent)
+            return await self._sender.stream(live, connection, message.sent_text)
+        return await self._continue(live, connection, message, found)
+
+    async def _recognised(self, live: LiveTurn, attached: Attached, message: Message) -> Recognised:
+        """Return what the history says of our prompt.
+
+        What cannot be told counts as cut off once a person said to go on: a continuation is right
+        for a prompt that arrived and for one that did not.
+        """
+        found = Recognised(recognition=Recognition.UNDECIDABLE)
+        if attached.history is not None:
+            recorded = await live.messages.of_turn(after_seq=_sent(live).prompt_seq)
+            found = recognise(
+                attached.history,
+                sent_text=message.sent_text,
+                prompts_before=_sent(live).prompts_before,
+                earlier_texts=await earlier_texts(live),
+                sent_before=await sent_before(live),
+                attended_calls=attended_calls(recorded),
+            )
+        if found.recognition is Recognition.UNDECIDABLE and live.log.view.is_person_asked:
+            return replace(found, recognition=Recognition.INCOMPLETE)
+        return found
+
+    async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:
+        writes = await self._record_tail(live, found)
+        live.adopted_reply = found.reply
+        adopted = PromptResult(outcome=Outcome.OK)
+        ended = await ended_event(live, self._system, adopted, writes=writes)
+        follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
+        await live.log.commit(known, ended, writes=(*writes, *follow_up))
+
+    async def _continue(
+        self, live: LiveTurn, connection: AgentConnection, message: Message, found: Recognised
+    ) -> Answer:
+        """Send the one continuation, with the actions known of the turn."""
+        tail = await self._record_tail(live, found)
+        effects = await self._known_effects(live, found)
+        text = continuation(message.sent_text, effects, was_unattended=found.was_unattended)
+        seq = live.messages.next_seq
+        parts = (ContextPart(text=text),)
+        writes = (*tail, live.messages.user_parts(seq, 0, parts, stamp=live.current_session))
+        again = sent_event(
+            seq,
+            await prior_of(live),
+            prompts_before=_sent(live).prompts_before + 1,
+            is_injected=False,
+        )
+        await live.log.commit(PromptRecognised(recognition=found.recognition), again, writes=writes)
+        live.messages.advance_to(seq + 1)
+        return await self._sender.stream(live, connection, text)
+
+    async def _unheld(self, live: LiveTurn, found: Recognised) -> Effect | None:
+        """Return what an agent may do again that neither asks nor tells before it acts.
+
+        It did not ask the last time. What only the agent's history knows is put on record first.
+        """
+        await live.log.commit(writes=await self._record_tail(live, found))
+        known = in_doubt((*await doubts(live), *await effects_of_turn(live)))
+        return next((effect for effect in known if not effect.was_asked), None)
+
+    async def _known_effects(self, live: LiveTurn, found: Recognised) -> tuple[str, ...]:
+        """Return the actions known, in words: those on record, then what only the history tells.
+
+        The record has what each was; a history may tell no more than the tool's name, or nothing.
+        """
+        recorded = (*await doubts(live), *await effects_of_turn(live))
+        statuses = {call_id: status for call_id, _, status in found.effects}
+        on_record = {effect.call_id for effect in recorded}
+        told = [
+            f"{title}: {status}" for id_, title, status in found.effects if id_ not in on_record
+        ]
+        return (*(_told(effect, statuses.get(effect.call_id)) for effect in recorded), *told)
+
+    async def _record_tail(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
+        """Return writes for what the agent did before the crash and we had not recorded."""
+        messages = await live.messages.of_turn(after_seq=_sent(live).prompt_seq)
+        recorder = await recorder_of_rest(live)
+        await know_children(live, recorder)
+        now_ms = self._system.now_ms()
+        for event in unrecorded(found.tail, messages):
+            recorder.record(event, at_ms=now_ms)
+        writes = recorder.finish(at_ms=now_ms)
+        live.messages.advance_past(writes)
+        return writes
+
+
+def _as_recorded(live: LiveTurn, attached: Attached) -> Attached:
+    """Return what was attached, its history as it would have been recorded."""
+    if attached.history is None or live.request.redactor is None:
+        return attached
+    return replace(attached, history=redacted_history(attached.history, live.request.redactor))
+
+
+def _told(effect: Effect, status: str | None) -> str:
+    """Return an action in words, with what came of it where only the history knows."""
+    return effect.in_words if status is None else effect.with_outcome(status)
+
+
+def _sent(live: LiveTurn) -> PromptSent:
+    assert live.log.view.sent is not None
+    return live.log.view.sent

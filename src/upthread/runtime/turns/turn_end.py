@@ -1,0 +1,132 @@
+"""How a turn is left: its last event, and what its caller gets. Reads the live turn only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from upthread.agents.base import PromptResult
+from upthread.core.commands import Write
+from upthread.core.decision.model import price_in
+from upthread.core.events import TurnEnded, TurnParked
+from upthread.core.roles.reports import MalformedReportError, Report, read_report
+from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
+from upthread.core.turns.spent_tokens import NOTHING_SPENT
+from upthread.core.turns.stream import calls_open
+from upthread.core.types import JsonValue, Outcome
+from upthread.runtime.cost.account import Fixed
+from upthread.runtime.system import System
+from upthread.runtime.turns.handshake_inputs import surroundings
+from upthread.runtime.turns.last_words import wrote
+from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.progress import TurnResult
+from upthread.runtime.working_tree.digest import tree_digest
+
+
+async def ended_event(
+    live: LiveTurn,
+    system: System,
+    result: PromptResult,
+    *,
+    writes: Sequence[Write],
+    late_events: int = 0,
+) -> TurnEnded:
+    """Return the end of the turn as its prompt ended, with what its session works in now.
+
+    `writes` are those that close what was open.
+    """
+    recorder, report = live.recorder, _report(live)
+    return TurnEnded(
+        outcome=result.outcome,
+        report=msgspec.to_builtins(report) if report else None,
+        adopted=bool(live.adopted_reply),
+        detail=result.detail or _silence(live, result.outcome),
+        tokens_used=recorder.tokens_used if recorder else None,
+        tokens_window=recorder.tokens_window if recorder else None,
+        was_compacted=recorder is not None and recorder.was_compacted,
+        late_events=late_events,
+        surroundings=await system.in_thread(lambda: _surroundings(live, at_ms=system.now_ms())),
+        tree_digest=await system.in_thread(lambda: _tree_digest(live)),
+        calls_open=calls_open(writes),
+        **live.account.told(),
+        **_fixed(live),
+    )
+
+
+def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:
+    """Return why the turn is parked, with what it took and what its session holds."""
+    held = live.recorder.tokens_used if live.recorder else None
+    return structs.replace(because, tokens_held=held, **live.account.told())
+
+
+def result_of(live: LiveTurn) -> TurnResult:
+    """Return what became of the turn, for its caller."""
+    intended, log = live.log.intended, live.log
+    ended, parked = log.view.ended, log.view.parked
+    detail = ended.detail if ended else parked.detail if parked else ""
+    if live.request.redactor is not None:
+        detail = live.request.redactor.redact(detail)
+    return TurnResult(
+        conversation=live.conversation,
+        turn_id=log.turn_id,
+        decision=intended.decision,
+        reasons=intended.reasons,
+        upstream_session_id=live.current_session,
+        outcome=ended.outcome if ended else log.outcome_of_park,
+        reply=live.reply,
+        report=_report(live),
+        parked=parked if ended is None else None,
+        detail=detail,
+        reset_at_ms=live.reset_at_ms,
+        turn_number=live.turn_number,
+        spent=live.account.spent or NOTHING_SPENT,
+        source=wrote(live.request.open.stderr_path, live.taken_at_ms),
+    )
+
+
+def _report(live: LiveTurn) -> Report | None:
+    """Return the reply's report, None when there is none that can be read."""
+    try:
+        return read_report(live.reply)
+    except MalformedReportError:
+        return None
+
+
+def _silence(live: LiveTurn, outcome: Outcome) -> str:
+    """Return what is to be said of a turn that went well and has no word for a reply."""
+    if outcome is not Outcome.OK or live.reply.strip():
+        return ""
+    return NO_WORDS if live.has_worked else NOTHING_SAID
+
+
+def _fixed(live: LiveTurn) -> Fixed:
+    view = live.log.view
+    return live.account.fixed(
+        known=price_in(live.log.intended.inputs).fixed,
+        is_new=view.attached is not None and view.attached.how == "new" and view.sends == 1,
+        reply_characters=len(live.reply),
+    )
+
+
+def _surroundings(live: LiveTurn, *, at_ms: int) -> JsonValue:
+    """Return what the session works in, as plain data. Blocking."""
+    claim = live.request.claim
+    here = surroundings(
+        working_directory=live.request.open.working_directory,
+        agent=claim.agent,
+        agent_version=live.agent_version,
+        role=claim.role,
+        at_ms=at_ms,
+    )
+    data: JsonValue = msgspec.to_builtins(here)
+    return data
+
+
+def _tree_digest(live: LiveTurn) -> str:
+    """Return the digest of what was judged, empty for a turn that judges no tree. Blocking."""
+    if not live.request.is_tree_judged:
+        return ""
+    return tree_digest(Path(live.request.open.working_directory))

@@ -1,0 +1,267 @@
+"""The history of a turn: what a turn reads of its conversation before it sends or goes on.
+
+Briefings for sessions that know nothing, prompts that failed, calls and children that a crash left
+open. Reads only; what is written is made by those who ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from upthread.core.acts import settlements_in
+from upthread.core.context.briefing import BriefingInputs, build_briefing
+from upthread.core.context.exchanges import work_of
+from upthread.core.context.prior_context import PriorContext, render_prior_context
+from upthread.core.decision.change_note import render_update
+from upthread.core.decision.changes import change_lines
+from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
+from upthread.core.decision.model import has_looked
+from upthread.core.history.damage_note import damage_told
+from upthread.core.history.model import history_of
+from upthread.core.turns import turn as turns
+from upthread.core.turns.effects import Effect, effects_of, settled
+from upthread.core.turns.missing_history import open_calls
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
+from upthread.core.turns.recorder import Recorder
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    Message,
+    Outcome,
+    Speaker,
+    ToolCallPart,
+    UpstreamSessionId,
+)
+from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
+from upthread.runtime.record.effects import RecordedEffect, effects_in_doubt, left_open
+from upthread.runtime.record.replay import REPLAYED_MESSAGES_MAX, effects_told, prior_in
+from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.store.base import Store
+
+EARLIER_MESSAGES_MAX = 256
+"""How far back prompts are looked for that failed and may yet be in the agent's history."""
+
+CUT_OFF_MESSAGES_MAX = 16
+"""How far back a child's calls are looked for that a crash left open."""
+
+
+async def earlier_texts(live: LiveTurn) -> tuple[str, ...]:
+    """Read the prompts of earlier turns that failed, as far back as they may matter."""
+    return await live.read(lambda store: _earlier_texts(live, store))
+
+
+def _earlier_texts(live: LiveTurn, store: Store) -> tuple[str, ...]:
+    found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
+    asked = [m for m in found if m.speaker is Speaker.USER and m.turn_id != live.log.turn_id]
+    ended = {
+        turn_id: turns.fold(store.turn_events(turn_id)).ended
+        for turn_id in {message.turn_id for message in asked}
+    }
+    answered = {i for i, end in ended.items() if end and end.outcome is Outcome.OK}
+    return tuple(message.sent_text for message in asked if message.turn_id not in answered)
+
+
+async def sent_before(live: LiveTurn) -> tuple[str, ...]:
+    """Read what this turn has sent before the prompt that it sent last, oldest first."""
+    assert live.log.view.sent is not None
+    last = live.log.view.sent.prompt_seq
+    return await live.read(lambda store: _sent_before(live, store, last))
+
+
+def _sent_before(live: LiveTurn, store: Store, last: int) -> tuple[str, ...]:
+    found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
+    own = (m for m in found if m.speaker is Speaker.USER and m.turn_id == live.log.turn_id)
+    return tuple(message.sent_text for message in own if message.seq < last)
+
+
+async def recorder_of_rest(live: LiveTurn) -> Recorder:
+    """Return a recorder that goes on where recording stopped, knowing the calls left open."""
+    messages = await live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
+    recorder = Recorder(
+        conversation=live.conversation,
+        turn_id=live.log.turn_id,
+        link=live.require_link(),
+        next_seq=live.messages.next_seq,
+        guarantees_owner=True,
+        quarantined=await quarantined(live),
+    )
+    for part in open_calls(messages):
+        recorder.know_open_call(part)
+    for child, calls in await live.read(lambda store: _children_cut_off(store, live)):
+        recorder.know_child(
+            child.upstream_session_id,
+            child.conversation_id,
+            next_seq=child.next_seq,
+            open_calls=calls,
+        )
+    return recorder
+
+
+def _children_cut_off(
+    store: Store, live: LiveTurn
+) -> tuple[tuple[RecordedChild, tuple[ToolCallPart, ...]], ...]:
+    """Return the children that called something in this turn which was never answered."""
+    found: list[tuple[RecordedChild, tuple[ToolCallPart, ...]]] = []
+    for child in recorded_children(store, live.conversation):
+        newest = store.messages(child.conversation_id, newest=CUT_OFF_MESSAGES_MAX)
+        calls = open_calls(message for message in newest if message.turn_id == live.log.turn_id)
+        found += [(child, calls)] if calls else []
+    return tuple(found)
+
+
+async def quarantined(live: LiveTurn) -> int:
+    """Read how many events of this turn are in quarantine."""
+    turn_id = live.log.turn_id
+    return len(await live.read(lambda store: store.quarantined(turn_id)))
+
+
+async def know_children(live: LiveTurn, recorder: Recorder) -> None:
+    """Tell a recorder which children have conversations already, from this turn or earlier ones."""
+    for child in await live.read(lambda store: recorded_children(store, live.conversation)):
+        recorder.know_child(
+            child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChild:
+    """A child's session and conversation; `next_seq` is its next message."""
+
+    upstream_session_id: UpstreamSessionId
+    conversation_id: ConversationId
+    next_seq: int
+
+
+def recorded_children(store: Store, conversation: Conversation) -> tuple[RecordedChild, ...]:
+    """Return the children of a conversation, and theirs. An agent may call one again at any time.
+
+    Blocking.
+    """
+    family = {conversation.conversation_id}
+    found: list[RecordedChild] = []
+    for child in store.conversations(conversation.key.project_id, conversation.key.workstream):
+        if child.parent_conversation_id not in family:
+            continue
+        family.add(child.conversation_id)
+        found += [
+            RecordedChild(
+                upstream_session_id=link.upstream_session_id,
+                conversation_id=child.conversation_id,
+                next_seq=store.message_count(child.conversation_id) + 1,
+            )
+            for link in store.links(child.conversation_id)
+        ]
+    return tuple(found)
+
+
+async def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
+    """Return what this turn is known to have done, or to have meant to do."""
+    messages = await live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
+    conversation_id = live.conversation.conversation_id
+    acts = await live.read(lambda store: store.acts(conversation_id))
+    effects = effects_of(messages, outward_patterns=live.request.outward_patterns)
+    return settled(effects, settlements_in(acts))
+
+
+async def left_open_before(live: LiveTurn) -> tuple[Effect, ...]:
+    """Return what turns before this one did, of each role back to the last whose end is known."""
+    return await _of_workstream(live, left_open)
+
+
+async def doubts(live: LiveTurn) -> tuple[Effect, ...]:
+    """Return what may have reached beyond this machine before this turn, in the workstream.
+
+    Whoever did it: what nobody has looked at must be done by nobody again.
+    """
+    return await _of_workstream(live, effects_in_doubt)
+
+
+async def _of_workstream(
+    live: LiveTurn, find: Callable[..., tuple[RecordedEffect, ...]]
+) -> tuple[Effect, ...]:
+    key, turn_id = live.conversation.key, live.log.turn_id
+    patterns = live.request.outward_patterns
+    found = await live.read(
+        lambda store: find(
+            store, key.project_id, key.workstream, outward_patterns=patterns, apart_from=turn_id
+        )
+    )
+    return tuple(each.effect for each in found)
+
+
+def _effects_told(live: LiveTurn, messages: Sequence[Message]) -> str:
+    """Return what must not be done again, as a block."""
+    open_turns = (
+        {live.log.turn_id} if live.has_last_turn_ended else {live.log.turn_id, live.claim.last_id}
+    )
+    return effects_told(messages, open_turns, outward_patterns=live.request.outward_patterns)
+
+
+async def prior_of(live: LiveTurn) -> PriorContext:
+    """Read what was said before this turn's prompt, over the readable chain, in one range scan."""
+    prompt_seq = live.log.intended.prompt_seq
+    conversation_id = live.conversation.conversation_id
+    was_interrupted = not live.has_last_turn_ended
+    return await live.read(
+        lambda store: prior_in(
+            store, conversation_id, was_interrupted=was_interrupted, before_seq=prompt_seq
+        )
+    )
+
+
+async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> str:
+    """Return what a session is told of the past; empty for one that remembers it.
+
+    A conversation that goes on in another session hears what was said last; one that starts fresh
+    hears a briefing. With either go the actions that must not be done again. One that goes on in
+    its session hears what has changed around it, where that was decided.
+    """
+    past = damage = effects = ""
+    is_fresh = live.telling == START_FRESH
+    if is_prior_injected or is_fresh or live.log.view.sends:
+        newest = await _newest(live)
+        prompt_seq = live.log.intended.prompt_seq
+        earlier = [message for message in newest if message.seq < prompt_seq]
+        if is_prior_injected:
+            is_new = live.telling in NEW_SESSION_DECISIONS
+            work = work_of(earlier)
+            past = render_prior_context(
+                prior, nonce=live.new_nonce(), is_session_new=is_new, work=work
+            )
+            damage = damage_told(history_of(earlier).messages)
+        elif is_fresh:
+            past = await _briefing_of_past(live)
+        is_told = bool(past) or bool(live.log.view.sends)
+        effects = _effects_told(live, newest) if is_told else ""
+    is_updated = live.telling == RESUME_WITH_UPDATE
+    update = render_update(live.freshness, role=live.request.claim.role) if is_updated else ""
+    return "\n\n".join(piece for piece in (past, damage, effects, update) if piece)
+
+
+async def _newest(live: LiveTurn) -> tuple[Message, ...]:
+    conversation_id = live.conversation.conversation_id
+    return await live.read(
+        lambda store: store.messages(conversation_id, newest=REPLAYED_MESSAGES_MAX)
+    )
+
+
+async def _briefing_of_past(live: LiveTurn) -> str:
+    if live.turn_number <= 1:
+        return ""
+    conversation = live.conversation
+    looked = has_looked(live.log.intended.inputs)
+    changes = change_lines(live.freshness) if looked else None
+    before_seq = live.log.intended.prompt_seq
+    is_independent = live.request.claim.role.continuity == "fresh"
+
+    def read(store: Store) -> BriefingInputs:
+        request = BriefingRequest(
+            conversation=conversation,
+            changes=changes,
+            before_seq=before_seq,
+            is_independent=is_independent,
+        )
+        return briefing_inputs(store, request)
+
+    return build_briefing(await live.read(read))

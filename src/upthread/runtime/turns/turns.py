@@ -1,0 +1,268 @@
+"""Turns: one prompt to one conversation, claimed, decided, its intent committed, then driven.
+
+Before anything is sent: the newest turn is ended or taken over, with the agent that a dead holder
+left behind; what only the agent's session has is read back; the handshake decides; the intent is
+kept with the person's words. The rest is
+`runtime.turns.executor`. What is decided is in the core; what people see, in surfaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+import anyio
+
+from upthread.core.commands import OpenTurn, Write
+from upthread.core.decision.handshake import REFUSE, RESUME, HandshakeInputs, decide
+from upthread.core.decision.price import Spending, Tokens
+from upthread.core.decision.rules import NOT_COMPARED, OLDER_RECORD
+from upthread.core.decision.words import lacking_in_words
+from upthread.core.events import (
+    RecoveryStarted,
+    TurnEnded,
+    TurnIntended,
+)
+from upthread.core.shell.hint import command
+from upthread.core.turns import turn as turns
+from upthread.core.turns.older_record import NOTHING_LACKED, Lacked
+from upthread.core.turns.prompt import wants_fresh, without_fresh
+from upthread.core.turns.spent_tokens import cost_of, spending_in_words
+from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
+from upthread.errors import UsageError
+from upthread.runtime.cost.spent_tokens import spent_in_conversation
+from upthread.runtime.system import System
+from upthread.runtime.turns.conversation import Claim, Conversations, refused
+from upthread.runtime.turns.delegation import TellRequest
+from upthread.runtime.turns.executor import Driver
+from upthread.runtime.turns.handshake_inputs import Subject, gathered
+from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.older_record import look, read_back
+from upthread.runtime.turns.progress import Notice, TurnResult
+from upthread.runtime.turns.turn_history import recorder_of_rest
+from upthread.store.base import Store
+
+
+class Turns:
+    """Runs turns on a store and an agent."""
+
+    def __init__(self, store: Store, system: System, conversations: Conversations) -> None:
+        self._store = store
+        self._system = system
+        self._conversations = conversations
+        self._driver = Driver(store, system)
+
+    async def tell(self, request: TellRequest) -> TurnResult:
+        """Send one prompt to one conversation and return its reply, whatever became of it.
+
+        Raises RefusedError, LeaseHeldError and FencedError; an agent's failure is an outcome.
+        """
+        async with self._conversations.claimed(request.claim) as claim:
+            live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+            await self._end_interrupted(live)
+            live, found = await self._caught_up(live)
+            decision = await self._decide(live, found)
+            try:
+                await self._intend(live, decision)
+            except anyio.get_cancelled_exc_class():
+                if live.log.view.intended is not None:  # it was committed all the same
+                    await self._driver.cancel(live)
+                raise
+            return await self._driver.drive(live)
+
+    async def go_on(self, request: TellRequest, turn_id: TurnId | None = None) -> TurnResult:
+        """Go on with the conversation's newest turn after a crash, or with a parked one.
+
+        Raises UsageError when there is nothing to go on with, or when the newest turn is not
+        `turn_id`.
+        """
+        async with self._conversations.claimed(request.claim) as claim:
+            live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+            self._take_over(live, turn_id)
+            await self._require_allowed(live)
+            await self._end_leftover_agent(live.log.view)
+            holder = self._system.this_process(request.claim.doing).in_words()
+            await live.log.commit(RecoveryStarted(holder=holder))
+            return await self._driver.drive(live)
+
+    # --- before --------------------------------------------------------------------------------
+
+    def _take_over(self, live: LiveTurn, turn_id: TurnId | None) -> None:
+        last = live.claim.last
+        address = live.claim.conversation.key.address
+        if last is None or last[1].ended or (turn_id is not None and last[0] != turn_id):
+            raise UsageError(
+                f"{address} has no turn to go on with",
+                hint=f'send a prompt: {command("upthread", "tell", address)} "…"',
+                address=address,
+            )
+        live.log.take_up(*last)
+        live.inputs = replace(
+            live.claim.inputs(live.request.claim), condition_now=live.request.condition
+        )
+
+    async def _end_interrupted(self, live: LiveTurn) -> None:
+        """End a turn that a crash or a park left open: the new prompt takes its place."""
+        if live.claim.last is None:
+            return
+        turn_id, view = live.claim.last
+        if view.ended is not None:
+            return
+        await self._decide(live, NOTHING_LACKED)  # a prompt that is refused leaves it open
+        await self._end_leftover_agent(view)
+        live.log.take_up(turn_id, view)
+        outcome = live.log.outcome_of_park if view.parked else Outcome.PROCESS_DIED
+        detail = "interrupted; a new prompt took its place"
+        writes: tuple[Write, ...] = ()
+        if live.link is not None:
+            rest = await recorder_of_rest(live)
+            writes = rest.finish(at_ms=self._system.now_ms())
+        await live.log.commit(TurnEnded(outcome=outcome, detail=detail), writes=writes)
+        live.messages.advance_past(writes)
+
+    async def _end_leftover_agent(self, view: turns.TurnView) -> None:
+        attached = view.attached
+        if (
+            attached is None
+            or attached.agent_pid is None
+            or attached.agent_started_at_ticks is None
+        ):
+            return
+        if attached.agent_host == self._system.this_process("").host:
+            await self._system.end_process_group(
+                attached.agent_pid, attached.agent_started_at_ticks
+            )
+
+    async def _caught_up(self, live: LiveTurn) -> tuple[LiveTurn, Lacked]:
+        """Read back what only the agent's session has of the conversation; says what was done."""
+        request, claim = live.request, live.claim
+        newest = live.log.view if live.log.view.events else claim.last[1] if claim.last else None
+        found = await live.read(
+            lambda store: look(
+                store, request.own_sessions, live.link, newest, redactor=request.redactor
+            )
+        )
+        text = lacking_in_words(len(found.turns), found.fault)
+        if text:
+            kind = OLDER_RECORD if found.turns else NOT_COMPARED
+            about = {"session": str(live.current_session), "turns": str(len(found.turns))}
+            request.listener.notice(Notice(kind=kind, text=text, about=about))
+        if not found.turns:
+            return live, found
+        claim = await self._conversations.looked_at_again(request.claim, claim)
+        await live.read(lambda store: self._read_back(store, live, claim, found))
+        claim = await self._conversations.looked_at_again(request.claim, claim)
+        again = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+        return again, found
+
+    def _read_back(self, store: Store, live: LiveTurn, claim: Claim, found: Lacked) -> None:
+        writes = read_back(
+            store,
+            claim,
+            found,
+            new_id=lambda: self._system.new_id("trn"),
+            at_ms=self._system.now_ms(),
+        )
+        store.commit(writes, fences=live.log.fences)
+
+    async def _decide(self, live: LiveTurn, found: Lacked) -> Decision:
+        """Return how the prompt is to be sent. What is refused leaves all as it was."""
+        request = live.request
+        inputs = replace(
+            live.claim.inputs(request.claim),
+            is_fresh_asked=wants_fresh(request.task.text) or request.options.is_fresh,
+            condition_now=request.condition,
+            turns_lacking=len(found.turns) or None,
+            not_compared=found.fault,
+        )
+        live.inputs = await self._gathered(live, inputs)
+        decision = decide(live.inputs)
+        tokens_max = request.options.tokens_max
+        if tokens_max is not None and decision.decision != REFUSE:
+            live.account.allowed = await self._allowed(live, tokens_max, decision.decision)
+            live.inputs = replace(live.inputs, spending=live.account.allowed)
+            decision = decide(live.inputs)
+        if decision.decision == REFUSE:
+            await self._refuse(live, decision)
+        return decision
+
+    async def _intend(self, live: LiveTurn, decision: Decision) -> None:
+        request = live.request
+        live.log.begin(TurnId(self._system.new_id("trn")))
+        prompt = TextPart(text=without_fresh(request.task.text))
+        prompt_seq = live.messages.next_seq
+        conversation_id = live.conversation.conversation_id
+        intended = TurnIntended(
+            decision=decision.decision,
+            reasons=decision.reasons,
+            prompt_seq=prompt_seq,
+            inputs=decision.inputs,
+            condition=request.condition,
+        )
+        now_ms = self._system.now_ms()
+        writes = (
+            OpenTurn(
+                turn_id=live.log.turn_id,
+                conversation_id=conversation_id,
+                opened_at_ms=now_ms,
+                run_id=request.run_id,
+            ),
+            live.messages.user_parts(prompt_seq, 0, (prompt,), stamp=live.current_session),
+            *request.at_intent(live.log.turn_id),
+        )
+        await live.log.commit(intended, writes=writes)
+        told = Message(
+            conversation_id=conversation_id,
+            seq=prompt_seq,
+            speaker=Speaker.USER,
+            turn_id=live.log.turn_id,
+            upstream_session_id=live.current_session,
+            recorded_at_ms=now_ms,
+            parts=(prompt,),
+        )
+        live.messages.keep_told(told)
+
+    async def _refuse(self, live: LiveTurn, decision: Decision) -> NoReturn:
+        await self._conversations.keep_refusal(live.conversation.conversation_id, decision)
+        spending = live.inputs.spending if live.inputs else None
+        tokens = spending_in_words(spending) if spending else ""
+        raise refused(live.conversation.key.address, decision, tokens=tokens)
+
+    async def _require_allowed(self, live: LiveTurn) -> None:
+        """Refuse to go on with a turn where all that may be spent was."""
+        tokens_max = live.request.options.tokens_max
+        if tokens_max is None:
+            return
+        assert live.inputs is not None
+        held = live.log.view.parked.tokens_held if live.log.view.parked else None
+        resume = Tokens(count=held, is_estimate=False) if held is not None else None
+        live.inputs = replace(live.inputs, price=replace(live.inputs.price, resume=resume))
+        live.account.allowed = await self._allowed(live, tokens_max, RESUME)
+        again = replace(live.inputs, spending=live.account.allowed)
+        if live.account.allowed.is_over:
+            live.inputs = again
+            await self._refuse(live, decide(again))
+
+    async def _allowed(self, live: LiveTurn, tokens_max: int, decision: str) -> Spending:
+        """Return what may be spent and was, and what a turn decided so would take at least."""
+        assert live.inputs is not None
+        conversation_id = live.conversation.conversation_id
+        count = live.request.spent
+        spent = await live.read(
+            lambda store: count() if count else spent_in_conversation(store, conversation_id)
+        )
+        next_turn = cost_of(decision, live.inputs.price)
+        return Spending(tokens_max=tokens_max, spent=spent, next_turn=next_turn)
+
+    async def _gathered(self, live: LiveTurn, inputs: HandshakeInputs) -> HandshakeInputs:
+        """Add to the inputs what has changed and what each way would cost."""
+        request = live.request
+        subject = Subject(
+            conversation=live.conversation,
+            link=live.link,
+            role=request.claim.role,
+            working_directory=request.open.working_directory,
+            settings=request.freshness,
+            now_ms=self._system.now_ms(),
+        )
+        return await live.read(lambda store: gathered(store, inputs, subject))

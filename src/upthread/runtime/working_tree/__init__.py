@@ -1,0 +1,1 @@
+"""The working tree an agent works in: its digest, its one writer, its git worktree."""

@@ -1,0 +1,202 @@
+"""The reads of the port, once for every SQL backend: which statement answers which, and as what."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import TypeAlias
+
+from upthread.core.commands import RecordAct, RecordDecision
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.types import (
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    Lease,
+    Link,
+    Message,
+    ProjectId,
+    ProjectIdentity,
+    RunId,
+    TurnId,
+)
+from upthread.store.base import (
+    Held,
+    KnownProject,
+    Once,
+    Place,
+    Quarantined,
+    Recorded,
+    Resolved,
+    Run,
+    Section,
+    StoredEdit,
+    Turn,
+    Workstream,
+)
+from upthread.store.sql import rows
+from upthread.store.sql.batch import Row, from_columns
+from upthread.store.sql.recorded import act_of, first_place, recorded_of
+
+Asked: TypeAlias = str | int | bytes | Collection[str] | None
+"""What a statement is asked with; text is made a column by the backend."""
+
+
+class Reads(ABC):
+    """What a backend reads. How it asks its database is its own."""
+
+    @abstractmethod
+    def _read(self, query: str, *values: Asked) -> list[Row]:
+        """Return all rows of a statement."""
+
+    @abstractmethod
+    def _read_recorded(self, query: str, *values: Asked) -> list[Row]:
+        """Return all rows of a statement of `recorded.sql`."""
+
+    @abstractmethod
+    def _messages(
+        self, conversation_id: ConversationId, query: str, *values: int, after_seq: int | None
+    ) -> tuple[Message, ...]:
+        """Return messages as `store.sql.rows.messages_of` has them."""
+
+    def _row(self, query: str, *values: Asked) -> Row | None:
+        """Return the first row of a statement, None without one."""
+        found = self._read(query, *values)
+        return found[0] if found else None
+
+    def resolve(self, key: ConversationKey) -> Resolved | None:
+        row = self._row("resolve", key.project_id, key.workstream, key.role, key.slot)
+        return None if row is None else rows.resolved_of(key, row)
+
+    def conversation(self, conversation_id: ConversationId) -> Conversation | None:
+        row = self._row("conversation", conversation_id)
+        return None if row is None else rows.conversation_of(row)
+
+    def conversations(self, project_id: ProjectId, workstream: str) -> tuple[Conversation, ...]:
+        return tuple(map(rows.conversation_of, self._read("conversations", project_id, workstream)))
+
+    def workstream(self, project_id: ProjectId, workstream: str) -> Workstream | None:
+        row = self._row("workstream", project_id, workstream)
+        return None if row is None else rows.workstream_of(row)
+
+    def workstreams(self, project_id: ProjectId) -> tuple[Workstream, ...]:
+        return tuple(map(rows.workstream_of, self._read("workstreams", project_id)))
+
+    def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
+        found = self._read("projects", identity.path, identity.root_commit, identity.owner)
+        return tuple(map(rows.project_of, found))
+
+    def known_projects(self) -> tuple[KnownProject, ...]:
+        return tuple(map(rows.project_of, self._read_recorded("known_projects")))
+
+    def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
+        return rows.links_of(conversation_id, self._read("links", conversation_id))
+
+    def link_owner(self, project_id: ProjectId, upstream_session_id: str) -> Conversation | None:
+        row = self._row("link_owner", upstream_session_id, project_id)
+        return None if row is None else rows.conversation_of(row)
+
+    def messages(
+        self, conversation_id: ConversationId, *, after_seq: int = 0, newest: int | None = None
+    ) -> tuple[Message, ...]:
+        if newest is None:
+            return self._messages(conversation_id, "messages", after_seq, after_seq=after_seq)
+        limits = (after_seq, max(newest, 0))
+        return self._messages(conversation_id, "newest_messages", *limits, after_seq=None)
+
+    def message(self, conversation_id: ConversationId, seq: int) -> Message | None:
+        found = self._messages(conversation_id, "message", seq, after_seq=seq - 1)
+        return found[0] if found else None
+
+    def turns(
+        self, conversation_id: ConversationId, *, newest: int | None = None
+    ) -> tuple[Turn, ...]:
+        limit = None if newest is None else max(newest, 0)
+        found = self._read("turns", conversation_id, limit)
+        return tuple(rows.turn_of(conversation_id, row) for row in reversed(found))
+
+    def turn_count(self, conversation_id: ConversationId) -> int:
+        row = self._row("turn_count", conversation_id)
+        return row[0] if row else 0
+
+    def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
+        row = self._row("turn", turn_id)
+        return None if row is None else from_columns(row)[0]
+
+    def turn_events(self, turn_id: TurnId) -> tuple[TurnEvent, ...]:
+        return rows.turn_events_of(turn_id, self._read("turn_events", turn_id))
+
+    def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
+        row = self._row("turn_moved_at_ms", turn_id)
+        return row[0] if row else None
+
+    def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
+        return tuple(map(rows.run_of, self._read("runs", project_id, workstream)))
+
+    def run(self, run_id: RunId) -> Run | None:
+        row = self._row("run", run_id)
+        return None if row is None else rows.run_of((run_id, *row))
+
+    def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
+        return rows.run_events_of(run_id, self._read("run_events", run_id))
+
+    def run_moved_at_ms(self, run_id: RunId) -> int | None:
+        row = self._row("run_moved_at_ms", run_id)
+        return row[0] if row else None
+
+    def pending_transitions(self, *, due_before_ms: int) -> tuple[RunId, ...]:
+        found = self._read("pending_transitions", due_before_ms)
+        return tuple(dict.fromkeys(from_columns(row)[0] for row in found))
+
+    def refusals(self, conversation_id: ConversationId) -> tuple[RecordDecision, ...]:
+        found = self._read("refusals", conversation_id)
+        return tuple(rows.refusal_of(conversation_id, row) for row in found)
+
+    def acts(self, conversation_id: ConversationId) -> tuple[RecordAct, ...]:
+        return tuple(act_of("", row) for row in self._read("acts", conversation_id))
+
+    def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
+        return tuple(act_of("", row) for row in self._read("run_acts", run_id))
+
+    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
+        return tuple(
+            rows.quarantined_of(turn_id, row) for row in self._read("quarantined", turn_id)
+        )
+
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+        ((parts, content_bytes, oldest_at_ms),) = self._read("held", conversation_id, before_ms)
+        return Held(parts=parts, content_bytes=content_bytes, oldest_at_ms=oldest_at_ms)
+
+    def examined(
+        self, conversation_id: ConversationId, *, upstream_session_id: str | None = None
+    ) -> tuple[ExaminedFile, ...]:
+        found = self._read("examined", conversation_id, upstream_session_id)
+        return tuple(map(rows.examined_of, found))
+
+    def examined_count(self, turn_id: TurnId) -> int:
+        row = self._row("examined_count", turn_id)
+        return int(row[0] or 0) if row else 0
+
+    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+        row = self._row("briefing_edit", conversation_id)
+        return None if row is None else rows.briefing_edit_of(row)
+
+    def once(self, project_id: ProjectId, key: str) -> Once | None:
+        row = self._row("once", project_id, key)
+        return None if row is None else rows.once_of(key, row)
+
+    def chain_head(self, conversation_id: ConversationId) -> bytes | None:
+        row = self._row("chain_head", conversation_id)
+        return None if row is None else row[0]
+
+    def recorded(
+        self, section: Section, owner: str, *, after: Place | None = None, limit: int
+    ) -> tuple[Recorded, ...]:
+        place = after or first_place(section)
+        found = self._read_recorded(section, owner, *place, limit)
+        return tuple(recorded_of(section, owner, row) for row in found)
+
+    def lease(self, name: str) -> Lease | None:
+        row = self._row("lease", name)
+        return None if row is None else rows.lease_of(name, row)

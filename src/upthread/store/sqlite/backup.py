@@ -1,0 +1,141 @@
+"""Whole database files: copied while others write, and put in the place of one another.
+
+A copy is what was committed at one moment, log and all, under the same key. Nothing is ever
+deleted but a copy of ours that did not become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+import apsw
+
+from upthread.errors import StoreError, UsageError
+from upthread.store.sqlite.encryption import be_alone, new_copy, unlock
+from upthread.store.sqlite.files import SIDECARS, prepare_file, sync_directory, sync_file
+from upthread.store.sqlite.integrity import check_file
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
+
+ALL_PAGES: Final = -1
+_BUSY_TIMEOUT_MS: Final = 5_000
+
+
+class _Backup(Protocol):
+    """What we use of apsw.Backup, typed."""
+
+    def step(self, pages: int, /) -> bool: ...
+    def close(self) -> None: ...
+
+
+class _Copied(Protocol):
+    """What we use of apsw.Connection here, typed."""
+
+    def backup(self, database: str, source: _Copied, source_database: str, /) -> _Backup: ...
+    def set_busy_timeout(self, milliseconds: int, /) -> None: ...
+    def pragma(self, name: str, value: str | None = None, /) -> object: ...
+    def execute(self, statement: str, bindings: tuple[str, ...], /) -> object: ...
+    def close(self) -> None: ...
+
+
+def copy_to(path: Path, target: Path, *, key: bytes | None) -> None:
+    """Copy a database to a new file, 0600, checked and on the disk before it has its name.
+
+    Others may write meanwhile. UsageError where `target` is there, StoreError when it cannot be
+    copied or is damaged; then there is no copy.
+    """
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} is there already", hint="name a file that is not")
+    with copied(path, beside=target, key=key) as copy:
+        copy.rename(target)
+        sync_directory(target.parent)
+
+
+@contextmanager
+def copied(path: Path, *, beside: Path, key: bytes | None) -> Generator[Path]:
+    """Give a checked copy of a database, in a file with a name by chance beside `beside`.
+
+    It is removed at the end unless it has got another name. StoreError as for `copy_to`.
+    """
+    if not size_of(path):
+        raise StoreError(f"{path} is no database: it is not there, or empty", hint="name another")
+    beside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    copy = new_copy(beside)
+    try:
+        _copy(path, copy, key)
+        found = check_file(copy, key=key)
+        if not found.is_sound:
+            raise StoreError(f"{path} is damaged: {found.faults[0]}", hint=CURE_OF_DAMAGE)
+        sync_file(copy)
+        yield copy
+    finally:
+        for suffix in ("", *SIDECARS):
+            copy.with_name(copy.name + suffix).unlink(missing_ok=True)
+
+
+def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> None:
+    """Give a copy the place of a database, which is kept under the name `aside`, log and all.
+
+    StoreError while somebody has the database open. Killed between the two steps there is no
+    database, which is not taken for a new one: presence.py.
+    """
+    with _alone(path, key):
+        for suffix in ("", *SIDECARS):
+            was = path.with_name(path.name + suffix)
+            if was.exists():
+                was.rename(aside.with_name(aside.name + suffix))
+        copy.rename(path)
+        sync_directory(path.parent)
+
+
+def _copy(path: Path, copy: Path, key: bytes | None) -> None:
+    source, target = _connect(path, key), _connect(copy, key)
+    try:
+        # All at once: a copy that is made in steps begins again whenever somebody has written.
+        backup = target.backup("main", source, "main")
+        try:
+            backup.step(ALL_PAGES)
+        finally:
+            backup.close()
+    except apsw.Error as error:
+        raise StoreError(f"{path} could not be copied: {error}", hint=_cure(error)) from error
+    finally:
+        source.close()
+        target.close()
+
+
+@contextmanager
+def _alone(path: Path, key: bytes | None) -> Generator[None]:
+    """Have a database to ourselves for the block. One that is damaged or gone nobody can have."""
+    if not size_of(path):
+        yield
+        return
+    connection = _connect(prepare_file(path), key)
+    try:
+        with suppress(apsw.CorruptError, apsw.NotADBError):
+            be_alone(connection)
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise StoreError(
+            f"another process has {path} open",
+            hint="let it finish or end it, then do it again",
+        ) from error
+    finally:
+        connection.close()
+
+
+def _connect(path: Path, key: bytes | None) -> _Copied:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    connection = cast("_Copied", apsw.Connection(str(path.resolve()), flags=flags))
+    if key is not None:
+        unlock(connection, key)
+    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+    return connection
+
+
+def _cure(error: apsw.Error) -> str:
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return f"it is damaged, or under another key; {CURE_OF_DAMAGE}"
+    return "check the disk, its mount and its space, then do it again"

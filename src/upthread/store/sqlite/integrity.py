@@ -1,0 +1,92 @@
+"""What is damaged in a database file, by the engine's own check. It is only read.
+
+What is said of a file that could be opened comes from SQLite; what a file that could not be opened
+is, from presence.py and from the error of opening it. Messages are verified by the store (S9).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+import apsw
+
+from upthread.errors import StoreError
+from upthread.store.sqlite.database import Connection, Database
+from upthread.store.sqlite.encryption import unlock
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE, refuse_remains, size_of
+
+FAULTS_MAX: Final = 100
+"""How many faults the engine is asked for."""
+
+_BUSY_TIMEOUT_S: Final = 30.0
+_WITHOUT_OWNER: Final = 'SELECT "table", rowid, parent FROM pragma_foreign_key_check LIMIT ?'
+_PAGE: Final = re.compile(r"page (\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFaults:
+    """What is wrong with a database file; `faults` is empty for a sound one.
+
+    `is_open` is whether it can be opened at all, `cure` what helps. `pages` are those that were
+    named, in order.
+    """
+
+    path: Path
+    is_open: bool
+    faults: tuple[str, ...] = ()
+    pages: tuple[int, ...] = ()
+    cure: str = CURE_OF_DAMAGE
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was found."""
+        return self.is_open and not self.faults
+
+
+def check_file(path: Path, *, key: bytes | None = None) -> FileFaults:
+    """Check a database file, all of it, and change nothing; one that is not there yet is sound."""
+    try:
+        refuse_remains(path)
+        if not size_of(path):
+            return FileFaults(path=path, is_open=True)
+        Database(path, busy_timeout_s=_BUSY_TIMEOUT_S, key=key).close()
+    except StoreError as error:
+        return FileFaults(path=path, is_open=False, faults=(error.message,), cure=error.hint)
+    return _checked(path, key)
+
+
+def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
+    """Return what the engine finds damaged, empty where nothing is. Blocking, reads the whole file.
+
+    A row whose key is damaged stands beside the rows of others, and whoever looks for it by its key
+    finds none: the engine's check of the pages passes it, and what names it finds its owner gone.
+    """
+    rows = connection.execute(f"PRAGMA integrity_check({faults_max:d})").fetchall()
+    told = [line for (text,) in rows for line in str(text).splitlines()]
+    faults = [line for line in told if line != "ok" and not line.startswith("***")]
+    if not faults:
+        lost = connection.execute(_WITHOUT_OWNER, (faults_max,)).fetchall()
+        faults = [
+            f"row {row} of {table} is of a row of {owner} that is not there"
+            for table, row, owner in lost
+        ]
+    return tuple(faults)
+
+
+def _checked(path: Path, key: bytes | None) -> FileFaults:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    connection = cast("Connection", apsw.Connection(str(path.resolve()), flags=flags))
+    try:
+        if key is not None:
+            unlock(connection, key)
+        connection.set_busy_timeout(int(_BUSY_TIMEOUT_S * 1000))
+        faults = faults_in(connection, faults_max=FAULTS_MAX)
+    except apsw.Error as error:
+        faults = (str(error),)
+    finally:
+        connection.close()
+    pages = sorted({int(number) for line in faults for number in _PAGE.findall(line)})
+    return FileFaults(path=path, is_open=True, faults=faults, pages=tuple(pages))

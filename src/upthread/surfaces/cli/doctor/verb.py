@@ -1,0 +1,288 @@
+"""`doctor`: what there is, and the stored histories diagnosed, ours and the agents'.
+
+One line each with its cure.
+It reads, and changes nothing. A history that is sound is counted and not listed. It ends with 1
+where our own record is damaged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from upthread.agents.histories import AGENTS, stored_histories
+from upthread.client import Project
+from upthread.client.database_files import diagnose
+from upthread.config import load_settings
+from upthread.core.events import TurnEnded
+from upthread.core.history.model import HistoryMessage, history_of
+from upthread.core.history.soundness import CURES, Fault, faults, is_sound
+from upthread.core.types import Conversation, ProjectId
+from upthread.errors import StoreError, UsageError
+from upthread.store.base import Store
+from upthread.store.sqlite.integrity import FileFaults
+from upthread.store.sqlite.presence import CURE_OF_DAMAGE
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.doctor.finding import Finding
+from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
+from upthread.surfaces.cli.doctor.holdings import show as show_holdings
+from upthread.surfaces.cli.doctor.hook_findings import hook_findings, state_findings
+from upthread.surfaces.cli.doctor.hook_states import HookState, hook_states
+from upthread.surfaces.cli.failures import EXIT_ERROR
+from upthread.surfaces.cli.terminal.neutral import command, one_line
+from upthread.surfaces.cli.terminal.words import conversation_name, counted
+from upthread.vendors.base import VendorHistory
+
+OURS: Final = "upthread"
+FAULTS_SHOWN_MAX: Final = 5
+"""How many of the faults of our own file are said."""
+
+_IN_WORDS: Final = {
+    "every_call_has_a_result": "call without a result",
+    "every_result_has_a_call": "result without a call",
+    "one_result_for_a_call": "second result",
+    "call_ids_differ": "call id used twice",
+    "results_stand_after_their_calls": "late result",
+    "text_is_unicode": "half of a character",
+}
+
+
+@dataclass(slots=True)
+class _Diagnosis:
+    sound: int
+    findings: list[Finding]
+    holdings: Holdings | None = None
+    hooks: tuple[HookState, ...] = ()
+    is_open: bool = True
+    is_whole: bool = True
+    """Whether our own record is what was recorded: no page and no message of it is damaged."""
+
+
+def doctor(call: Call, agent: str | None) -> int:
+    """Diagnose every stored history, or those of one store."""
+    if agent is not None and agent not in {OURS, *AGENTS}:
+        raise UsageError(
+            f"there is no store {agent!r}", hint=f"one of: {', '.join((OURS, *AGENTS))}"
+        )
+    diagnosis = _Diagnosis(0, [])
+    if agent in {None, OURS}:
+        _diagnose_own(call, diagnosis)
+    if agent is None and diagnosis.is_open:
+        diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
+        diagnosis.findings += of_hooks
+    if agent != OURS:
+        for stored in stored_histories(os.environ, agent=agent):
+            _add(diagnosis, finding_of(stored))
+    _show(call, diagnosis)
+    return 0 if diagnosis.is_whole else EXIT_ERROR
+
+
+def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
+    """The file first: what cannot be opened has no histories to look at."""
+    settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
+    of_file = _file_finding(diagnose(settings))
+    if of_file is not None:
+        diagnosis.findings.append(of_file)
+        diagnosis.is_whole = False
+    try:
+        diagnosis.holdings, found = call.with_project(_own)
+    except StoreError as error:
+        diagnosis.is_open = diagnosis.is_whole = False
+        if of_file is None:
+            diagnosis.findings.append(_own_words("", {}, error.message, error.hint))
+        return
+    for finding in found:
+        _add(diagnosis, finding)
+        diagnosis.is_whole &= finding is None or not finding.unreadable
+
+
+def _add(diagnosis: _Diagnosis, finding: Finding | None) -> None:
+    if finding is None:
+        diagnosis.sound += 1
+    else:
+        diagnosis.findings.append(finding)
+
+
+def _show(call: Call, diagnosis: _Diagnosis) -> None:
+    output = call.output
+    if output.is_json:
+        output.json(
+            {
+                "sound": diagnosis.sound,
+                "findings": [asdict(each) for each in diagnosis.findings],
+                "holdings": diagnosis.holdings,
+                "hooks": [asdict(each) for each in diagnosis.hooks],
+            }
+        )
+        return
+    if diagnosis.holdings is not None:
+        show_holdings(output, diagnosis.holdings)
+    for state in diagnosis.hooks:
+        is_here = "" if state.is_installed else "not installed, "
+        output.row((f"hooks {state.agent}: ", "bold"), (f"{is_here}{state.words}", ""))
+    for each in diagnosis.findings:
+        output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
+        output.command("  ", each.cure)
+    wrong = len(diagnosis.findings)
+    style = "yellow" if wrong else "green"
+    histories = "1 history" if diagnosis.sound == 1 else f"{diagnosis.sound} histories"
+    output.line(f"{histories} sound, {wrong} not", style)
+
+
+# --- the agents' -------------------------------------------------------------------------------
+
+
+def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
+    """Return what is wrong with an agent's history, None when it is sound."""
+    if isinstance(stored, StoreError):
+        return Finding(
+            store="?",
+            history="",
+            path=None,
+            version="",
+            faults={},
+            unreadable=1,
+            what=stored.message,
+            cure=stored.hint,
+        )
+    found = faults_of(stored.history.messages)
+    if not found and not stored.unreadable and stored.is_version_known:
+        return None
+    return Finding(
+        store=stored.agent,
+        history=stored.session_id,
+        path=str(stored.path),
+        version=stored.version,
+        faults=_counts(found),
+        unreadable=len(stored.unreadable),
+        what="; ".join(_words(stored, found)),
+        cure=_cure(stored, found),
+    )
+
+
+def faults_of(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
+    """Return the faults of a history, quickly for a sound one."""
+    return () if is_sound(messages) else faults(messages)
+
+
+def _words(stored: VendorHistory, found: Sequence[Fault]) -> Iterator[str]:
+    for rule, number in _counts(found).items():
+        yield (
+            counted(number, _IN_WORDS[rule])
+            .replace("call without a results", "calls without a result")
+            .replace("result without a calls", "results without a call")
+            .replace("call id used twices", "call ids used twice")
+            .replace("half of a characters", "halves of characters")
+        )
+    if stored.unreadable:
+        first = stored.unreadable[0]
+        yield f"{counted(len(stored.unreadable), 'place')} unreadable, first {first.place}: " + (
+            one_line(first.why)
+        )
+    if not stored.is_version_known:
+        version = one_line(stored.version) or "unknown"
+        yield f"written by version {version}, which this upthread does not know"
+
+
+def _cure(stored: VendorHistory, found: Sequence[Fault]) -> str:
+    if not stored.is_version_known:
+        return "read as far as it goes and left alone; a newer upthread may know it"
+    if found or stored.is_of_lines:
+        return command("upthread", "repair", stored.agent, stored.session_id)
+    return "left as it is; the agent has its own reading of it"
+
+
+def _counts(found: Sequence[Fault]) -> dict[str, int]:
+    counts = Counter(fault.rule for fault in found)
+    return {rule: counts[rule] for rule in CURES if rule in counts}
+
+
+# --- ours --------------------------------------------------------------------------------------
+
+
+def _file_finding(found: FileFaults | None) -> Finding | None:
+    """Return what is wrong with the file of our record, None when nothing is."""
+    if found is None or found.is_sound:
+        return None
+    most = FAULTS_SHOWN_MAX
+    told = "; ".join(found.faults[:most])
+    more = f"; and {len(found.faults) - most} more" if len(found.faults) > most else ""
+    return replace(
+        _own_words(str(found.path), {}, told + more, found.cure),
+        path=str(found.path),
+        unreadable=len(found.pages) or len(found.faults),
+    )
+
+
+async def _own(project: Project) -> tuple[Holdings | None, list[Finding | None]]:
+    found = await anyio.to_thread.run_sync(
+        lambda: list(_own_findings(project.store, project.project_id))
+    )
+    try:
+        return await holdings(project), found
+    except StoreError as error:
+        return None, [*found, _unreadable("", error)]
+
+
+async def _of_hooks(project: Project) -> tuple[tuple[HookState, ...], list[Finding]]:
+    found = await anyio.to_thread.run_sync(lambda: list(hook_findings(project)))
+    settings = project.settings
+    states = await hook_states(Path(settings.home), settings.working_directory)
+    return states, [*found, *state_findings(states)]
+
+
+def _own_findings(store: Store, project_id: ProjectId) -> Iterator[Finding | None]:
+    for workstream in store.workstreams(project_id):
+        for conversation in store.conversations(project_id, workstream.workstream):
+            try:
+                yield _own_finding(store, conversation)
+            except StoreError as error:
+                yield _unreadable(conversation_name(conversation), error)
+
+
+def _unreadable(history: str, error: StoreError) -> Finding:
+    return replace(_own_words(history, {}, error.message, CURE_OF_DAMAGE), unreadable=1)
+
+
+def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
+    damaged = store.verify(conversation.conversation_id)
+    if damaged is not None:
+        what = f"message {damaged} is not what was recorded"
+        return replace(
+            _own_words(conversation_name(conversation), {}, what, CURE_OF_DAMAGE), unreadable=1
+        )
+    found = faults_of(history_of(store.messages(conversation.conversation_id)).messages)
+    if _is_running(store, conversation):
+        found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
+    if not found:
+        return None
+    what = "; ".join(f"{fault.place}: {fault.what}" for fault in found[:3])
+    more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+    cure = f"what would be mended: {command('upthread', 'repair', conversation.key.address)}"
+    return _own_words(conversation_name(conversation), _counts(found), what + more, cure)
+
+
+def _is_running(store: Store, conversation: Conversation) -> bool:
+    for turn in store.turns(conversation.conversation_id, newest=1):
+        events = store.turn_events(turn.turn_id)
+        return not any(isinstance(event, TurnEnded) for event in events)
+    return False
+
+
+def _own_words(history: str, counts: Mapping[str, int], what: str, cure: str) -> Finding:
+    return Finding(
+        store=OURS,
+        history=history,
+        path=None,
+        version="",
+        faults=counts,
+        unreadable=0,
+        what=what,
+        cure=cure,
+    )

@@ -1,0 +1,165 @@
+"""A question at the terminal: a permission an agent wants, a change upthread would make.
+
+Only where somebody is there to answer: both streams are terminals and nobody asked for JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import anyio
+
+from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.errors import SeveralAgentsError, UsageError
+from upthread.runtime.permissions.policy import NOBODY
+from upthread.surfaces.cli.caller import is_person
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+
+Result = TypeVar("Result")
+
+PERSON: Final = "the person at the terminal"
+LOCATIONS_SHOWN_MAX: Final = 5
+ANSWER_CHARACTERS_MAX: Final = 200
+
+DECLINED: Final = 1
+"""The exit code where a person said no."""
+
+UNCHANGED: Final = "nothing was changed"
+SEE_FIRST: Final = "say --yes, or see it first with --dry-run"
+
+# What is asked first holds once; an agent that offers nothing of the kind is taken at its word.
+_CHOICES: Final = (
+    ("y", ("allow_once", "allow_always")),
+    ("n", ("reject_once", "reject_always")),
+)
+_SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
+
+
+def can_ask(output: Output) -> bool:
+    """Return whether a person is there."""
+    return output.is_live and sys.stdin is not None and is_person(os.environ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    key: str
+    kind: str
+    option_id: str
+
+
+class PermissionDialogue:
+    """Asks one permission at a time. `before` clears the place where the question is written."""
+
+    def __init__(self, output: Output, before: Callable[[], None]) -> None:
+        self._output = output
+        self._before = before
+        self._lock = anyio.Lock()
+
+    async def ask(self, request: PermissionRequest) -> PermissionAnswer:
+        """Return the person's answer; nobody's when they only close the input."""
+        async with self._lock:
+            self._before()
+            choices = _choices(request)
+            self._show(request, choices)
+            while True:
+                said = await _read_line()
+                if not said:
+                    self._output.note("nobody answered: the turn is parked")
+                    return PermissionAnswer(option_id=None, answered_by=NOBODY)
+                key = _SAID.get(said.strip().lower())
+                for choice in choices:
+                    if choice.key == key:
+                        return PermissionAnswer(option_id=choice.option_id, answered_by=PERSON)
+                self._prompt(choices)
+
+    def _show(self, request: PermissionRequest, choices: tuple[_Choice, ...]) -> None:
+        kind = one_line(request.tool_kind)
+        self._output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
+        for location in request.locations[:LOCATIONS_SHOWN_MAX]:
+            self._output.note(f"    {one_line(location)}")
+        more = len(request.locations) - LOCATIONS_SHOWN_MAX
+        if more > 0:
+            self._output.note(f"    and {more} more")
+        self._prompt(choices)
+
+    def _prompt(self, choices: tuple[_Choice, ...]) -> None:
+        listed = ", ".join(f"{each.key} = {each.kind.replace('_', ' ')}" for each in choices)
+        self._output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
+
+
+def _choices(request: PermissionRequest) -> tuple[_Choice, ...]:
+    offered = {kind: option_id for option_id, kind in reversed(request.options)}
+    found: list[_Choice] = []
+    for key, kinds in _CHOICES:
+        kind = next((kind for kind in kinds if kind in offered), None)
+        if kind is not None:
+            found.append(_Choice(key=key, kind=kind, option_id=offered[kind]))
+    return tuple(found)
+
+
+async def _read_line() -> str:
+    """Return a line of the terminal, empty at its end; Ctrl-C is not held up by it."""
+    descriptor = sys.stdin.fileno()
+    await anyio.wait_readable(descriptor)
+    return os.read(descriptor, ANSWER_CHARACTERS_MAX).decode("utf-8", "replace")
+
+
+def with_agent(
+    output: Output, attempt: Callable[[str | None], Result], agent: str | None
+) -> Result:
+    """Make an attempt; where several agents would do, ask which, and make it with that one.
+
+    Raises what the attempt raises, SeveralAgentsError too where nobody is there to ask.
+    """
+    try:
+        return attempt(agent)
+    except SeveralAgentsError as error:
+        if not can_ask(output):
+            raise
+        return attempt(_choose_agent(output, error.agents))
+
+
+def _choose_agent(output: Output, agents: tuple[str, ...]) -> str:
+    """Ask for one of the agents, by its number or its name. UsageError when nobody answers."""
+    output.note("? several agents are installed", "yellow")
+    for number, agent in enumerate(agents, start=1):
+        output.note(f"    {number}  {agent}")
+    by_answer = {str(number): agent for number, agent in enumerate(agents, start=1)}
+    by_answer |= {agent: agent for agent in agents}
+    while True:
+        output.note('  which one? (write agent = "…" into upthread.toml to be asked no more)')
+        said = sys.stdin.readline()
+        if not said:
+            raise UsageError("no agent was chosen", hint="name one with --agent")
+        if chosen := by_answer.get(said.strip().lower()):
+            return chosen
+
+
+def choose(output: Output, question: str, choices: Sequence[str], *, usual: str) -> str:
+    """Return the one of the choices a person names; the usual one for an empty line."""
+    while True:
+        output.note(f"{question} ({', '.join(choices)}) [{usual}]")
+        said = sys.stdin.readline().strip().lower()
+        if not said:
+            return usual
+        if said in choices:
+            return said
+
+
+def confirm(output: Output, question: str, *, hint: str = SEE_FIRST, declined: str = "") -> bool:
+    """Ask yes or no, no by default; a no is acknowledged with `declined`.
+
+    Raises UsageError, with the hint, where nobody can answer.
+    """
+    if not can_ask(output):
+        raise UsageError("nobody is there to confirm it", hint=hint)
+    output.note(f"{question} [y/N]")
+    is_agreed = _SAID.get(sys.stdin.readline().strip().lower()) == "y"
+    if declined and not is_agreed:
+        output.note(declined)
+    return is_agreed

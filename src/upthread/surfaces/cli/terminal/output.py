@@ -1,0 +1,280 @@
+"""Output: where a line goes, and what may be in it. All that a verb says goes through here.
+
+Standard output is what was asked for; standard error is what a person is told beside it. Whatever a
+verb hands in, `line`, `row` and `note` write one line each: what would end it, act or hide is shown
+as its escape, so that to forget that a text is somebody else's forges no line. What has lines by
+nature is handed to `quote`, `reply`, `document` or `foreign_document`, and is set apart there
+(ADR 65). A reader that has gone away (a closed pipe) is no failure: the verb goes on to its end
+without a word, since a turn under way is worth more than its listener.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Final, TextIO, cast
+
+from upthread.core.text.visible import visible_row, visible_text
+from upthread.errors import UpthreadError
+from upthread.surfaces.cli.terminal.line_wrap import COLUMNS_MIN, INDENT, TAB, Gutter, breaks
+
+SCHEMA: Final = 1
+
+LINE_CHARACTERS_MAX: Final = 8_192
+"""No line of ours is longer; what is in it is shorter by far, and bounded where it is put in."""
+
+QUOTED_LINES_MAX: Final = 100
+"""How many lines of somebody else's are shown within a message of ours."""
+
+CLEAR: Final = "\x1b[H\x1b[2J"
+
+_STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Output:
+    """The two streams of one invocation.
+
+    `is_live` says that a person watches both of them, so that a status line may come and go.
+    `beside` gives what any object in JSON has beside what its verb says.
+    """
+
+    def __init__(self, *, is_json: bool = False) -> None:
+        self.is_json = is_json
+        self.beside: Callable[[], Mapping[str, object]] = dict
+        self._out = _prepared(sys.stdout)
+        self._err = _prepared(sys.stderr)
+        is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        self._paints_out = not is_plain and not is_json and _is_terminal(self._out)
+        self._paints_err = not is_plain and _is_terminal(self._err)
+        self.is_live = (
+            not is_json
+            and os.environ.get("TERM") != "dumb"
+            and _is_terminal(self._out)
+            and _is_terminal(self._err)
+        )
+        self._bar = "│ " if _says_unicode(self._out) and _says_unicode(self._err) else "| "
+        is_mingled = _is_terminal(self._out) or _is_one_place(self._out, self._err)
+        self._gutter = Gutter(self._bar, _columns(self._out)) if is_mingled else None
+        self._is_at_line_start = True
+        self._fault: OSError | None = None
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Write a line of what was asked for."""
+        self._write_row(self._out, ((text, style),))
+
+    def row(self, *pieces: tuple[str, str]) -> None:
+        """Write a line of (text, style) pieces."""
+        self._write_row(self._out, pieces)
+
+    def note(self, text: str, style: str = "") -> None:
+        """Tell a person something beside it."""
+        self._write_row(self._err, ((text, style),))
+
+    def command(self, before: str, command: str) -> None:
+        """Write a line that ends in a command to be copied; it is never broken into two."""
+        self._write_row(self._out, ((before, "dim"), (command, "dim")), is_whole=True)
+
+    def quote(self, text: str, indent: str = "  ") -> None:
+        """Write somebody else's lines, each behind a bar, as far as they are worth showing."""
+        self._quote(self._out, text, indent)
+
+    def quote_beside(self, text: str, indent: str = "  ") -> None:
+        """Write somebody else's lines likewise, beside what was asked for."""
+        self._quote(self._err, text, indent)
+
+    def reply(self, text: str) -> None:
+        """Write a piece of an agent's reply, as it comes.
+
+        As it is where it has standard output for itself; where our own lines come between, each of
+        its lines is behind a bar, which none of ours is.
+        """
+        if not text:
+            return
+        self._is_at_line_start = text.endswith("\n")
+        shown = visible_text(text)
+        self._write(self._out, self._gutter.feed(shown) if self._gutter else shown)
+
+    def end_line(self) -> None:
+        """End the line that a reply has left open."""
+        if self._gutter:
+            self._write(self._out, self._gutter.end())
+        elif not self._is_at_line_start:
+            self._write(self._out, "\n")
+        self._is_at_line_start = True
+
+    def json(self, shape: Mapping[str, object]) -> None:
+        """Write one JSON object on a line; ASCII only, so that no text can act on a terminal."""
+        self._write(
+            self._out, json.dumps(plain({"schema": SCHEMA, **shape, **self.beside()})) + "\n"
+        )
+
+    def document(self, text: str) -> None:
+        """Write a text of our own making, whose foreign parts are set apart in it already."""
+        self._write(self._out, visible_text(text))
+
+    def foreign_document(self, text: str) -> None:
+        """Write a text whole in which anybody's lines stand: at a terminal, all behind a bar.
+
+        Elsewhere it is as it is, for who reads it on.
+        """
+        shown = visible_text(text)
+        if _is_terminal(self._out):
+            gutter = Gutter(self._bar, _columns(self._out))
+            shown = gutter.feed(shown) + gutter.end()
+        self._write(self._out, shown)
+
+    def clear(self) -> None:
+        """Empty the screen."""
+        self._write(self._out, CLEAR)
+
+    def _write_row(
+        self, stream: TextIO, pieces: Sequence[tuple[str, str]], *, is_whole: bool = False
+    ) -> None:
+        shown = _bounded([(visible_row(text.replace("\t", TAB)), style) for text, style in pieces])
+        columns = None if is_whole else _columns(stream)
+        painted = "".join(
+            self._painted(stream, text, style) for text, style in _wrapped(shown, columns)
+        )
+        self._write(stream, painted.rstrip() + "\n")
+
+    def _quote(self, stream: TextIO, text: str, indent: str) -> None:
+        lines = visible_text(text).split("\n")
+        for line in lines[:QUOTED_LINES_MAX]:
+            bar = f"{indent}{self._bar}"
+            columns = _columns(stream)
+            if columns is None:
+                self._write_row(stream, ((f"{bar}{line}", ""),))
+                continue
+            gutter = Gutter(bar, columns)
+            self._write(stream, gutter.feed(line[:LINE_CHARACTERS_MAX] + "\n"))
+        if len(lines) > QUOTED_LINES_MAX:
+            self._write_row(stream, ((f"{indent}… {len(lines) - QUOTED_LINES_MAX} more", ""),))
+
+    def _painted(self, stream: TextIO, text: str, style: str) -> str:
+        is_painted = self._paints_out if stream is self._out else self._paints_err
+        start, end = _codes(style) if is_painted else ("", "")
+        return f"{start}{text}{end}"
+
+    def close(self) -> None:
+        """Raise what kept a line from being written, once the work is done."""
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise UpthreadError(f"the output could not be written: {fault.strerror}") from fault
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        try:
+            stream.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            _silence(stream)
+        except OSError as error:
+            self._fault = error
+            _silence(stream)
+
+
+def plain(value: object) -> object:
+    """Return a value as JSON can say it: tuples as lists, values as objects, NaN as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        members = cast("Mapping[object, object]", value)
+        return {str(key): plain(member) for key, member in members.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(member) for member in cast("Sequence[object]", value)]
+    names = member_names(value)
+    if names is None:
+        return value
+    return {name: plain(getattr(value, name)) for name in names}
+
+
+def member_names(value: object) -> tuple[str, ...] | None:
+    """Return the names of what a value of ours holds, in order; None for any other.
+
+    Structs tell theirs themselves: a light verb does not load msgspec to ask.
+    """
+    if is_dataclass(value):
+        return tuple(each.name for each in fields(value))
+    return cast("tuple[str, ...] | None", getattr(value, "__struct_fields__", None))
+
+
+def _bounded(pieces: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The end of a line that is too long is left out, and that it is."""
+    left = LINE_CHARACTERS_MAX
+    told: list[tuple[str, str]] = []
+    for text, style in pieces:
+        told.append((text if len(text) <= left else text[:left] + "…", style))
+        left -= len(text)
+        if left < 0:
+            break
+    return told
+
+
+def _wrapped(pieces: Sequence[tuple[str, str]], columns: int | None) -> Sequence[tuple[str, str]]:
+    """Return the pieces of a line, broken where the terminal would break it, and indented there."""
+    if columns is None:
+        return pieces
+    places = list(breaks("".join(text for text, _ in pieces), max(columns, COLUMNS_MIN)))
+    told: list[tuple[str, str]] = []
+    begun = 0
+    for text, style in pieces:
+        taken = 0
+        while places and places[0] < begun + len(text):
+            cut = places.pop(0) - begun
+            told += [(text[taken:cut], style), ("\n" + INDENT, "")]
+            taken = cut
+        told.append((text[taken:], style))
+        begun += len(text)
+    return told
+
+
+def _columns(stream: TextIO) -> int | None:
+    """Return how wide a terminal is, None for none and for one that does not say."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def _is_one_place(out: TextIO, err: TextIO) -> bool:
+    """Where both go into one file or pipe (`&> log`), our lines stand between those of a reply."""
+    try:
+        return os.path.sameopenfile(out.fileno(), err.fileno())
+    except (OSError, ValueError):
+        return False
+
+
+def _says_unicode(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().startswith("utf")
+
+
+def _prepared(stream: TextIO | None) -> TextIO:
+    """A text that the terminal's encoding cannot say is shown escaped; it never crashes us."""
+    if stream is None:  # started with a closed descriptor
+        return io.StringIO()
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def _silence(stream: TextIO) -> None:
+    """Let what is still to be written, at exit too, go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _codes(style: str) -> tuple[str, str]:
+    return (f"\x1b[{_STYLES[style]}m", "\x1b[0m") if style else ("", "")

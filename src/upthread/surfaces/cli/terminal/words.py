@@ -1,0 +1,83 @@
+"""Words: what happened, in the words a person reads. Text in, text out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from upthread.core.decision import words
+from upthread.core.decision.price import Tokens
+from upthread.core.runs.stops import OURS, Source, stop_in_words
+from upthread.core.states import Standing, effects_command, go_on_command
+from upthread.core.turns.turn import HELD_BACK
+from upthread.core.types import Conversation, ConversationKey, Outcome
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.times import until
+
+if TYPE_CHECKING:  # who only reads loads nothing of a turn
+    from upthread.runtime.turns.progress import TurnResult
+
+
+def conversation_name(conversation: Conversation) -> str:
+    """`spec-42/planner (Kael-planner)`."""
+    return words.conversation_name(conversation.key.address, conversation.instance_name)
+
+
+def stopped_in_words(
+    reason: str, *, detail: str, until_ms: int | None, source: Source = OURS
+) -> tuple[str, str]:
+    """Return why a turn or a run ended without an answer, or waits, and what a person can do.
+
+    `reason` is an outcome, or what it is parked for.
+    """
+    stop = stop_in_words(reason, detail, source=source)
+    is_endless = reason == Outcome.RATE_LIMITED and until_ms is None
+    said = stop.said + (", until when it did not say" if is_endless else "")
+    return _why_in_words(said, detail=stop.detail, until_ms=until_ms), stop.cure
+
+
+def failure_in_words(result: TurnResult) -> tuple[str, str]:
+    """Return why a turn ended without an answer, and what a person can do."""
+    return stopped_in_words(
+        result.outcome,
+        detail=result.detail,
+        until_ms=result.reset_at_ms,
+        source=result.source,
+    )
+
+
+def standing_in_words(standing: Standing) -> str:
+    """Return why something stands as it does, and until when."""
+    return _why_in_words(standing.reason, detail=standing.detail, until_ms=standing.until_ms)
+
+
+def _why_in_words(said: str, *, detail: str, until_ms: int | None) -> str:
+    limit = f" {until(until_ms)}" if until_ms is not None else ""
+    return f"{one_line(said)}{limit}" + (f": {one_line(detail)}" if detail else "")
+
+
+def going_on(key: ConversationKey, reason: str) -> str:
+    """Return what goes on with a turn that is parked for this: where it is held, to look first."""
+    if reason == HELD_BACK:
+        return f"look first: {effects_command(key.workstream)}"
+    return f"go on with it: {go_on_command(key.address)}"
+
+
+def spaced(word: str) -> str:
+    """Return a word of a protocol, which has none of ours, as a person reads it."""
+    return word.replace("_", " ")
+
+
+def spent_line(what: str, total: Tokens, tokens_max: int) -> str:
+    """`spec-42: ~41k of at most 50000 tokens`."""
+    return f"{what}: {total.in_words} of at most {tokens_max} tokens"
+
+
+def moment(at_ms: int) -> str:
+    """Return a time in UTC, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 turn`, `3 turns`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

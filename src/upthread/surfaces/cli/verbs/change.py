@@ -1,0 +1,189 @@
+"""`open`, `adopt`, `reset`. Each says what it does; a reset asks first."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from upthread.agents.registry import AGENTS
+from upthread.boundary import programs
+from upthread.client import Project
+from upthread.core.decision.own_interface import OwnInterface
+from upthread.core.states import tell_command
+from upthread.core.types import Conversation, Link
+from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError
+from upthread.runtime.record.overview import RoleView
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm, with_agent
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.words import conversation_name, counted
+from upthread.surfaces.cli.verbs.consent import STARTING, Needs
+from upthread.surfaces.cli.verbs.inspect import open_link
+
+
+def open_session(call: Call, address: str, *, is_dry_run: bool) -> int:
+    """Become the agent's own interface, on this conversation's session."""
+
+    async def use(project: Project) -> tuple[RoleView, Link, OwnInterface]:
+        view = await project.role(address)
+        link = open_link(view)
+        return view, link, await project.own_interface(link)
+
+    view, link, opened = call.with_project(use, needs=Needs(tables=STARTING))
+    words = _command(view, link, opened)
+    if call.output.is_json:
+        told = {"address": view.conversation.key.address, "command": words}
+        call.output.json({**told, "working_directory": link.working_directory})
+        return 0
+    line = f"cd {shlex.quote(link.working_directory)} && {shlex.join(words)}"
+    if is_dry_run:
+        call.output.line(line)
+        return 0
+    _refuse_two_writers(view)
+    call.output.note(f"{conversation_name(view.conversation)}: {line}", "dim")
+    return _become(words, link)
+
+
+def adopt(call: Call, address: str, session: str, *, agent: str | None) -> int:
+    """Take an existing session in."""
+
+    async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        before = await _role_or_none(project, address)
+        await project.adopt(address, session, agent=chosen)
+        return before, await project.role(address)
+
+    def attempt(chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        return call.with_project(lambda up: use(up, chosen), needs=Needs(tables=STARTING))
+
+    before, after = with_agent(call.output, attempt, agent)
+    link = open_link(after)
+    held = before.link if before else None
+    replaced = held.upstream_session_id if held and held.seq != link.seq else None
+    if call.output.is_json:
+        told = {
+            "address": after.conversation.key.address,
+            "instance_name": after.conversation.instance_name,
+            "conversation_id": after.conversation.conversation_id,
+            "agent": link.agent,
+            "upstream_session_id": link.upstream_session_id,
+            "replaced_upstream_session_id": replaced,
+        }
+        call.output.json(told)
+        return 0
+    instead = f", in place of {replaced}" if replaced else ""
+    name = conversation_name(after.conversation)
+    call.output.line(f"{name}: ADOPTED {link.upstream_session_id} of {link.agent}{instead}")
+    return 0
+
+
+def reset(call: Call, address: str, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Close a conversation and begin a new one, after asking."""
+
+    async def look(project: Project) -> RoleView:
+        return await project.role(address)
+
+    async def change(project: Project) -> Conversation:
+        return await project.reset(address)
+
+    view = call.with_project(look)
+    output = call.output
+    if not output.is_json:
+        output.line(_plan(view))
+    if is_dry_run:
+        _tell_reset(call, view, None)
+        return 0
+    if not is_yes and not confirm(
+        output, f"Reset {view.conversation.key.address}?", declined=UNCHANGED
+    ):
+        return DECLINED
+    _tell_reset(call, view, call.with_project(change))
+    return 0
+
+
+def _plan(view: RoleView) -> str:
+    link = view.link
+    session = f", session {link.upstream_session_id} of {link.agent}" if link else ""
+    name = conversation_name(view.conversation)
+    return (
+        f"{name}: {counted(view.turns, 'turn')}{session}. A new conversation begins in its place, "
+        "which remembers nothing of this one; the old one stays for the audit."
+    )
+
+
+def _tell_reset(call: Call, old: RoleView, new: Conversation | None) -> None:
+    if call.output.is_json:
+        told = {
+            "address": old.conversation.key.address,
+            "is_done": new is not None,
+            "turns": old.turns,
+            "upstream_session_id": old.link.upstream_session_id if old.link else None,
+            "old_conversation_id": old.conversation.conversation_id,
+            "new_conversation_id": new.conversation_id if new else None,
+        }
+        call.output.json(told)
+    elif new is not None:
+        call.output.line(f"{conversation_name(new)}: RESET, {new.conversation_id} begins", "green")
+
+
+async def _role_or_none(project: Project, address: str) -> RoleView | None:
+    try:
+        return await project.role(address)
+    except NotFoundError:
+        return None
+
+
+def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...]:
+    address = view.conversation.key.address
+    if opened.command is None:
+        here = f"go on from here: {tell_command(address)}"
+        main = opened.main_command
+        there = f"open that: {quoted(*main)}; {one_line(opened.there)}; or " if main else ""
+        raise UsageError(
+            f"nothing opens {one_line(link.upstream_session_id)}: {opened.why_not}",
+            hint=f"{there}{here}",
+            address=address,
+        )
+    return opened.command
+
+
+def _refuse_two_writers(view: RoleView) -> None:
+    """Two writers on one upstream session lose a branch of it."""
+    if view.holder is None:
+        return
+    address = view.conversation.key.address
+    raise LeaseHeldError(
+        f"{address} is in a turn, held by {view.holder.in_words()}",
+        holder=view.holder.in_words(),
+        hint="open it when the turn has ended",
+        address=address,
+    )
+
+
+def _become(command: tuple[str, ...], link: Link) -> NoReturn:
+    entry = AGENTS.get(link.agent)
+    install = entry.how_to_install if entry else f"put {command[0]} on PATH"
+    if not Path(link.working_directory).is_dir():
+        raise UpthreadError(
+            f"the session's working directory is gone: {link.working_directory}",
+            hint="bring it back, or go on with upthread tell",
+        )
+    outside = (link.working_directory, os.curdir)
+    found = programs.absolute_command(command, os.environ, outside=outside)
+    if found is None:
+        raise UpthreadError(
+            f"{command[0]} is not on PATH outside of {link.working_directory}", hint=install
+        )
+    os.chdir(link.working_directory)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    environment = {**os.environ, "PATH": programs.search_path(os.environ)}
+    try:
+        os.execve(found[0], found, environment)  # noqa: S606  # it takes this terminal over
+    except OSError as error:
+        raise UpthreadError(
+            f"{command[0]} cannot be started: {error.strerror}", hint=install
+        ) from error

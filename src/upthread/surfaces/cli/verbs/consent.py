@@ -1,0 +1,153 @@
+"""Consent: a verb is about to use what a repository says, and nobody has agreed to it yet.
+
+A person at the terminal is asked once, about all that is pending, with the change shown; their no
+is remembered as well as their yes. Where nobody is there it is ignored, and one line says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upthread.client import Project
+from upthread.client.consent import decide
+from upthread.config import Settings
+from upthread.core.trust import Pending, concerning, ignored_notice
+from upthread.runtime.turns.progress import Notice
+from upthread.surfaces.cli.caller import who_acts
+from upthread.surfaces.cli.terminal.confirmation import can_ask
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+
+SHOWN_LINES_MAX: Final = 400
+"""A question longer than this is not asked in passing: `upthread trust` shows all of it."""
+
+COMPARED_LINES_MAX: Final = 5_000
+"""Longer texts are shown whole, one after the other: comparing takes the square of their lines."""
+
+TURN: Final = (
+    "agent",
+    "agents",
+    "depth_max",
+    "durability",
+    "effects",
+    "freshness",
+    "permissions",
+    "prompt_timeout_s",
+    "record",
+    "redaction",
+    "start_timeout_s",
+)
+"""The tables of settings that a turn goes by."""
+
+RUN: Final = (*TURN, "pipeline")
+STARTING: Final = ("agent", "agents", "record", "redaction", "start_timeout_s")
+KEEPING: Final = ("keep",)
+HOOKS: Final = ("handover", "record", "redaction")
+NOT_TRUSTED: Final = "not_trusted"
+
+_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+_YES: Final = frozenset({"y", "yes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a verb would use of what a repository says.
+
+    `address` is whose role it talks to; `is_run` all roles of the pipeline. `notice` takes what is
+    ignored where it is not to be told as a line: in a stream of JSON.
+    """
+
+    tables: Collection[str]
+    address: str = ""
+    is_run: bool = False
+    notice: Callable[[Notice], None] | None = None
+
+    async def missing(self, project: Project) -> tuple[Pending, ...]:
+        """Return what it would use and may not."""
+        settings = project.settings
+        if not settings.pending:
+            return ()
+        roles = {step.role for step in settings.pipeline.steps} if self.is_run else set[str]()
+        if self.address:
+            roles.add((await project.parse(self.address)).role)
+        return concerning(settings.pending, tables=self.tables, roles=roles)
+
+    async def is_to_ask(self, project: Project, output: Output) -> bool:
+        """Return whether a person is there, and has not said no to all of it before."""
+        missing = await self.missing(project)
+        is_new = any(not each.is_declined for each in missing)
+        return is_new and can_ask(output) and _is_short(project.settings.pending)
+
+    async def tell(self, project: Project, output: Output) -> None:
+        """Say what is ignored."""
+        missing = await self.missing(project)
+        if not missing:
+            return
+        text = ignored_notice(missing)
+        if self.notice and output.is_json:
+            names = {each.item.name: each.item.digest for each in missing}
+            self.notice(Notice(kind=NOT_TRUSTED, text=text, about=names))
+        else:
+            output.note(text, "yellow")
+
+
+def ask(output: Output, settings: Settings) -> None:
+    """Show all that is pending and ask about it; what is said is written down."""
+    output.note("? this repository says what you have not agreed to", "yellow")
+    show(settings.pending, output.note)
+    output.note("agree to this, exactly as it stands here? [y/N]")
+    said = sys.stdin.readline()
+    if not said:
+        return  # nobody answered: they are asked another time
+    is_given = said.strip().lower() in _YES
+    decide_now(settings, is_given=is_given)
+    if not is_given:
+        output.note("it is ignored, and you are not asked about it again: see upthread trust")
+
+
+def decide_now(settings: Settings, *, is_given: bool) -> None:
+    """Write down what was said to what is pending, exactly as it was read, and by whom."""
+    decide(
+        settings,
+        [each.item for each in settings.pending],
+        is_given=is_given,
+        by=who_acts(os.environ),
+        now_ms=time.time_ns() // 1_000_000,
+    )
+
+
+def show(pending: Sequence[Pending], write: Callable[[str, str], None]) -> None:
+    """Show each as a change against what was agreed to before."""
+    for each in pending:
+        write(f"  {one_line(each.item.name)}{_how(each)}", "bold")
+        for line in change_of(each):
+            write(f"    {line}", _STYLES.get(line[:1], ""))
+
+
+def change_of(pending: Pending) -> Iterator[str]:
+    """Yield the lines of a change: all of a text that is new, what differs of one that is not."""
+    now = pending.item.text.split("\n")
+    was = (pending.was or "").split("\n") if pending.was is not None else []
+    if not was or len(was) + len(now) > COMPARED_LINES_MAX:
+        yield from (f"-{line}" for line in was)
+        yield from (f"+{line}" for line in now)
+        return
+    compared = difflib.unified_diff(was, now, lineterm="", n=3)
+    yield from (line for number, line in enumerate(compared) if number > 1)
+
+
+def _how(pending: Pending) -> str:
+    changed = ", changed since you agreed" if pending.was is not None else ""
+    declined = ", which you declined" if pending.is_declined else ""
+    instead = f"; until then {pending.instead}" if pending.instead else ""
+    return f"{changed}{declined}{instead}"
+
+
+def _is_short(pending: Sequence[Pending]) -> bool:
+    return sum(each.item.text.count("\n") + 2 for each in pending) <= SHOWN_LINES_MAX

@@ -1,0 +1,170 @@
+"""`backup`, `restore`, `salvage`: the record's file copied, put back, and read where it is damaged.
+
+A restore shows what the copy lacks and asks; the present file is kept.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from upthread.client.database_files import (
+    Lacking,
+    Restored,
+    back_up,
+    plan_restore,
+    restore,
+    salvage_file,
+)
+from upthread.config import Settings, load_settings
+from upthread.store.sqlite.chain_repair import LostMessages
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.neutral import command, one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.words import conversation_name, counted
+
+
+def backup(call: Call, target: str | None) -> int:
+    """Copy the database, while others write."""
+    made = back_up(_settings(call), None if target is None else Path(target))
+    if call.output.is_json:
+        call.output.json(
+            {
+                "database": str(made.database),
+                "backup": str(made.backup),
+                "size_bytes": made.size_bytes,
+                "key": None if made.key is None else str(made.key),
+                "encryption_key": made.encryption_key,
+            }
+        )
+        return 0
+    call.output.line(f"{made.backup}: {made.size_bytes:,} bytes, copied and checked", "green")
+    if made.key is not None:
+        call.output.line(f"{made.key}: the key of its redactions")
+    if made.encryption_key is not None:
+        call.output.note(
+            f"it is encrypted with the key in {made.encryption_key}, which is not copied: without "
+            "that key nobody can read it",
+            "yellow",
+        )
+    return 0
+
+
+def put_back(call: Call, source: str, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Put a backup in the place of the database, which is kept aside."""
+    settings, file = _settings(call), Path(source)
+    if is_dry_run or not is_yes:
+        plan = plan_restore(settings, file)
+        if not call.output.is_json:
+            _show(call.output, plan)
+        if is_dry_run:
+            return _told(call.output, plan, is_done=False)
+        if not confirm(
+            call.output, f"Put {plan.backup} in the place of {plan.database}?", declined=UNCHANGED
+        ):
+            return DECLINED
+    done = restore(settings, file)
+    if is_yes and not call.output.is_json:
+        _show(call.output, done)
+    return _told(call.output, done, is_done=True)
+
+
+def salvage(call: Call, source: str | None, into: str | None) -> int:
+    """Read what can be read of a damaged database into a new one; the damaged one stays."""
+    given = (None if name is None else Path(name) for name in (source, into))
+    done = salvage_file(_settings(call), *given)
+    output = call.output
+    if output.is_json:
+        output.json(
+            {
+                "database": str(done.database),
+                "salvaged": str(done.salvaged),
+                "pages": done.pages,
+                "messages": done.messages,
+                "rows": done.rows,
+                "lost": [asdict(each) for each in done.lost],
+                "notes": list(done.notes),
+            }
+        )
+        return 0
+    for each in done.lost:
+        output.row((f"{one_line(each.address)} ", "bold"), (_lost_in_words(each), "yellow"))
+    for note in done.notes:
+        output.note(one_line(note), "yellow")
+    lost = sum(each.to_seq - each.from_seq + 1 for each in done.lost if each.is_lost)
+    kept = counted(done.messages - lost, "message")
+    output.line(f"{done.salvaged}: {kept} kept, {lost} lost", "yellow" if lost else "green")
+    output.line("what was under way is parked; the damaged file is as it was")
+    output.command("", command("upthread", "restore", str(done.salvaged)))
+    return 0
+
+
+def _lost_in_words(lost: LostMessages) -> str:
+    which = f"message {lost.from_seq}"
+    if lost.to_seq > lost.from_seq:
+        which = f"messages {lost.from_seq} to {lost.to_seq}"
+    what = (
+        "lost, all or in part" if lost.is_lost else "kept, and not proved: what was before is lost"
+    )
+    return f"{which}: {what} ({one_line(lost.conversation_id)})"
+
+
+def _settings(call: Call) -> Settings:
+    return load_settings(Path.cwd(), environment=os.environ, database=call.database)
+
+
+def _show(output: Output, found: Restored) -> None:
+    if found.unread:
+        output.note(f"what it lacks cannot be told: {found.unread}", "yellow")
+    for each in found.lacking:
+        name = conversation_name(each.conversation)
+        output.row((f"{one_line(name)}: ", "bold"), (one_line(_lacking_in_words(each)), ""))
+        output.command("  ", _cure(each))
+
+
+def _lacking_in_words(lacking: Lacking) -> str:
+    turns = f"{counted(lacking.turns, 'turn')} more than the backup" if lacking.turns > 0 else ""
+    if lacking.is_known:
+        return f"{turns}, which {lacking.agent} has in {lacking.session}"
+    session = f"goes on in {lacking.session} of {lacking.agent}, which the backup does not know"
+    return "; ".join(filter(None, (turns, session)))
+
+
+def _cure(lacking: Lacking) -> str:
+    address = lacking.conversation.key.address
+    if lacking.is_known:
+        return command("upthread", "tell", address, "…")
+    return command("upthread", "adopt", address, lacking.session)
+
+
+def _told(output: Output, found: Restored, *, is_done: bool) -> int:
+    if output.is_json:
+        output.json(
+            {
+                "database": str(found.database),
+                "backup": str(found.backup),
+                "kept": None if found.aside is None else str(found.aside),
+                "is_restored": is_done,
+                "lacking": [_shape(each) for each in found.lacking],
+                "not_compared_because": found.unread or None,
+            }
+        )
+        return 0
+    if is_done:
+        output.line(f"{found.database}: is now the backup {found.backup}", "green")
+        if found.aside is not None:
+            output.line(f"what was there is kept: {found.aside}")
+    return 0
+
+
+def _shape(lacking: Lacking) -> dict[str, object]:
+    return {
+        "address": lacking.conversation.key.address,
+        "conversation_id": lacking.conversation.conversation_id,
+        "turns": lacking.turns,
+        "agent": lacking.agent or None,
+        "upstream_session_id": lacking.session or None,
+        "is_session_known": lacking.is_known,
+    }

@@ -1,0 +1,77 @@
+"""`encrypt`: the database put under a key, or taken out of it again.
+
+Asks first: whoever loses the key loses the record.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from upthread.client.encryption import key_of, made_key
+from upthread.client.stores import file_path, is_postgres
+from upthread.config import Settings, load_settings
+from upthread.errors import UsageError
+from upthread.store.sqlite.encryption import change_key, has_key
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.confirmation import DECLINED, confirm
+
+
+def encrypt(call: Call, *, is_removed: bool, is_yes: bool) -> int:
+    """Encrypt the database with the key the configuration names, or decrypt it."""
+    settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
+    path = _path_of(settings)
+    key = key_of(settings) if is_removed else made_key(settings)
+    if key is None:
+        raise UsageError(
+            f"{path} has no key to be taken out of", hint="your config.toml says no encryption_key"
+        )
+    before, after = (key, None) if is_removed else (None, key)
+    if not path.is_file() or has_key(path, after):
+        return _told(call, path, settings, is_encrypted=not is_removed, is_changed=False)
+    question = _question(path, settings, is_removed=is_removed)
+    if not is_yes and not confirm(call.output, question, hint="say --yes"):
+        return DECLINED
+    change_key(path, before=before, after=after)
+    return _told(call, path, settings, is_encrypted=not is_removed, is_changed=True)
+
+
+def _path_of(settings: Settings) -> Path:
+    if is_postgres(settings.database):
+        raise UsageError(
+            "a PostgreSQL database is encrypted by its server",
+            hint="see docs/operations.md; this is for a SQLite file",
+        )
+    return file_path(settings.database)
+
+
+def _question(path: Path, settings: Settings, *, is_removed: bool) -> str:
+    if is_removed:
+        return f"Write {path} anew without encryption?"
+    return (
+        f"Encrypt {path} with the key in {settings.encryption_key}? "
+        "Without that key nobody can read it again, so keep a copy of it."
+    )
+
+
+def _told(
+    call: Call, path: Path, settings: Settings, *, is_encrypted: bool, is_changed: bool
+) -> int:
+    if call.output.is_json:
+        call.output.json(
+            {
+                "database": str(path),
+                "is_encrypted": is_encrypted,
+                "is_changed": is_changed,
+                "encryption_key": settings.encryption_key,
+            }
+        )
+        return 0
+    state = "encrypted" if is_encrypted else "not encrypted"
+    if not path.is_file():
+        call.output.line(f"{path}: not there yet; it will be {state}")
+    else:
+        call.output.line(f"{path}: {state}" if is_changed else f"{path}: {state} already")
+    if is_changed and not is_encrypted:
+        call.output.line("now take encryption_key out of your config.toml")
+    return 0

@@ -1,0 +1,252 @@
+"""`forget` by hand, `keep` by the rules of the configuration. Both show and ask first.
+
+What the agents themselves have stored is not upthread's to remove: it is named, with its place.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from upthread.agents.histories import AGENTS, stored_histories
+from upthread.client import Project
+from upthread.client.file_permissions import Log, day_of, logs, remove_logs
+from upthread.core.config_file import Keep
+from upthread.core.names import parse_role, parse_workstream
+from upthread.core.states import effects_command
+from upthread.errors import StoreError, UsageError
+from upthread.runtime.record.erasure import HeldWorkstream, Selection
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.caller import who_acts
+from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.verbs.consent import KEEPING, Needs
+
+DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Elsewhere:
+    """A session that an agent's own store may hold; no path where that store is not known."""
+
+    agent: str
+    upstream_session_id: str
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What would be forgotten: `selections` say what, the rest what that is."""
+
+    selections: tuple[Selection, ...]
+    workstreams: tuple[HeldWorkstream, ...]
+    logs: tuple[Log, ...]
+    elsewhere: tuple[_Elsewhere, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.workstreams and not self.logs
+
+
+def forget(
+    call: Call,
+    workstream: str | None,
+    *,
+    role: str | None,
+    before: str | None,
+    is_yes: bool,
+    is_dry_run: bool,
+) -> int:
+    """Erase what was said, leaving its outline."""
+    if workstream is None and before is None:
+        raise UsageError("forget what?", hint="name a workstream, or say --before 2026-01-31")
+    selection = Selection(
+        workstream=parse_workstream(workstream) if workstream is not None else None,
+        role=parse_role(role) if role is not None else None,
+        before_ms=_midnight_ms(before) if before is not None else None,
+    )
+
+    async def look(project: Project) -> _Found:
+        await project.hooks.catch_up()
+        if workstream is not None:
+            await project.show(workstream)  # NotFoundError for one there never was
+        held = await project.forgetting.held(selection)
+        kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
+        found = _Found(
+            selections=(selection,),
+            workstreams=held,
+            # They do not say whose they are: of a workstream all of them may tell.
+            logs=kept if before is None else tuple(log for log in kept if log.day < before),
+        )
+        return await anyio.to_thread.run_sync(lambda: _with_elsewhere(found))
+
+    return _carry_out(call, call.with_project(look), "Forget it?", is_yes=is_yes, is_dry=is_dry_run)
+
+
+def keep(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Erase what the rules of the configuration no longer keep."""
+    rules: list[Keep] = []
+
+    async def look(project: Project) -> tuple[_Found, Sequence[str]]:
+        rules.append(project.settings.keep)
+        await project.hooks.catch_up()
+        return await _outlived(project)
+
+    found, in_doubt = call.with_project(look, needs=Needs(tables=KEEPING))
+    for name in in_doubt:
+        call.output.note(f"{one_line(name)} is kept until you have looked: {effects_command(name)}")
+    if rules[0] == Keep() and not call.output.is_json:
+        call.output.note("nothing is configured: all is kept for ever ([keep] content_days = 90)")
+    return _carry_out(call, found, "Forget what is older?", is_yes=is_yes, is_dry=is_dry_run)
+
+
+async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
+    """Return what is older, and the workstreams that stay as they are: in doubt."""
+    rule, now_ms = project.settings.keep, project.now_ms()
+    held: list[HeldWorkstream] = []
+    in_doubt: tuple[str, ...] = ()
+    before_ms = now_ms - (rule.content_days or 0) * DAY_MS
+    if rule.content_days is not None:
+        chosen = Selection(before_ms=before_ms)
+        in_doubt = await project.forgotten_in_doubt(chosen)
+        held = [
+            each
+            for each in await project.forgetting.held(chosen)
+            if each.workstream not in in_doubt
+        ]
+    selections = tuple(Selection(workstream=each.workstream, before_ms=before_ms) for each in held)
+    old: tuple[Log, ...] = ()
+    if rule.stderr_days is not None:
+        first_day = day_of(now_ms - rule.stderr_days * DAY_MS)
+        kept = await anyio.to_thread.run_sync(lambda: logs(Path(project.settings.home)))
+        old = tuple(log for log in kept if log.day < first_day)
+    outlived = tuple(filter(_has_content, held))
+    return _Found(selections=selections, workstreams=outlived, logs=old), in_doubt
+
+
+def _has_content(held: HeldWorkstream) -> bool:
+    return any(each.held.parts for each in held.conversations)
+
+
+def _carry_out(call: Call, found: _Found, question: str, *, is_yes: bool, is_dry: bool) -> int:
+    if not call.output.is_json:
+        _show(call, found)
+    if is_dry or found.is_nothing:
+        return _tell(call, found, is_done=False)
+    if not is_yes and not confirm(call.output, question, declined=UNCHANGED):
+        return DECLINED
+
+    async def change(project: Project) -> None:
+        for selection in found.selections:
+            await project.forget(selection, by=who_acts(os.environ))
+        await anyio.to_thread.run_sync(lambda: remove_logs(found.logs))
+
+    call.with_project(change)
+    return _tell(call, found, is_done=True)
+
+
+# --- telling -----------------------------------------------------------------------------------
+
+
+def _show(call: Call, found: _Found) -> None:
+    for each in found.workstreams:
+        parts, size, oldest_at_ms = _sum_of(each)
+        since = f", the oldest of {day_of(oldest_at_ms)}" if oldest_at_ms is not None else ""
+        call.output.line(
+            f"{each.workstream}: {counted(len(each.conversations), 'conversation')},"
+            f" {counted(len(each.runs), 'run')}, {counted(parts, 'part')}, {size:,} bytes{since}"
+        )
+    if found.logs:
+        size = sum(log.size_bytes for log in found.logs)
+        call.output.line(
+            f"agents' stderr: {counted(len(found.logs), 'log')}, {size:,} bytes, whoever's"
+        )
+    if found.is_nothing:
+        call.output.line("there is nothing to forget", "green")
+
+
+def _tell(call: Call, found: _Found, *, is_done: bool) -> int:
+    if call.output.is_json:
+        call.output.json({"is_done": is_done, **_shape(found)})
+        return 0
+    if is_done:
+        call.output.line("FORGOTTEN: what was said is in no file of upthread's", "green")
+    for each in found.elsewhere:
+        where = each.path or "its own store"
+        call.output.note(
+            f"{each.agent} may still hold {each.upstream_session_id}, in {where}:"
+            " remove it with the agent's own commands",
+            "yellow",
+        )
+    return 0
+
+
+def _shape(found: _Found) -> Mapping[str, object]:
+    return {
+        "workstreams": [_workstream_shape(each) for each in found.workstreams],
+        "logs": [{"path": str(log.path), "size_bytes": log.size_bytes} for log in found.logs],
+        "agents_hold": list(found.elsewhere),
+    }
+
+
+def _workstream_shape(each: HeldWorkstream) -> Mapping[str, object]:
+    parts, size, oldest_at_ms = _sum_of(each)
+    return {
+        "workstream": each.workstream,
+        "conversations": len(each.conversations),
+        "runs": len(each.runs),
+        "parts": parts,
+        "content_bytes": size,
+        "oldest_at_ms": oldest_at_ms,
+    }
+
+
+def _sum_of(each: HeldWorkstream) -> tuple[int, int, int | None]:
+    held = [conversation.held for conversation in each.conversations]
+    times = [one.oldest_at_ms for one in held if one.oldest_at_ms is not None]
+    parts, size = sum(one.parts for one in held), sum(one.content_bytes for one in held)
+    return parts, size, min(times, default=None)
+
+
+# --- what others hold --------------------------------------------------------------------------
+
+
+def _with_elsewhere(found: _Found) -> _Found:
+    sessions = dict.fromkeys(_sessions(found.workstreams))
+    paths: dict[tuple[str, str], str] = {}
+    for agent in {agent for agent, _ in sessions} & set(AGENTS):
+        for stored in stored_histories(os.environ, agent=agent):
+            if not isinstance(stored, StoreError):
+                paths[agent, stored.session_id] = str(stored.path)
+    elsewhere = tuple(
+        _Elsewhere(agent=agent, upstream_session_id=session, path=paths.get((agent, session)))
+        for agent, session in sessions
+    )
+    return _Found(
+        selections=found.selections,
+        workstreams=found.workstreams,
+        logs=found.logs,
+        elsewhere=elsewhere,
+    )
+
+
+def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]]:
+    for each in workstreams:
+        for conversation in each.conversations:
+            for link in conversation.links:
+                yield link.agent, link.upstream_session_id
+
+
+def _midnight_ms(text: str) -> int:
+    try:
+        day = dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no date", hint="like 2026-01-31, in UTC") from error
+    return int(day.timestamp() * 1000)

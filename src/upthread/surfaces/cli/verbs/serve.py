@@ -1,0 +1,47 @@
+"""`mcp`, for agents that take MCP servers."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Final
+
+from upthread.client import Project
+from upthread.core.actors import Actor
+from upthread.core.trust import ignored_notice
+from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call
+
+TOKEN_VARIABLE: Final = "UPTHREAD_MCP_TOKEN"  # noqa: S105  # a variable's name
+TOKEN_CHARACTERS_MIN: Final = 16
+
+
+def mcp(call: Call, *, is_http: bool, port: int) -> int:
+    """Serve until the client, or a person, ends it."""
+    try:
+        from upthread.surfaces.mcp_server import transports
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the MCP server needs {error.name}", hint="pip install 'upthread[mcp]'"
+        ) from error
+    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    if len(token) < TOKEN_CHARACTERS_MIN:
+        raise UsageError(
+            f"{TOKEN_VARIABLE} is too short", hint=f"at least {TOKEN_CHARACTERS_MIN} characters"
+        )
+
+    def listening(address: str) -> None:
+        call.output.note(f"listening on {address}")
+        if TOKEN_VARIABLE not in os.environ:
+            call.output.note(f"Authorization: Bearer {token}")
+
+    async def serve(project: Project) -> None:
+        if ignored := ignored_notice(project.settings.pending):
+            call.output.note(ignored, "yellow")  # nobody is asked: a model would be who answers
+        if is_http:
+            await transports.serve_http(project, port=port, token=token, listening=listening)
+        else:
+            await transports.serve_stdio(project)
+
+    call.with_project(serve, actor=Actor(kind="model", name="through MCP"))
+    return 0

@@ -1,0 +1,252 @@
+"""`tell`: one turn with one role, shown as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from upthread.client import Project, TellOptions
+from upthread.core.decision.price import Tokens
+from upthread.core.events import (
+    AgentEvent,
+    RunParked,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    TurnParked,
+)
+from upthread.core.states import go_on_command
+from upthread.core.types import Lease, UpstreamSessionId
+from upthread.errors import UsageError
+from upthread.runtime.record.effects import RecordedEffect
+from upthread.runtime.turns.conversation import WhenBusy
+from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.confirmation import PermissionDialogue, can_ask, with_agent
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.signals import ended_by_signals
+from upthread.surfaces.cli.terminal.status_line import StatusLine
+from upthread.surfaces.cli.terminal.texts import read_prompt
+from upthread.surfaces.cli.terminal.words import (
+    failure_in_words,
+    going_on,
+    spent_line,
+    stopped_in_words,
+)
+from upthread.surfaces.cli.verbs.consent import TURN, Needs
+from upthread.surfaces.cli.verbs.effects import note_doubts
+
+
+class Told(NamedTuple):
+    """What a turn came to, what its conversation took, and what of its workstream is in doubt."""
+
+    result: TurnResult
+    total: Tokens
+    in_doubt: tuple[RecordedEffect, ...]
+
+
+def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int:
+    """Carry a `tell` out; returns its exit code. No `text` goes on with an interrupted turn."""
+    output = call.output
+    screen = Screen(output)
+    prompt = None if text is None else read_prompt(text)
+    listener = screen.listener()
+
+    async def use(project: Project, agent: str | None) -> Told:
+        options = replace(chosen, agent=agent, listener=listener)
+        if prompt is None:
+            result = await project.go_on(address, options)
+        else:
+            result = await project.tell(address, prompt, options)
+        total = await project.spent(result.conversation)
+        workstream = result.conversation.key.workstream
+        return Told(result, total, await project.effects_in_doubt(workstream))
+
+    needs = Needs(tables=TURN, address=address, notice=listener.notice)
+
+    def attempt(agent: str | None) -> Told:
+        return call.with_project(
+            lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
+        )
+
+    with ended_by_signals(screen.ids), screen:
+        result, total, doubts = with_agent(output, attempt, chosen.agent)
+    if output.is_json:
+        output.json(shapes.turn_ended(result))
+        output.json(shapes.told(result, total, in_doubt=doubts))
+    else:
+        screen.end(result)
+        note_doubts(output, result.conversation.key.workstream, doubts)
+        if chosen.tokens_max is not None:
+            output.note(spent_line(result.conversation.key.address, total, chosen.tokens_max))
+    return shapes.told_exit_code(result, doubts)
+
+
+def when_busy(*, is_sibling: bool, is_waiting: bool) -> WhenBusy:
+    """Return what to do when another turn is running. Raises UsageError for both at once."""
+    if is_sibling and is_waiting:
+        raise UsageError("--sibling and --wait exclude each other", hint="choose one")
+    if is_sibling:
+        return "sibling"
+    return "wait" if is_waiting else "refuse"
+
+
+def limit_notice(name: str, going_on: str, parked: TurnParked | RunParked) -> Notice:
+    """Return until when a turn or a run waits for a limit, and what goes on if nobody waits."""
+    until_ms = parked.reset_at_ms
+    said, _ = stopped_in_words(parked.reason, detail="", until_ms=until_ms)
+    text = f"{name}: waiting: {said}; nothing is lost by Ctrl-C, go on with: {going_on}"
+    return Notice(kind="limit", text=text, about={"until_ms": str(until_ms), "command": going_on})
+
+
+def _limit_of(result: TurnResult) -> Notice:
+    assert result.parked is not None
+    address = result.conversation.key.address
+    return limit_notice(address, go_on_command(address), result.parked)
+
+
+class Screen:
+    """What a person sees of a turn: the decision, the status line, the reply.
+
+    `shows_reply` is False where only the outcome counts, as in a run.
+    """
+
+    def __init__(self, output: Output, *, shows_reply: bool = True) -> None:
+        self._output = output
+        self._shows_reply = shows_reply
+        self._session: UpstreamSessionId | None = None
+        self._has_replied = False
+        self._ids: Mapping[str, str] = {}
+        self._status = StatusLine(output)
+        self.ask_person = (
+            PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
+        )
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._make_room()
+
+    def listener(self) -> Listener:
+        """Return the listener that feeds this screen, or writes one JSON object a line."""
+        if self._output.is_json:
+            return self._json_listener()
+        return Listener(
+            started=self._started,
+            event=self._event,
+            waiting=self._waiting,
+            notice=self._notice,
+            cancelled=self._keep_ids,
+            limited=self._limited,
+        )
+
+    def ids(self) -> Mapping[str, str]:
+        """Return what names the turn that was cancelled, empty where none was."""
+        return self._ids
+
+    def _json_listener(self) -> Listener:
+        write = self._output.json
+
+        def cancelled(result: TurnResult) -> None:
+            self._keep_ids(result)
+            write(shapes.turn_ended(result))
+
+        def limited(result: TurnResult) -> None:
+            write(shapes.turn_ended(result))
+            self._limited(result)
+
+        return Listener(
+            started=lambda started: write(shapes.turn_started(started)),
+            event=lambda event: write(shapes.part(event)),
+            notice=lambda notice: write(shapes.notice(notice)),
+            cancelled=cancelled,
+            limited=limited,
+        )
+
+    def _keep_ids(self, result: TurnResult) -> None:
+        self._ids = shapes.ids(result)
+
+    def end(self, result: TurnResult) -> None:
+        """Show what the stream did not: a reply taken over, an ending that is none."""
+        self._make_room()
+        if not self._has_replied:
+            self._output.reply(result.reply)
+        self._output.end_line()
+        self._tell_trouble(result)
+
+    def _tell_trouble(self, result: TurnResult) -> None:
+        """Say why a turn failed or waits, and what to do."""
+        address = result.conversation.key.address
+        if result.parked is not None:
+            parked = result.parked
+            said, hint = stopped_in_words(
+                parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms
+            )
+            go_on = going_on(result.conversation.key, parked.reason)
+            self._output.note(f"{address}: PARKED: {said} ({go_on})", "yellow")
+            self._output.note(f"  {hint}", "dim")
+        elif shapes.told_status(result) == "failed":
+            said, hint = failure_in_words(result)
+            self._output.note(f"error: {address}: {said} ({hint})", "red")
+        elif result.detail:  # it went well, and not as one would think: cut off, or without a word
+            self._output.note(f"{address}: {one_line(result.detail)}", "yellow")
+
+    def hide(self) -> None:
+        """Take the status line away, for others to write."""
+        self._status.hide()
+
+    def _make_room(self) -> None:
+        self._status.hide()
+        self._output.end_line()
+
+    def _started(self, started: TurnStarted) -> None:
+        self._status.hide()
+        self._session = started.upstream_session_id
+        line = started.line
+        if self._shows_reply:
+            self._output.note(line, "cyan")
+        else:
+            self._output.line(line, "cyan")
+        self._status.show(f"{started.agent} is working")
+
+    def _event(self, event: AgentEvent) -> None:
+        if event.upstream_session_id != self._session:
+            return  # a child's, or nobody's: neither is this turn's reply
+        match event:
+            case TextReceived(text=text) if self._shows_reply:
+                self._status.hide()
+                self._has_replied = True
+                self._output.reply(text)
+            case ToolCallAnnounced(title=title) if title:
+                self._status.show(title)
+            case ToolCallUpdated(title=title) if title:
+                self._status.show(title)
+            case _:
+                pass
+
+    def _notice(self, notice: Notice) -> None:
+        self._make_room()
+        self._output.note(one_line(notice.text), "yellow")
+
+    def _limited(self, result: TurnResult) -> None:
+        """The turn is parked meanwhile: whoever gives up loses nothing."""
+        self._keep_ids(result)
+        self.tell_limit(_limit_of(result))
+
+    def tell_limit(self, limit: Notice) -> None:
+        """Say until when it waits, and that it does."""
+        if self._output.is_json:
+            self._output.json(shapes.notice(limit))
+            return
+        self._notice(limit)
+        self._status.show("waiting for the limit to pass")
+
+    def _waiting(self, lease: Lease) -> None:
+        holder = lease.holder.in_words() if lease.holder else "a holder that has just gone"
+        self._status.hide()
+        self._output.note(f"waiting for {holder}")
+        self._status.show("waiting")

@@ -1,0 +1,130 @@
+"""`trust`: what a repository says and nobody agreed to, and a person's yes to it, or its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from upthread.boundary.consents import Consent
+from upthread.client.consent import (
+    BY_YOURSELF,
+    decided_of,
+    load_trusting,
+    refuse_models,
+    take_back,
+)
+from upthread.config import Settings
+from upthread.core.trust import Pending
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.caller import who_acts
+from upthread.surfaces.cli.failures import EXIT_WAITING
+from upthread.surfaces.cli.terminal.confirmation import DECLINED, can_ask, confirm
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.verbs.consent import change_of, decide_now, show
+
+QUESTION = "Agree to this, exactly as it stands here?"
+BEFORE_RECORDED = "somebody, before it was recorded who"
+
+
+def trust(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Show what is pending, and agree to it: by --yes, or when a person is asked.
+
+    Where nobody can be asked it is only shown: the exit code says that it waits for a person.
+    Raises UsageError for a model that says --yes.
+    """
+    if is_yes and not is_dry_run:
+        refuse_models(who_acts(os.environ))
+    settings = load_trusting(Path(), environment=os.environ, database=call.database)
+    pending, output = settings.pending, call.output
+    if not output.is_json:
+        show(pending, output.line)
+    is_given = bool(pending) and not is_dry_run and (is_yes or _agreed(call))
+    if is_given:
+        decide_now(settings, is_given=True)
+    if output.is_json:
+        output.json(
+            {
+                "repository": settings.repository,
+                "is_given": is_given,
+                "pending": [_shape(each) for each in pending],
+            }
+        )
+    else:
+        _tell(call, settings, is_given=is_given)
+    if is_given or is_dry_run or not pending:
+        return 0
+    return DECLINED if can_ask(output) else EXIT_WAITING
+
+
+def list_decided(call: Call) -> int:
+    """List what was decided of this repository."""
+    settings = load_trusting(Path(), environment=os.environ, database=call.database)
+    return _list(call, settings, decided_of(settings))
+
+
+def remove(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Take back all that was decided of this repository."""
+    settings = load_trusting(Path(), environment=os.environ, database=call.database)
+    decided = decided_of(settings)
+    if not is_dry_run and decided:
+        if not is_yes and not confirm(call.output, "Take all of it back?"):
+            return DECLINED
+        take_back(settings, by=who_acts(os.environ))
+    code = _list(call, settings, decided)
+    if not call.output.is_json and decided and not is_dry_run:
+        call.output.line("taken back", "green")
+    return code
+
+
+def _agreed(call: Call) -> bool:
+    return can_ask(call.output) and confirm(call.output, QUESTION)
+
+
+def _tell(call: Call, settings: Settings, *, is_given: bool) -> None:
+    where = one_line(settings.repository)
+    if not settings.pending:
+        call.output.line(f"{where}: nothing that you have not agreed to")
+    elif is_given:
+        call.output.line(f"{where}: agreed to {counted(len(settings.pending), 'thing')}", "green")
+    else:
+        is_model = who_acts(os.environ).kind == "model"
+        how = BY_YOURSELF if is_model else "upthread trust --yes"
+        call.output.note(f"it is ignored until you agree: {how}", "yellow")
+
+
+def _list(call: Call, settings: Settings, decided: Sequence[Consent]) -> int:
+    if call.output.is_json:
+        shapes = [_decided(each) for each in decided]
+        call.output.json({"repository": settings.repository, "decided": shapes})
+        return 0
+    for each in decided:
+        said = "agreed" if each.is_given else "declined"
+        by = each.by.in_words if each.by else BEFORE_RECORDED
+        call.output.line(f"{said}  {one_line(each.name)}  sha256 {each.sha256[:16]}  by {by}")
+    if not decided:
+        call.output.line(f"{one_line(settings.repository)}: nothing was decided")
+    return 0
+
+
+def _shape(pending: Pending) -> dict[str, object]:
+    return {
+        "kind": pending.item.kind,
+        "name": pending.item.name,
+        "sha256": pending.item.digest,
+        "is_declined": pending.is_declined,
+        "instead": pending.instead,
+        "change": "\n".join(change_of(pending)),
+    }
+
+
+def _decided(consent: Consent) -> dict[str, object]:
+    return {
+        "kind": consent.kind,
+        "name": consent.name,
+        "sha256": consent.sha256,
+        "is_given": consent.is_given,
+        "decided_at_ms": consent.decided_at_ms,
+        "by": {"kind": consent.by.kind, "name": consent.by.name} if consent.by else None,
+    }

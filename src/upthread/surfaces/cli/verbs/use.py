@@ -1,0 +1,96 @@
+"""`use`, `status`: which workstream this working tree is on; `drain`: what hooks saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from importlib import resources
+from pathlib import Path
+
+from upthread.boundary import programs
+from upthread.client import Project
+from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
+from upthread.config import home_directory
+from upthread.core.workstreams import BECAUSE
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.setup import claude_code, launcher
+from upthread.surfaces.cli.terminal.words import moment
+
+
+def use(call: Call, workstream: str | None) -> int:
+    """Say what this working tree works on; None: nothing in particular any more."""
+
+    async def change(project: Project) -> InUse:
+        return await project.hooks.use(workstream)
+
+    return _show(call, call.with_project(change))
+
+
+def status(call: Call) -> int:
+    """Show which workstream this working tree is on, and why."""
+
+    async def look(project: Project) -> InUse:
+        return await project.hooks.in_use(os.environ.get(WORKSTREAM_VARIABLE))
+
+    return _show(call, call.with_project(look))
+
+
+def snippet(call: Call) -> int:
+    """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
+    home = home_directory(os.environ).absolute()
+    if launcher.path_of(home).is_file():
+        setting = claude_code.status_line(home)
+    else:
+        program = str(resources.files("upthread").joinpath("surfaces/hook/status_line.py"))
+        words = shlex.join(programs.own_file(program, str(home)))
+        setting = {"type": "command", "command": words}
+    shown = {claude_code.STATUS_LINE: setting}
+    if call.output.is_json:
+        call.output.json({"snippet": shown})
+    else:
+        call.output.document(json.dumps(shown, indent=2) + "\n")
+    return 0
+
+
+def drain(call: Call, *, has_words: bool) -> int:
+    """Take in what hooks saw; `has_words`: what was said in a call comes on standard input."""
+    if has_words:
+        from upthread.client.hook_words import keep_words
+
+        raw = sys.stdin.buffer.read()
+        keep_words(raw, Path.cwd(), environment=os.environ, database=call.database)
+
+    async def take(project: Project) -> int:
+        return await project.hooks.drain()
+
+    number = call.with_project(take)
+    if call.output.is_json:
+        call.output.json({"calls": number})
+    return 0
+
+
+def _show(call: Call, found: InUse) -> int:
+    output = call.output
+    if output.is_json:
+        output.json(
+            {
+                "workstream": found.workstream,
+                "because": found.because,
+                "branch": found.branch,
+                "last": found.last[0] if found.last else None,
+                "last_at_ms": found.last[1] if found.last else None,
+                "underway": found.underway,
+            }
+        )
+        return 0
+    if found.workstream is None:
+        last = f"; last: {found.last[0]}, {moment(found.last[1])}" if found.last else ""
+        output.line(f"no workstream{last}")
+        output.line("  upthread use NAME says which", "dim")
+    else:
+        output.row((found.workstream, "bold"), (f": {BECAUSE[found.because]}", ""))
+    for address in found.underway:
+        output.line(f"  {address}: running in an agent with upthread's hooks")
+    return 0

@@ -1,0 +1,76 @@
+"""`worktree`: the working trees that workstreams have of their own, shown and removed."""
+
+from __future__ import annotations
+
+from upthread.client import Project
+from upthread.client.worktrees import KnownWorktree
+from upthread.core.names import parse_workstream, shown
+from upthread.errors import NotFoundError
+from upthread.runtime.working_tree.git_worktrees import Worktree
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.confirmation import DECLINED, confirm
+from upthread.surfaces.cli.terminal.neutral import command
+from upthread.surfaces.cli.terminal.table import write_table
+
+
+def show(call: Call, workstream: str | None) -> int:
+    """List the working trees, or show one."""
+
+    async def use(project: Project) -> tuple[KnownWorktree, ...]:
+        if workstream is None:
+            return await project.worktrees.all()
+        return (await _one(project, workstream),)
+
+    found = call.with_project(use)
+    if call.output.is_json:
+        shapes = [_shape(each.workstream, each.worktree) for each in found]
+        call.output.json({"worktrees": shapes})
+        return 0
+    rows = [(each.workstream, each.worktree.branch, _place(each.worktree)) for each in found]
+    if rows:
+        write_table(call.output, ("WORKSTREAM", "BRANCH", "DIRECTORY"), rows)
+    else:
+        call.output.line("no workstream has a working tree of its own")
+    return 0
+
+
+def remove(call: Call, workstream: str, *, is_yes: bool, is_dry_run: bool) -> int:
+    """Remove one, after asking."""
+    output = call.output
+    found = call.with_project(lambda project: _one(project, workstream)).worktree
+    if not output.is_json:
+        branch = f"; its branch {found.branch} stays" if found.branch else ""
+        output.line(f"{found.path} is removed with what git ignores there{branch}")
+    is_done = not is_dry_run and (is_yes or confirm(output, "Remove it?"))
+    if is_done:
+        call.with_project(lambda project: project.worktrees.remove(workstream))
+    if output.is_json:
+        output.json({**_shape(parse_workstream(workstream), found), "is_done": is_done})
+    elif not is_done:
+        output.note("nothing was done")
+    return 0 if is_done or is_dry_run else DECLINED
+
+
+async def _one(project: Project, workstream: str) -> KnownWorktree:
+    name = parse_workstream(workstream)
+    found = await project.worktrees.find(name)
+    if found is None:
+        raise NotFoundError(
+            f"{shown(name)} has no working tree of its own",
+            hint=f"give it one: {command('upthread', 'run', name)} --worktree",
+            workstream=name,
+        )
+    return KnownWorktree(workstream=name, worktree=found)
+
+
+def _place(worktree: Worktree) -> str:
+    return f"{worktree.path} (gone)" if worktree.is_missing else worktree.path
+
+
+def _shape(workstream: str, worktree: Worktree) -> dict[str, object]:
+    return {
+        "workstream": workstream,
+        "path": worktree.path,
+        "branch": worktree.branch,
+        "is_missing": worktree.is_missing,
+    }

@@ -1,0 +1,57 @@
+"""Transports: over standard input and output, or over HTTP on loopback."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+import uvicorn
+from mcp.server import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+
+from upthread.client import Project
+from upthread.surfaces.mcp_server.delegations import Delegations
+from upthread.surfaces.mcp_server.guard import Guard
+from upthread.surfaces.mcp_server.tools import server_of
+from upthread.tasks import task_group
+
+LOOPBACK: Final = "127.0.0.1"
+CLOSE_S_MAX: Final = 5
+WAITING_MAX: Final = 128
+
+
+async def serve_stdio(project: Project) -> None:
+    """Serve one client until it closes standard input."""
+    async with task_group() as tasks:
+        await server_of(project, Delegations(project, tasks)).run_stdio_async()
+        tasks.cancel_scope.cancel()
+
+
+async def serve_http(
+    project: Project, *, port: int, token: str, listening: Callable[[str], None]
+) -> None:
+    """Serve any number of clients on loopback until interrupted; port 0 takes a free one.
+
+    `listening` is told the address once it answers.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+        listener.listen(WAITING_MAX)  # at once: who reads the address below connects at once
+        bound = int(listener.getsockname()[1])
+        async with task_group() as tasks:
+            server = server_of(project, Delegations(project, tasks))
+            guard = Guard(_application(server), token=token, port=bound)
+            listening(f"http://{LOOPBACK}:{bound}/mcp")
+            config = uvicorn.Config(
+                guard, log_level="error", timeout_graceful_shutdown=CLOSE_S_MAX, lifespan="on"
+            )
+            await uvicorn.Server(config).serve(sockets=[listener])
+            tasks.cancel_scope.cancel()
+
+
+def _application(server: MCPServer[Any]) -> Any:
+    # The guard has checked Host and Origin already; the SDK's own check knows no port in advance.
+    off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return server.streamable_http_app(transport_security=off)

@@ -1,0 +1,368 @@
+"""A6 to A12 and A18: one prompt and everything that can happen to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Final
+
+import anyio
+
+from upthread.agents.base import (
+    AgentConnection,
+    PermissionAnswer,
+    PermissionRequest,
+    PromptResult,
+)
+from upthread.core.events import (
+    AgentEvent,
+    ChildEnded,
+    ChildStarted,
+    TextReceived,
+    UnknownReceived,
+)
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.tasks import task_group
+from upthread.testing.agent_conformance.trial import (
+    AbsentError,
+    Recorded,
+    Trial,
+    attach,
+    in_time,
+    promises,
+    prompts_of,
+    refusal_of,
+    said_by_user,
+)
+
+LATE_S: Final = 0.5
+CANCEL_AFTER_S: Final = 0.3
+DEADLINE_S: Final = 0.5
+LARGE_WORDS: Final = 5_000
+
+
+class _OwnError(Exception):
+    """Raised by the caller while a prompt runs."""
+
+
+async def _prompted(trial: Trial, prompt: str | None) -> tuple[PromptResult, Recorded]:
+    assert prompt is not None
+    events = Recorded()
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        return await connection.prompt(session, prompt, on_event=events), events
+
+
+async def pieces_come_in_order_one_at_a_time(trial: Trial) -> None:
+    assert trial.agent.pieces is not None
+    prompt, text = trial.agent.pieces
+    taken = Recorded()
+    busy = 0
+
+    async def slow(event: AgentEvent) -> None:
+        nonlocal busy
+        busy += 1
+        assert busy == 1, "two events at once"
+        await anyio.sleep(0.01)
+        busy -= 1
+        await taken(event)
+
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        result = await connection.prompt(session, prompt, on_event=slow)
+        assert result.outcome is Outcome.OK
+        assert busy == 0, "prompt returned before the last event was taken"
+        assert taken.text.count(text) == 1
+        assert sum(isinstance(event, TextReceived) for event in taken) > 1
+
+
+async def an_event_carries_its_session(trial: Trial) -> None:
+    events = Recorded()
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        await connection.prompt(session, trial.agent.plain, on_event=events)
+    said = [event for event in events if isinstance(event, TextReceived)]
+    assert said
+    assert {event.upstream_session_id for event in said} == {session}
+
+
+async def an_event_without_a_session_says_so(trial: Trial) -> None:
+    _, events = await _prompted(trial, trial.agent.unstamped)
+    assert any(event.upstream_session_id is None for event in events)
+
+
+async def a_childs_words_are_the_childs(trial: Trial) -> None:
+    _, events = await _prompted(trial, trial.agent.child)
+    started = [event for event in events if isinstance(event, ChildStarted)]
+    assert started, "no child was seen to start"
+    child = started[0].child_upstream_session_id
+    assert child != started[0].upstream_session_id
+    first = next((i for i, e in enumerate(events) if e.upstream_session_id == child), None)
+    assert first is None or first > events.index(started[0]), "it spoke before it started"
+    ended = [event for event in events if isinstance(event, ChildEnded)]
+    assert [each.child_upstream_session_id for each in ended] == [
+        each.child_upstream_session_id for each in started
+    ]
+
+
+async def a_parent_says_nothing_that_its_child_said(trial: Trial) -> None:
+    assert trial.agent.child is not None
+    assert trial.agent.child_words is not None
+    events = Recorded()
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        await connection.prompt(session, trial.agent.child, on_event=events)
+    said = "".join(
+        event.text
+        for event in events
+        if isinstance(event, TextReceived) and event.upstream_session_id in {session, None}
+    )
+    assert trial.agent.child_words not in said
+
+
+async def late_words_are_counted_not_delivered(trial: Trial) -> None:
+    assert trial.agent.late is not None
+    events = Recorded()
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        await connection.prompt(session, trial.agent.late, on_event=events)
+        delivered = len(events)
+        await anyio.sleep(LATE_S)
+        assert len(events) == delivered
+        assert connection.late_events > 0
+
+
+async def late_words_stay_out_of_the_next_prompt(trial: Trial) -> None:
+    assert trial.agent.late is not None
+    assert trial.agent.late_words is not None
+    # Its plain reply may tell what it was asked before.
+    following = trial.agent.pieces[0] if trial.agent.pieces else trial.agent.plain
+    events = Recorded()
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        await connection.prompt(session, trial.agent.late, on_event=Recorded())
+        await anyio.sleep(LATE_S)
+        await connection.prompt(session, following, on_event=events)
+    assert events.text, "the next prompt was not answered"
+    assert trial.agent.late_words not in events.text
+
+
+async def every_outcome_it_can_be_brought_to(trial: Trial) -> None:
+    for outcome, prompt in trial.agent.outcomes.items():
+        result, _ = await _prompted(trial, prompt)
+        assert result.outcome is outcome, (prompt, result)
+        if outcome is not Outcome.OK:
+            assert result.detail, f"{outcome} without the agent's own word"
+
+
+async def a_limit_says_when_it_ends(trial: Trial) -> None:
+    result, _ = await _prompted(trial, trial.agent.resets)
+    assert result.outcome is Outcome.RATE_LIMITED, result
+    assert result.reset_at_ms is not None
+    assert result.reset_at_ms > 0
+
+
+async def what_it_used_is_what_it_said(trial: Trial) -> None:
+    assert trial.agent.usage is not None
+    prompt, tokens_in, tokens_out = trial.agent.usage
+    result, _ = await _prompted(trial, prompt)
+    assert (result.outcome, result.tokens_in) == (Outcome.OK, tokens_in), result
+    assert tokens_out is None or result.tokens_out == tokens_out, result
+
+
+async def a_second_prompt_at_once_is_refused(trial: Trial) -> None:
+    hang = trial.agent.hang
+    assert hang is not None
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+
+        async def run() -> None:
+            await connection.prompt(session, hang, on_event=Recorded())
+
+        async with task_group() as tasks:
+            tasks.start_soon(run)
+            await anyio.sleep(CANCEL_AFTER_S)
+            second = connection.prompt(session, trial.agent.plain, on_event=Recorded())
+            await in_time(refusal_of(second), within_s=0, what="refusing a second prompt")
+            tasks.cancel_scope.cancel()
+
+
+async def an_error_of_the_caller_comes_through(trial: Trial) -> None:
+    async def fail(_event: AgentEvent) -> None:
+        raise _OwnError
+
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        await _own_error_of(connection.prompt(session, trial.agent.plain, on_event=fail))
+
+
+async def an_error_of_who_answers_comes_through(trial: Trial) -> None:
+    async def fail(_request: PermissionRequest) -> PermissionAnswer:
+        raise _OwnError
+
+    assert trial.agent.permission is not None
+    async with trial.opened(replace(trial.request, answer_permission=fail)) as connection:
+        session = await connection.new_session()
+        prompt = connection.prompt(session, trial.agent.permission, on_event=Recorded())
+        await _own_error_of(prompt)
+
+
+async def _own_error_of(prompt: Awaitable[PromptResult]) -> None:
+    try:
+        result = await in_time(prompt, within_s=0, what="ending a prompt whose caller failed")
+    except _OwnError:
+        return
+    raise AssertionError(f"the caller's error was swallowed: {result}")
+
+
+async def a_rate_limit_leaves_the_session_as_it_was(trial: Trial) -> None:
+    prompt = trial.agent.outcomes.get(Outcome.RATE_LIMITED)
+    if prompt is None:
+        raise AbsentError("it cannot be rate limited")
+    async with trial.opened() as connection:
+        session = await connection.new_session()
+        await connection.prompt(session, prompt, on_event=Recorded())
+    await _goes_on(trial, session)
+
+
+async def _goes_on(trial: Trial, session: UpstreamSessionId) -> None:
+    async with trial.opened() as connection:
+        await attach(connection, session)
+        result = await connection.prompt(session, trial.agent.plain, on_event=Recorded())
+        assert result.outcome is Outcome.OK, result
+
+
+async def _cancelled(
+    connection: AgentConnection, prompt: str, cancel_timeout_s: float
+) -> tuple[UpstreamSessionId, PromptResult]:
+    session = await connection.new_session()
+
+    async def cancel() -> None:
+        await anyio.sleep(CANCEL_AFTER_S)
+        await connection.cancel(session)
+
+    result: PromptResult | None = None
+    async with task_group() as tasks:
+        tasks.start_soon(cancel)
+        running = connection.prompt(session, prompt, on_event=Recorded())
+        result = await in_time(running, within_s=cancel_timeout_s, what="a prompt cancelled")
+    assert result is not None
+    return session, result
+
+
+async def cancel_ends_the_turn(trial: Trial) -> None:
+    assert trial.agent.hang is not None
+    async with trial.opened() as connection:
+        within_s = trial.request.cancel_timeout_s
+        session, result = await _cancelled(connection, trial.agent.hang, within_s)
+        assert result.outcome is Outcome.CANCELLED, result
+    await _goes_on(trial, session)
+
+
+async def a_deaf_agent_is_ended(trial: Trial) -> None:
+    assert trial.agent.deaf is not None
+    request = replace(trial.request, cancel_timeout_s=0.5)
+    async with trial.opened(request) as connection:
+        within_s = request.cancel_timeout_s
+        _, result = await _cancelled(connection, trial.agent.deaf, within_s)
+        assert result.outcome is Outcome.PROCESS_DIED, result
+
+
+async def a_deadline_ends_the_turn_not_the_session(trial: Trial) -> None:
+    assert trial.agent.hang is not None
+    request = replace(trial.request, prompt_timeout_s=DEADLINE_S)
+    async with trial.opened(request) as connection:
+        session = await connection.new_session()
+        before_s = anyio.current_time()
+        running = connection.prompt(session, trial.agent.hang, on_event=Recorded())
+        within_s = DEADLINE_S + request.cancel_timeout_s
+        result = await in_time(running, within_s=within_s, what="a prompt with a deadline")
+        assert result.outcome is Outcome.TIMED_OUT, result
+        assert anyio.current_time() - before_s >= DEADLINE_S, "it ended before its deadline"
+    await _goes_on(trial, session)
+
+
+async def odd_text_comes_through_identical(trial: Trial) -> None:
+    assert trial.agent.odd_text is not None
+    prompt, text = trial.agent.odd_text
+    result, events = await _prompted(trial, prompt)
+    assert result.outcome is Outcome.OK
+    assert text in events.text
+
+
+async def a_large_reply_comes_through_whole(trial: Trial) -> None:
+    assert trial.agent.large is not None
+    prompt, text = trial.agent.large
+    result, events = await _prompted(trial, prompt)
+    assert result.outcome is Outcome.OK
+    assert events.text.count(text) == 1, f"{len(events.text)} characters of {len(text)}"
+
+
+async def a_large_prompt_is_kept_whole(trial: Trial) -> None:
+    large = f"{'many words ' * LARGE_WORDS}{trial.agent.plain}"
+    async with trial.opened() as connection:
+        if not connection.capabilities.can_load:
+            raise AbsentError("it cannot load")
+        session = await connection.new_session()
+        await connection.prompt(session, large, on_event=Recorded())
+        assert prompts_of(await connection.load_session(session), large) == [large]
+
+
+async def an_odd_prompt_is_kept_identical(trial: Trial) -> None:
+    odd = f"{trial.agent.plain} \0 \ud83d \u202e \U0001f600 e\u0301"
+    async with trial.opened() as connection:
+        if not (trial.agent.odd_text and connection.capabilities.can_load):
+            raise AbsentError("its own text cannot be odd, or cannot be read back")
+        session = await connection.new_session()
+        await connection.prompt(session, odd, on_event=Recorded())
+        assert odd in said_by_user(await connection.load_session(session))
+
+
+async def an_unknown_update_is_kept_raw(trial: Trial) -> None:
+    result, events = await _prompted(trial, trial.agent.unknown_update)
+    assert result.outcome is Outcome.OK
+    unknown = [event for event in events if isinstance(event, UnknownReceived)]
+    assert unknown
+    assert unknown[0].kind
+    assert unknown[0].raw
+
+
+async def garbage_never_ends_the_turn(trial: Trial) -> None:
+    result, events = await _prompted(trial, trial.agent.garbage)
+    assert result.outcome is Outcome.OK
+    assert any(isinstance(event, UnknownReceived) for event in events)
+
+
+PROMPTING_PROMISES = promises(
+    {
+        "A6": {pieces_come_in_order_one_at_a_time: "pieces"},
+        "A7": {
+            an_event_carries_its_session: "",
+            an_event_without_a_session_says_so: "unstamped",
+            a_childs_words_are_the_childs: "child",
+            a_parent_says_nothing_that_its_child_said: "child_words",
+        },
+        "A8": {
+            late_words_are_counted_not_delivered: "late",
+            late_words_stay_out_of_the_next_prompt: "late_words",
+        },
+        "A9": {
+            every_outcome_it_can_be_brought_to: "outcomes",
+            a_rate_limit_leaves_the_session_as_it_was: "outcomes",
+            a_second_prompt_at_once_is_refused: "hang",
+            an_error_of_the_caller_comes_through: "",
+            an_error_of_who_answers_comes_through: "permission",
+        },
+        "A10": {cancel_ends_the_turn: "hang", a_deaf_agent_is_ended: "deaf"},
+        "A11": {a_deadline_ends_the_turn_not_the_session: "hang"},
+        "A12": {
+            odd_text_comes_through_identical: "odd_text",
+            an_odd_prompt_is_kept_identical: "",
+            a_large_reply_comes_through_whole: "large",
+            a_large_prompt_is_kept_whole: "",
+            an_unknown_update_is_kept_raw: "unknown_update",
+            garbage_never_ends_the_turn: "garbage",
+        },
+        "A18": {a_limit_says_when_it_ends: "resets", what_it_used_is_what_it_said: "usage"},
+    }
+)

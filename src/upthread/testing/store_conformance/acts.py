@@ -1,0 +1,198 @@
+"""What is promised of whose a path is, and of a store that acts for one project: S31, S32."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import cast
+
+from upthread.core.commands import OpenConversation, OpenTurn, RecordProject, Write
+from upthread.core.types import ConversationId, ConversationKey, ProjectId, ProjectIdentity, TurnId
+from upthread.errors import UpthreadError
+from upthread.store.base import WholeStore
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.backend import Trial, promises, refused
+from upthread.testing.store_conformance.copies import CHILD, everything, recorded_in
+from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, RUN, TURN
+
+OTHER = ProjectId("prj_other")
+OTHERS_CONVERSATION = ConversationId("con_other")
+OTHERS_TURN = TurnId("trn_other")
+PAGE = 100
+
+
+def a_path_of_another_owner_is_another_place(trial: Trial) -> None:
+    mine, theirs = (
+        ProjectIdentity(path="/workspace", owner=each) for each in ("ada@one", "bea@two")
+    )
+    unowned = ProjectIdentity(path="/workspace")
+    clone = ProjectIdentity(path="/elsewhere", root_commit="abc", owner="bea@two")
+    owners = {"prj_mine": mine, "prj_theirs": theirs, "prj_old": unowned, "prj_clone": clone}
+    trial.store.commit(
+        [RecordProject(project_id=ProjectId(name), identity=it) for name, it in owners.items()]
+    )
+
+    def found(identity: ProjectIdentity) -> list[str]:
+        return sorted(each.project_id for each in trial.store.projects(identity))
+
+    assert found(mine) == ["prj_mine", "prj_old"]
+    assert found(theirs) == ["prj_old", "prj_theirs"]
+    assert found(unowned) == ["prj_old"]
+    assert found(replace(mine, root_commit="abc")) == ["prj_clone", "prj_mine", "prj_old"]
+    assert found(ProjectIdentity(path="/elsewhere", owner="ada@one")) == []
+    (known,) = (each for each in trial.store.projects(mine) if each.project_id == "prj_mine")
+    assert known.identity == mine
+
+
+def a_store_that_acts_for_a_project_serves_it_as_before(trial: Trial) -> None:
+    store = cast("WholeStore", trial.store)
+    store.act_for(PROJECT)
+    store.commit(everything())
+    recorded = list(map(repr, recorded_in(store, PROJECT, limit=PAGE)))
+    store.commit(samples.home())
+    assert list(map(repr, recorded_in(store, PROJECT, limit=PAGE))) == recorded
+    assert store.verify(CONVERSATION) is None
+    assert store.resolve(KEY) is not None
+    trial.reopen()
+    store = cast("WholeStore", trial.store)
+    assert list(map(repr, recorded_in(store, PROJECT, limit=PAGE))) == recorded
+    assert store.conversation(CHILD) is not None
+
+
+def it_reads_nothing_of_another_project(trial: Trial) -> None:
+    store = cast("WholeStore", trial.store)
+    store.commit(everything())
+    assert list(recorded_in(store, PROJECT, limit=PAGE))
+    assert all(map(repr, _reads(store)))
+    store.act_for(OTHER)
+    assert list(recorded_in(store, PROJECT, limit=PAGE)) == []
+    for name, found in _reads(store):
+        is_nothing = found in (None, (), 0) or getattr(found, "parts", None) == 0
+        assert is_nothing, f"{name} of another project's: {found!r}"
+
+
+def it_writes_nothing_to_another_project(trial: Trial) -> None:
+    store = cast("WholeStore", trial.store)
+    store.commit(everything())
+    before = list(map(repr, recorded_in(store, PROJECT, limit=PAGE)))
+    store.act_for(OTHER)
+    for write in _writes():
+        with refused(UpthreadError):
+            store.commit([write])
+    trial.reopen()
+    after = list(map(repr, recorded_in(cast("WholeStore", trial.store), PROJECT, limit=PAGE)))
+    assert after == before
+
+
+def it_is_kept_from_nothing_by_what_another_project_has(trial: Trial) -> None:
+    """Two projects write at the same time, over stores of their own, with the same names."""
+    ours, theirs = (
+        cast("WholeStore", trial.store),
+        cast("WholeStore", trial.backend.make(trial.place)),
+    )
+    ours.act_for(PROJECT)
+    theirs.act_for(OTHER)
+    ours.commit([*samples.home(), samples.said(1)])
+    key = replace(KEY, project_id=OTHER)
+    opened = samples.conversation(OTHERS_CONVERSATION, key=key)
+    turn = OpenTurn(turn_id=OTHERS_TURN, conversation_id=OTHERS_CONVERSATION, opened_at_ms=1)
+    theirs.commit(
+        [samples.workstream(project_id=OTHER), OpenConversation(conversation=opened), turn]
+    )
+    for seq in range(1, 4):
+        theirs.commit([samples.said(seq, owner=OTHERS_CONVERSATION, turn_id=OTHERS_TURN)])
+        ours.commit([samples.said(seq + 1)])
+    assert theirs.message_count(OTHERS_CONVERSATION) == 3
+    assert ours.message_count(CONVERSATION) == 4
+    assert ours.conversation(OTHERS_CONVERSATION) is None
+    theirs.close()
+
+
+def _writes() -> Iterator[Write]:
+    """Yield writes to what another project has, and to what it has not yet."""
+    yield from everything()[3:-1]
+    yield RecordProject(project_id=PROJECT, identity=ProjectIdentity(path="/srv/else"))
+    yield samples.workstream("another", base_name="Nova")
+    yield samples.said(3)
+    yield samples.happened(3)
+    yield samples.moved(4)
+
+
+def _reads(store: WholeStore) -> Iterator[tuple[str, object]]:
+    """Yield what each read of the port returns of the first project."""
+    given: dict[str, object] = {
+        "project_id": PROJECT,
+        "workstream": KEY.workstream,
+        "key": "push",
+        "conversation_id": CONVERSATION,
+        "turn_id": TURN,
+        "run_id": RUN,
+        "upstream_session_id": "ses_b",
+        "upstream_session_ids": ["ses_a", "ses_b"],
+        "seq": 1,
+        "newest": 20,
+        "due_before_ms": 2**50,
+    }
+    for name in _READS:
+        read: Callable[..., object] = getattr(store, name)
+        asked = {
+            each.name: KEY if each.annotation == ConversationKey.__name__ else given[each.name]
+            for each in inspect.signature(read).parameters.values()
+            if each.name in given
+        }
+        yield name, read(**asked)
+
+
+_READS = (
+    "resolve",
+    "conversation",
+    "conversations",
+    "workstream",
+    "workstreams",
+    "links",
+    "link_owner",
+    "messages",
+    "message",
+    "prior_messages",
+    "message_count",
+    "turns",
+    "turn_count",
+    "turn_owner",
+    "turn_events",
+    "turn_moved_at_ms",
+    "runs",
+    "run",
+    "run_events",
+    "run_moved_at_ms",
+    "pending_transitions",
+    "refusals",
+    "acts",
+    "run_acts",
+    "quarantined",
+    "examined",
+    "examined_count",
+    "briefing_edit",
+    "held",
+    "once",
+    "chain_head",
+)
+
+ACTING_PROMISES = (
+    *promises(
+        {
+            "S31": [a_path_of_another_owner_is_another_place],
+            "S32": [a_store_that_acts_for_a_project_serves_it_as_before],
+        }
+    ),
+    *promises(
+        {
+            "S32": [
+                it_reads_nothing_of_another_project,
+                it_writes_nothing_to_another_project,
+                it_is_kept_from_nothing_by_what_another_project_has,
+            ]
+        },
+        needs="is_between_people",
+    ),
+)

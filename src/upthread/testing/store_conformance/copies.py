@@ -1,0 +1,342 @@
+"""What is promised of reading a store whole: S29."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from msgspec import structs
+
+from upthread.core.actors import Actor
+from upthread.core.commands import (
+    EndLink,
+    EnqueueTransition,
+    EraseConversation,
+    OpenConversation,
+    OpenLink,
+    OpenTurn,
+    RecordAct,
+    RecordBriefingEdit,
+    RecordDecision,
+    RecordExamined,
+    RecordOnce,
+    RecordParts,
+    RecordProject,
+    RecordQuarantine,
+    Write,
+)
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
+from upthread.core.types import (
+    ConversationId,
+    ErasedPart,
+    FilePart,
+    Part,
+    ProjectId,
+    ProjectIdentity,
+    RunId,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+    UpstreamSessionId,
+)
+from upthread.store.base import (
+    CONVERSATION_SECTIONS,
+    PROJECT_SECTIONS,
+    KnownProject,
+    Recorded,
+    Section,
+    WholeStore,
+)
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.backend import Trial, promises
+from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
+
+CHILD = ConversationId("con_child")
+FORGOTTEN = ConversationId("con_forgotten")
+CONVERSATIONS = (CONVERSATION, CHILD, FORGOTTEN)
+WAITING = RunId("run_waiting")
+STARTED = RunId("run_started")
+HARD = "NUL \0, half a character \ud800, \U0001f9f5"
+
+_PARTS: tuple[Part, ...] = (
+    TextPart(text=HARD),
+    ToolCallPart(call_id="c1", title="Read", tool_kind="read", arguments={"n": [1, 1.0, True]}),
+    ToolResultPart(call_id="c1", status="completed", text=HARD, child_conversation_id=CHILD),
+    FilePart(uri="file:///a", mime_type="text/plain"),
+    UnknownPart(kind="hologram", raw={"nan": float("nan"), "text": HARD}),
+)
+
+
+def everything() -> Sequence[Write]:
+    """Return writes that leave something in every table, in several states, of one project."""
+    return [
+        RecordProject(
+            project_id=PROJECT, identity=ProjectIdentity(path="/srv/\ud800", root_commit="c0ffee")
+        ),
+        RecordProject(
+            project_id=PROJECT,
+            identity=ProjectIdentity(path="/srv/b", remote="g/x", owner="ada@one"),
+        ),
+        *samples.home(),
+        samples.workstream("feature/\0", base_name="Lyra"),
+        *_conversations(),
+        *_runs(),
+        *_turns(),
+        *_beside_messages(),
+        EraseConversation(conversation_id=FORGOTTEN),
+    ]
+
+
+def _conversations() -> Iterator[Write]:
+    forgotten = samples.conversation(FORGOTTEN, key=samples.sibling_key(role="validator"))
+    child = samples.conversation(CHILD, key=samples.sibling_key(0, "Explore"), parent=CONVERSATION)
+    yield OpenConversation(conversation=forgotten)
+    yield OpenConversation(conversation=child)
+    yield OpenLink(link=samples.link(1, "ses_\ud800", owner=FORGOTTEN))
+    # One that was opened before an older conversation's next one, and ended after it.
+    yield OpenLink(link=samples.link(2, "ses_b"))
+    yield EndLink(conversation_id=CONVERSATION, seq=1, ended_because="missing", ended_at_ms=9)
+    yield OpenLink(link=samples.link(1, "ses_b", owner=CHILD))
+    yield EndLink(conversation_id=FORGOTTEN, seq=1, ended_because="expired", ended_at_ms=10)
+
+
+def _runs() -> Iterator[Write]:
+    """One that waits for a limit, one that was left in the middle of a step, one that went on."""
+    yield from map(samples.run, (RUN, WAITING, STARTED))
+    for run_id in (WAITING, RUN, STARTED):
+        yield samples.moved(1, run_id=run_id)
+        yield EnqueueTransition(run_id=run_id, run_seq=1, due_at_ms=10)
+    yield samples.moved(2, StepStarted(role="planner", turn_id=TURN), run_id=STARTED)
+    parked = RunParked(reason="rate_limited", detail=HARD, reset_at_ms=20)
+    yield samples.moved(2, parked, run_id=WAITING)
+    yield EnqueueTransition(run_id=WAITING, run_seq=2, due_at_ms=20)
+    by = Actor(kind="model", name=HARD)
+    yield samples.moved(2, QuestionAnswered(question_id="q1", text=HARD, answered_by=by))
+    yield samples.moved(3, RunResumed(because=HARD))
+
+
+def _turns() -> Iterator[Write]:
+    second, forgotten = TurnId("trn_two"), TurnId("trn_forgotten")
+    yield samples.happened(1)
+    yield OpenTurn(turn_id=second, conversation_id=CONVERSATION, opened_at_ms=5, run_id=RUN)
+    yield samples.turn(forgotten, owner=FORGOTTEN)
+    yield samples.happened(1, turn_id=second)
+    yield samples.happened(2)
+    yield samples.said(1, *_PARTS)
+    yield samples.said(2, TextPart(text=""), speaker=Speaker.ASSISTANT, turn_id=second)
+    # What a child said belongs to a turn of its parent's.
+    yield samples.said(1, owner=CHILD)
+    yield samples.said(1, *_PARTS, owner=FORGOTTEN, turn_id=forgotten)
+    yield samples.happened(1, turn_id=forgotten)
+
+
+def _beside_messages() -> Iterator[Write]:
+    for turn_id, ordinal in ((TURN, 0), (TurnId("trn_forgotten"), 0), (TURN, 1)):
+        yield RecordQuarantine(
+            turn_id=turn_id, ordinal=ordinal, reason=HARD, raw={"x": HARD}, recorded_at_ms=9
+        )
+    for at_ms in (9, 8):
+        yield RecordDecision(
+            conversation_id=CONVERSATION,
+            decision="refuse",
+            reasons=("busy",),
+            inputs={"price": float("inf"), "depth": 1},
+            decided_at_ms=at_ms,
+        )
+    files = tuple(
+        ExaminedFile(path=path, how="read", state="hashed", size_bytes=7, mtime_ns=1, digest="ab")
+        for path in ("b.py", "a\ud800.py")
+    )
+    for ordinal, owner in ((0, FORGOTTEN), (2, CONVERSATION), (4, CHILD)):
+        yield RecordExamined(
+            conversation_id=owner,
+            turn_id=TURN,
+            first_ordinal=ordinal,
+            upstream_session_id=UpstreamSessionId("ses_read"),
+            files=files,
+            recorded_at_ms=9,
+        )
+    for by_user in ("ada@\ud800", "bea"):
+        told = RecordAct(what="told", by_user=by_user, detail=TURN, recorded_at_ms=9)
+        yield structs.replace(told, run_id=RUN, what="answered")
+        yield structs.replace(told, conversation_id=CONVERSATION)
+    for seq in (1, 2):
+        edit = {"goal": HARD, "seq": seq}
+        yield RecordBriefingEdit(
+            conversation_id=CONVERSATION, seq=seq, edit=edit, recorded_at_ms=seq
+        )
+    for key in ("push", "deploy"):
+        once = RecordOnce(
+            project_id=PROJECT, key=key, attempt_id="att_1", state="intent", recorded_at_ms=9
+        )
+        yield from (once, structs.replace(once, state="failed", recorded_at_ms=10))
+        yield structs.replace(once, attempt_id="att_2", recorded_at_ms=11)
+        done = structs.replace(once, attempt_id="att_2", state="done", recorded_at_ms=12)
+        yield structs.replace(done, receipt={"url": HARD})
+
+
+def recorded_in(store: WholeStore, project_id: ProjectId, *, limit: int = 2) -> list[Write]:
+    """Return all that is stored of a project as the writes that make it, a few rows at a time."""
+    return [
+        each.write
+        for section, owner in _sections(store, project_id, limit=limit)
+        for each in _section(store, section, owner, limit=limit)
+    ]
+
+
+def _sections(
+    store: WholeStore, project_id: ProjectId, *, limit: int
+) -> Iterator[tuple[Section, str]]:
+    for section in PROJECT_SECTIONS:
+        yield section, project_id
+    for each in _section(store, "conversation", project_id, limit=limit):
+        assert isinstance(each.write, OpenConversation)
+        for owned in CONVERSATION_SECTIONS:
+            yield owned, each.write.conversation.conversation_id
+
+
+def _section(store: WholeStore, section: Section, owner: str, *, limit: int) -> Iterator[Recorded]:
+    after = None
+    while page := store.recorded(section, owner, after=after, limit=limit):
+        assert len(page) <= limit
+        yield from page
+        after = page[-1].place
+
+
+def what_is_recorded_makes_the_same_store_again(trial: Trial) -> None:
+    source = cast("WholeStore", trial.store)
+    target = cast("WholeStore", trial.backend.make(trial.place.with_name("moved")))
+    try:
+        source.commit(everything())
+        written = recorded_in(source, PROJECT)
+        target.commit(written)
+        # As text: NaN is not equal to itself, and 1, 1.0 and True are.
+        assert list(map(repr, recorded_in(target, PROJECT, limit=1_000))) == list(
+            map(repr, written)
+        )
+        expected = dict(_answers(source))
+        for what, answer in _answers(target):
+            assert answer == expected[what], f"{what} is {answer}, and was {expected[what]}"
+        for conversation_id in CONVERSATIONS:
+            assert target.verify(conversation_id) is None
+    finally:
+        target.close()
+
+
+def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
+    """Yield what each read of the port returns of all that `everything` writes, by its words."""
+    asked: dict[str, Iterator[object]] = {
+        "known": iter(store.known_projects()),
+        "workstreams": iter(store.workstreams(PROJECT)),
+        "conversations": iter(store.conversations(PROJECT, samples.WORKSTREAM)),
+        "resolved": map(store.resolve, (samples.KEY, samples.sibling_key(role="validator"))),
+        "owners": (store.link_owner(PROJECT, each) for each in ("ses_a", "ses_b", "ses_\ud800")),
+        "runs": iter(store.runs(PROJECT, samples.WORKSTREAM)),
+        "pending": (store.pending_transitions(due_before_ms=each) for each in (5, 15, 25)),
+        "once": (store.once(PROJECT, key) for key in ("push", "deploy")),
+    }
+    for run_id in (RUN, WAITING, STARTED):
+        asked[f"events of {run_id}"] = iter(store.run_events(run_id))
+        asked[f"acts of {run_id}"] = iter(store.run_acts(run_id))
+        asked[f"times of {run_id}"] = iter((store.run(run_id), store.run_moved_at_ms(run_id)))
+    for conversation_id in CONVERSATIONS:
+        asked.update(_answers_of(store, conversation_id))
+    for what, answers in asked.items():
+        yield what, repr(list(answers))
+
+
+def _answers_of(
+    store: WholeStore, conversation_id: ConversationId
+) -> Iterator[tuple[str, Iterator[object]]]:
+    """Yield what is read of a conversation and its turns."""
+    turns = store.turns(conversation_id)
+    answers: dict[str, object] = {
+        "itself": store.conversation(conversation_id),
+        "links": store.links(conversation_id),
+        "messages": store.messages(conversation_id),
+        "turns": turns,
+        "turn events": [store.turn_events(each.turn_id) for each in turns],
+        "turn times": [store.turn_moved_at_ms(each.turn_id) for each in turns],
+        "quarantined": [store.quarantined(each.turn_id) for each in turns],
+        "examined": store.examined(conversation_id),
+        "edit": store.briefing_edit(conversation_id),
+        "refusals": store.refusals(conversation_id),
+        "acts": store.acts(conversation_id),
+        "held": store.held(conversation_id),
+        "chain": store.chain_head(conversation_id),
+    }
+    for what, answer in answers.items():
+        yield f"{what} of {conversation_id}", iter((answer,))
+
+
+def pages_of_any_size_hold_the_same(trial: Trial) -> None:
+    """Every section, and in each every row once, in one order."""
+    store = cast("WholeStore", trial.store)
+    store.commit(everything())
+    for section, owner in _sections(store, PROJECT, limit=1_000):
+        whole = list(map(repr, _section(store, section, owner, limit=1_000)))
+        for limit in (1, 2, 3):
+            by_pages = list(map(repr, _section(store, section, owner, limit=limit)))
+            assert by_pages == whole, f"{section} of {owner}, {limit} rows a page"
+    found = {type(write).__name__ for write in recorded_in(store, PROJECT)}
+    written = {type(write).__name__ for write in everything()} - {EraseConversation.__name__}
+    assert found == written
+    assert list(store.known_projects()) == [
+        KnownProject(project_id=write.project_id, identity=write.identity)
+        for write in everything()
+        if isinstance(write, RecordProject)
+    ]
+
+
+def a_chain_ends_in_what_was_said(trial: Trial) -> None:
+    """The same words end alike, and one other word, early or late, does not."""
+    heads: list[bytes | None] = []
+    for number, words in enumerate((("a", "b"), ("a", "b"), ("x", "b"), ("a", "x"), ("a",))):
+        place = trial.place.with_name(f"{trial.place.name}-{number}")
+        store = cast("WholeStore", trial.backend.make(place))
+        parts = [samples.said(seq, TextPart(text=word)) for seq, word in enumerate(words, 1)]
+        store.commit([*samples.home(), *parts])
+        heads.append(store.chain_head(CONVERSATION))
+        store.close()
+    assert None not in heads
+    assert heads[0] == heads[1]
+    assert len(set(heads)) == len(heads) - 1
+
+
+def nothing_of_another_project_is_recorded(trial: Trial) -> None:
+    store = cast("WholeStore", trial.store)
+    assert store.chain_head(CONVERSATION) is None
+    store.commit(everything())
+    nobody = ProjectId(f"{PROJECT}_two")
+    assert recorded_in(store, nobody) == []
+    for section in CONVERSATION_SECTIONS:
+        assert store.recorded(section, "con_nobody", limit=10) == ()
+
+
+def what_was_erased_is_recorded_by_its_outline(trial: Trial) -> None:
+    store = cast("WholeStore", trial.store)
+    store.commit(everything())
+    writes = [each.write for each in _section(store, "part", FORGOTTEN, limit=1)]
+    parts = [write.parts for write in writes if isinstance(write, RecordParts)]
+    assert len(parts) == len(_PARTS)
+    for (part,) in parts:
+        assert isinstance(part, ErasedPart)
+        assert part.digest
+        assert part.size_bytes
+
+
+MOVING_PROMISES = promises(
+    {
+        "S29": (
+            what_is_recorded_makes_the_same_store_again,
+            pages_of_any_size_hold_the_same,
+            a_chain_ends_in_what_was_said,
+            nothing_of_another_project_is_recorded,
+            what_was_erased_is_recorded_by_its_outline,
+        ),
+    }
+)

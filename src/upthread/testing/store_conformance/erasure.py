@@ -1,0 +1,255 @@
+"""What is promised of forgetting, and of what it leaves: S26, S27, S28 and S30."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from upthread.core.commands import (
+    EraseConversation,
+    EraseRun,
+    OpenConversation,
+    RecordAct,
+    RecordBriefingEdit,
+    RecordExamined,
+    RecordQuarantine,
+    Write,
+)
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.events import (
+    Question,
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEvent,
+    RunStarted,
+    StepEnded,
+    TurnEnded,
+    TurnIntended,
+)
+from upthread.core.types import (
+    ConversationId,
+    ErasedPart,
+    JsonValue,
+    Message,
+    Outcome,
+    RunId,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UpstreamSessionId,
+)
+from upthread.errors import NotFoundError
+from upthread.store.base import Held
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.backend import Trial, promises, refused
+from upthread.testing.store_conformance.samples import CONVERSATION, RUN, TURN
+
+MARK = "a word that nobody else says"
+OTHER = ConversationId("con_other")
+OTHER_TURN = TurnId("trn_other")
+REPORT: Mapping[str, JsonValue] = {
+    "status": "done",
+    "summary": MARK,
+    "verdict": {"result": "approved", "evidence": [MARK]},
+}
+OUTLINE: Mapping[str, JsonValue] = {"status": "done", "verdict": {"result": "approved"}}
+
+
+def _told() -> Sequence[Write]:
+    """Return a conversation with its turn and its run, all of them saying the mark."""
+    call = ToolCallPart(call_id="c1", title=MARK, tool_kind="read", arguments={"path": MARK})
+    result = ToolResultPart(call_id="c1", status="completed", text=MARK * 1_000)
+    quarantined = RecordQuarantine(
+        turn_id=TURN, ordinal=0, reason="no session id", raw={"text": MARK}, recorded_at_ms=5_000
+    )
+    known = ExaminedFile(path=MARK, how="read", state="missing")
+    examined = RecordExamined(
+        conversation_id=CONVERSATION,
+        turn_id=TURN,
+        first_ordinal=0,
+        upstream_session_id=UpstreamSessionId("ses_a"),
+        files=(known,),
+        recorded_at_ms=5_000,
+    )
+    edited = RecordBriefingEdit(
+        conversation_id=CONVERSATION, seq=1, edit={"note": MARK}, recorded_at_ms=5_000
+    )
+    return [
+        *samples.home(),
+        samples.said(1, TextPart(text=MARK)),
+        samples.said(2, TextPart(text=MARK), call, speaker=Speaker.ASSISTANT),
+        samples.said(3, result, speaker=Speaker.TOOL),
+        quarantined,
+        examined,
+        edited,
+        samples.happened(1, TurnIntended(decision="first", reasons=("first",), prompt_seq=1)),
+        samples.happened(2, TurnEnded(outcome=Outcome.OK, report=REPORT, detail=MARK)),
+        samples.run(),
+        *(samples.moved(seq, event) for seq, event in enumerate(_RUN, 1)),
+    ]
+
+
+_RUN: tuple[RunEvent, ...] = (
+    RunStarted(specification=MARK, pipeline={"steps": ["plan"]}),
+    StepEnded(role="planner", turn_id=TURN, outcome=Outcome.OK, report=REPORT),
+    QuestionsAsked(
+        role="planner", questions=(Question(question_id="q", role="planner", text=MARK),)
+    ),
+    QuestionAnswered(question_id="q", text=MARK),
+    StepEnded(role="auditor", turn_id=TURN, outcome=Outcome.OK, report=REPORT),
+)
+
+
+def _tell_elsewhere(trial: Trial) -> None:
+    key = samples.sibling_key(role="auditor")
+    opened = samples.conversation(OTHER, key=key)
+    trial.store.commit([OpenConversation(conversation=opened)])
+    trial.store.commit([samples.turn(OTHER_TURN, owner=OTHER)])
+    trial.store.commit([samples.said(1, owner=OTHER, turn_id=OTHER_TURN)])
+
+
+def what_is_erased_is_gone_and_its_outline_stays(trial: Trial) -> None:
+    trial.store.commit(_told())
+    before = trial.store.messages(CONVERSATION)
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION)])
+    trial.reopen()
+    after = trial.store.messages(CONVERSATION)
+    assert MARK not in repr(after)
+    assert [_outline(each) for each in after] == [_outline(each) for each in before]
+    assert after[1].parts[1] == ErasedPart(kind="tool_call", call_id="c1")
+    assert trial.store.verify(CONVERSATION) is None
+    assert trial.store.prior_messages(CONVERSATION, upstream_session_ids=("ses_a",), newest=9) == ()
+    assert trial.store.quarantined(TURN)[0].raw is None
+    assert trial.store.examined(CONVERSATION) == ()
+    edit = trial.store.briefing_edit(CONVERSATION)
+    assert edit is not None
+    assert (edit.seq, edit.edit) == (1, {})
+    assert trial.store.turn_events(TURN) == (
+        TurnIntended(decision="first", reasons=("first",), prompt_seq=1),
+        TurnEnded(outcome=Outcome.OK, report=OUTLINE),
+    )
+
+
+def _outline(message: Message) -> tuple[object, ...]:
+    owner = (message.seq, message.speaker, message.turn_id, message.upstream_session_id)
+    return (*owner, message.recorded_at_ms, len(message.parts))
+
+
+def a_run_is_erased_whole_or_for_one_role(trial: Trial) -> None:
+    trial.store.commit(_told())
+    trial.store.commit([EraseRun(run_id=RUN, role="planner")])
+    trial.reopen()
+    started, planned, asked, answered, audited = trial.store.run_events(RUN)
+    assert (started, audited) == (_RUN[0], _RUN[4])
+    assert MARK not in repr((planned, asked, answered))
+    trial.store.commit([EraseRun(run_id=RUN)])
+    assert MARK not in repr(trial.store.run_events(RUN))
+    last = trial.store.run_events(RUN)[4]
+    assert last == StepEnded(role="auditor", turn_id=TURN, outcome=Outcome.OK, report=OUTLINE)
+
+
+def only_what_was_recorded_before_is_erased(trial: Trial) -> None:
+    trial.store.commit(_told())
+    untouched = trial.store.messages(CONVERSATION), trial.store.run_events(RUN)
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION, before_ms=5_000)])
+    trial.store.commit([EraseRun(run_id=RUN, before_ms=8_000)])
+    assert (trial.store.messages(CONVERSATION), trial.store.run_events(RUN)) == untouched
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION, before_ms=5_001)])
+    assert MARK not in repr(trial.store.messages(CONVERSATION))
+    assert MARK in repr(trial.store.turn_events(TURN))
+
+
+def nothing_of_another_conversation_is_erased(trial: Trial) -> None:
+    trial.store.commit(_told())
+    _tell_elsewhere(trial)
+    before = trial.store.messages(OTHER), trial.store.conversation(OTHER)
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
+    trial.store.scrub()
+    trial.reopen()
+    assert (trial.store.messages(OTHER), trial.store.conversation(OTHER)) == before
+
+
+def a_conversation_goes_on_after_it_was_erased(trial: Trial) -> None:
+    trial.store.commit(_told())
+    erase = EraseConversation(conversation_id=CONVERSATION)
+    trial.store.commit([erase])
+    trial.store.commit([erase])
+    trial.store.commit([samples.said(1, TextPart(text=MARK))])  # the same again, as S3 has it
+    trial.store.commit([samples.said(4)])
+    assert trial.store.messages(CONVERSATION)[3].text == "message 4"
+    assert trial.store.verify(CONVERSATION) is None
+
+
+def what_was_never_opened_cannot_be_erased(trial: Trial) -> None:
+    for write in (EraseConversation(conversation_id=OTHER), EraseRun(run_id=RUN)):
+        with refused(NotFoundError):
+            trial.store.commit([write])
+
+
+def no_file_holds_what_was_erased(trial: Trial) -> None:
+    trial.store.commit(_told())
+    for seq in range(4, 200):
+        trial.store.commit([samples.said(seq, TextPart(text=f"{MARK} {seq} " * seq))])
+    trial.reopen()
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
+    trial.store.scrub()
+    files = [path for path in trial.place.parent.rglob(f"{trial.place.name}*") if path.is_file()]
+    assert not [path for path in files if MARK.encode() in path.read_bytes()]
+    assert trial.store.verify(CONVERSATION) is None
+    trial.store.close()
+    assert not [path for path in files if path.exists() and MARK.encode() in path.read_bytes()]
+
+
+def what_is_held_is_counted(trial: Trial) -> None:
+    nothing = Held(parts=0, content_bytes=0, oldest_at_ms=None)
+    assert trial.store.held(CONVERSATION) == nothing
+    trial.store.commit([*samples.home(), samples.said(1, TextPart(text="äb"), TextPart(text="c"))])
+    there = Held(parts=2, content_bytes=4, oldest_at_ms=5_000)
+    assert trial.store.held(CONVERSATION) == there
+    assert trial.store.held(CONVERSATION, before_ms=5_001) == there
+    assert trial.store.held(CONVERSATION, before_ms=5_000) == nothing
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION)])
+    assert trial.store.held(CONVERSATION) == nothing
+
+
+def who_did_something_is_kept_once_and_stays(trial: Trial) -> None:
+    told = RecordAct(
+        conversation_id=CONVERSATION, what="told", by_user="ada", detail=TURN, recorded_at_ms=1
+    )
+    answered = RecordAct(run_id=RUN, what="answered", by_user="bea", recorded_at_ms=2)
+    by_another = structs.replace(told, by_user="bea")
+    assert trial.store.acts(CONVERSATION) == trial.store.run_acts(RUN) == ()
+    trial.store.commit([*samples.home(), samples.run(), told, answered, by_another])
+    trial.store.commit([by_another, told, answered])
+    trial.store.commit([EraseConversation(conversation_id=CONVERSATION), EraseRun(run_id=RUN)])
+    trial.reopen()
+    assert trial.store.acts(CONVERSATION) == (told, by_another)
+    assert trial.store.run_acts(RUN) == (answered,)
+    for stranger in (
+        structs.replace(told, conversation_id=ConversationId("con_nobody")),
+        structs.replace(answered, run_id=RunId("run_nobody")),
+    ):
+        with refused(NotFoundError):
+            trial.store.commit([stranger])
+
+
+ERASING_PROMISES = (
+    *promises(
+        {
+            "S26": (
+                what_is_erased_is_gone_and_its_outline_stays,
+                a_run_is_erased_whole_or_for_one_role,
+                only_what_was_recorded_before_is_erased,
+                nothing_of_another_conversation_is_erased,
+                a_conversation_goes_on_after_it_was_erased,
+                what_was_never_opened_cannot_be_erased,
+            ),
+            "S28": (what_is_held_is_counted,),
+            "S30": (who_did_something_is_kept_once_and_stays,),
+        }
+    ),
+    *promises({"S27": (no_file_holds_what_was_erased,)}, needs="is_durable"),
+)

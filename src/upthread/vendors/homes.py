@@ -1,0 +1,50 @@
+"""Homes: where each agent keeps its store, and that nothing outside it is read.
+
+Apart from the readers of those stores: every verb asks this, and few read one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from upthread.boundary.files import within
+from upthread.core.agents import AGENTS
+from upthread.errors import StoreError
+
+
+def home_of(agent: str, environment: Mapping[str, str]) -> Path:
+    """Return where an agent keeps its store: OpenCode's is a directory in the data home."""
+    own = AGENTS[agent].home
+    assert own is not None, "nobody reads a store of an agent without one"
+    home = Path(environment.get("HOME") or Path.home())
+    return Path(environment.get(own.variable) or home / own.below)
+
+
+def require_own(home: Path, path: Path, *, bytes_max: int) -> None:
+    """Raise StoreError unless a file is an ordinary one of an agent's own, of a size to be read.
+
+    A link in there may lead anywhere, and is followed to nothing outside.
+    """
+    try:
+        descriptor = within(str(home), str(path.relative_to(home)))
+        try:
+            size = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(
+            f"{path} is not read: {error.strerror}", hint="check what lies there"
+        ) from error
+    if size > bytes_max:
+        raise StoreError(
+            f"{path} is not read: it has more than {bytes_max:,} bytes",
+            hint="the agent itself may open it",
+        )
+
+
+def file_stamp(path: Path) -> str:
+    """Return what a file is known by while nobody writes to it. Raises OSError."""
+    found = path.stat()
+    return f"{found.st_size}-{found.st_mtime_ns}"

@@ -1,0 +1,189 @@
+"""Claude Code's transcripts: the branch that is sent, its sub-agents, what is damaged."""
+
+from __future__ import annotations
+
+import json
+
+from tests.vendors.transcripts import ClaudeTranscript, result, said, use
+
+from upthread.agents.claude_code.histories import (
+    TAIL_BYTES,
+    find_histories,
+    find_transcript,
+    newest_heard,
+    read_branch,
+    read_transcript,
+    subagents_by_call,
+)
+from upthread.core.history.soundness import faults, is_sound
+from upthread.core.types import (
+    FilePart,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+
+
+def kinds(read):
+    return [(str(m.speaker), *(type(p) for p in m.parts)) for m in read.history.messages]
+
+
+def texts(read):
+    parts = [part for m in read.history.messages for part in m.parts]
+    return [part.text for part in parts if isinstance(part, TextPart)]
+
+
+def test_entries_become_messages_with_results_of_the_tools(tmp_path):
+    made = ClaudeTranscript()
+    made.user("hello")
+    made.assistant({"type": "thinking", "thinking": "hm", "signature": "s"}, said("hi"), use("t1"))
+    made.user([result("t1", [said("a"), said("b")], is_error=True), said("and")])
+    made.assistant({"type": "redacted_thinking", "data": "x"})
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
+    made.user([image])
+    made.lines.append('{"type":"ai-title","title":"x"}')
+    read = read_transcript(made.write(tmp_path / "s.jsonl"))
+    assert kinds(read) == [
+        ("user", TextPart),
+        ("assistant", ReasoningPart, TextPart, ToolCallPart),
+        ("tool", ToolResultPart),
+        ("user", TextPart),
+        ("assistant", UnknownPart),
+        ("user", FilePart),
+    ]
+    assert read.history.messages[2].parts[0] == ToolResultPart(
+        call_id="t1", status="failed", text="ab"
+    )
+    assert (read.version, read.is_version_known, read.directory) == ("2.1.329", True, "/work")
+    assert is_sound(read.history.messages)
+
+
+def test_only_the_branch_of_the_last_entry_is_read(tmp_path):
+    made = ClaudeTranscript()
+    first = made.user("first")
+    made.assistant(said("left"), use("open"))
+    made.last = first
+    made.assistant(said("right"))
+    read = read_transcript(made.write(tmp_path / "s.jsonl"))
+    assert texts(read) == ["first", "right"]
+    assert is_sound(read.history.messages)
+
+
+def test_blocks_of_one_answer_and_results_of_tools_used_at_once_are_gathered(tmp_path):
+    made = ClaudeTranscript()
+    made.user("go")
+    one = made.assistant(use("t1"), message_id="m")
+    two = made.assistant(use("t2"), message_id="m")
+    made.last = one
+    made.user([result("t1")])
+    made.last = two
+    made.user([result("t2")])
+    made.entry("attachment", attachment={"type": "hook_success"})
+    made.assistant(said("done"))
+    read = read_transcript(made.write(tmp_path / "s.jsonl"))
+    assert is_sound(read.history.messages)
+    assert faults(read.history.messages) == ()
+    calls = [
+        p.call_id for m in read.history.messages for p in m.parts if isinstance(p, ToolCallPart)
+    ]
+    assert calls == ["t1", "t2"]
+
+
+def test_a_missing_entry_is_reported_and_what_was_before_it_is_read(tmp_path):
+    made = ClaudeTranscript()
+    made.user("first")
+    made.assistant(said("lost"))
+    made.user("second")
+    del made.lines[1]
+    read = read_transcript(made.write(tmp_path / "s.jsonl"))
+    assert texts(read) == ["first", "second"]
+    assert [(each.place, each.why) for each in read.unreadable] == [
+        ("line 2", "the entry before it, u2, is missing")
+    ]
+
+
+def test_entries_that_are_not_sent_are_not_read(tmp_path):
+    made = ClaudeTranscript()
+    made.user("go")
+    made.assistant(said("API Error"), isApiErrorMessage=True)
+    made.entry("system", subtype="compact_boundary")
+    made.user("again")
+    made.user("aside", isSidechain=True)
+    read = read_transcript(made.write(tmp_path / "s.jsonl"))
+    assert texts(read) == ["go", "again"]
+
+
+def test_parents_that_go_in_a_circle_end_somewhere(tmp_path):
+    made = ClaudeTranscript()
+    made.last = "u2"
+    made.user("a")
+    made.user("b")
+    assert texts(read_transcript(made.write(tmp_path / "s.jsonl"))) == ["a", "b"]
+
+
+def test_a_sub_agent_is_found_after_its_session_and_knows_it(tmp_path):
+    main = ClaudeTranscript()
+    main.user("go")
+    side = ClaudeTranscript(is_sidechain=True)
+    side.user("aside")
+    project = tmp_path / "projects" / "-work"
+    first = main.write(project / "s1.jsonl")
+    second = side.write(project / "s1" / "subagents" / "agent-a1.jsonl")
+    assert list(find_histories(tmp_path)) == [first, second]
+    read = read_transcript(second)
+    assert (read.session_id, read.parent_session_id) == ("agent-a1", "s1")
+    assert texts(read) == ["aside"]
+
+
+def test_an_empty_or_damaged_transcript_is_read_as_far_as_it_goes(tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"type":"user"\n\n[]\n')
+    read = read_transcript(path)
+    assert read.history.messages == ()
+    assert len(read.unreadable) == 2
+    assert not read.is_version_known
+
+
+def test_a_session_is_found_in_whatever_directory_it_was_begun(tmp_path):
+    path = ClaudeTranscript().write(tmp_path / "projects" / "-work" / "s-1.jsonl")
+    assert find_transcript(tmp_path, "s-1") == path
+    for other in ("s-2", "", "../-work/s-1", "s-*", "-work/s-1"):
+        assert find_transcript(tmp_path, other) is None
+
+
+def test_the_branch_is_read_whole_with_what_claude_code_wrote_itself_marked(tmp_path):
+    made = ClaudeTranscript()
+    made.user("x" * 1000)
+    made.user([said("[Request interrupted by user for tool use]")])
+    made.lines.append("{garbage")
+    entries = read_branch(made.write(tmp_path / "s.jsonl"))
+    assert [len(entry.parts[0].text) for entry in entries] == [1000, 42]
+    assert [entry.is_synthetic for entry in entries] == [False, True]
+
+
+def test_sub_agents_are_known_by_the_call_that_made_them(tmp_path):
+    subagents = tmp_path / "s" / "subagents"
+    subagents.mkdir(parents=True)
+    (subagents / "agent-a1.meta.json").write_text('{"toolUseId": "t1"}')
+    (subagents / "agent-a2.meta.json").write_text("{}")
+    (subagents / "agent-a3.meta.json").mkdir()
+    assert subagents_by_call(tmp_path / "s.jsonl") == {"t1": "a1"}
+    assert subagents_by_call(tmp_path / "other.jsonl") == {}
+
+
+def test_the_newest_entry_the_model_was_given_is_told_whatever_is_written_after_it(tmp_path):
+    path = tmp_path / "main.jsonl"
+    path.write_text("")
+    assert newest_heard(path) == ""
+    lines = [
+        {"type": "user", "uuid": "u1", "message": {"content": "plan it"}},
+        {"type": "assistant", "uuid": "a1", "message": {"content": 'the "user" has it'}},
+        {"type": "last-prompt", "lastPrompt": "user"},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"type": "user", "uu')
+    assert newest_heard(path) == "u1"
+    lines[1:1] = [{"type": "user", "uuid": "u2", "message": {"content": "x" * TAIL_BYTES}}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert newest_heard(path) == ""

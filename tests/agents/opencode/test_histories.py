@@ -1,0 +1,180 @@
+"""OpenCode's database: read as it is, while it is written, and never changed by a byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.vendors.opencode_database import (
+    ORPHANS,
+    SESSIONS,
+    STEP,
+    OpenCodeDatabase,
+    damaged_database,
+    text,
+    tool,
+)
+
+from upthread.agents.opencode.histories import find_histories, read_histories
+from upthread.core.history.soundness import faults, is_sound
+from upthread.core.types import TextPart, ToolResultPart
+from upthread.errors import StoreError
+
+
+def fingerprint(directory: Path, names: str = "*") -> dict[str, tuple[str, int]]:
+    """The files of a directory, each with its content and the moment it was changed."""
+    return {
+        each.name: (hashlib.sha256(each.read_bytes()).hexdigest(), each.stat().st_mtime_ns)
+        for each in directory.glob(names)
+    }
+
+
+@pytest.fixture
+def database(tmp_path):
+    made = OpenCodeDatabase(tmp_path / "opencode" / "opencode.db")
+    yield made
+    made.close()
+
+
+def test_calls_and_results_come_apart_in_steps(database):
+    session_id = database.session()
+    database.message(
+        session_id, "user", text("go"), {"type": "text", "text": "no", "ignored": True}
+    )
+    database.message(
+        session_id,
+        "assistant",
+        STEP,
+        {"type": "reasoning", "text": "hm"},
+        tool("bash", "c1"),
+        tool("read", "c2", "error", error="File not found"),
+        text("so"),
+        STEP,
+        tool("task", "c3", metadata={"sessionId": "ses_child"}),
+        {"type": "file", "filename": "x.png", "mime": "image/png", "url": "data:,"},
+        {"type": "patch", "files": []},
+    )
+    (read,) = read_histories(database.path)
+    spoken = [(str(m.speaker), [type(p).__name__ for p in m.parts]) for m in read.history.messages]
+    assert spoken == [
+        ("user", ["TextPart"]),
+        ("assistant", ["ReasoningPart", "ToolCallPart", "ToolCallPart"]),
+        ("tool", ["ToolResultPart", "ToolResultPart"]),
+        ("assistant", ["TextPart"]),
+        ("assistant", ["ToolCallPart", "FilePart"]),
+        ("tool", ["ToolResultPart"]),
+    ]
+    results = [p for m in read.history.messages for p in m.parts if isinstance(p, ToolResultPart)]
+    assert [(r.status, r.text) for r in results] == [
+        ("completed", "done"),
+        ("failed", "File not found"),
+        ("completed", "done"),
+    ]
+    assert results[2].child_conversation_id == "ses_child"
+
+
+def test_every_call_of_the_incident_is_diagnosed(tmp_path):
+    damaged_database(tmp_path / "opencode.db").close()
+    sessions = list(read_histories(tmp_path / "opencode.db", characters_max=10))
+    wrong = [each for each in sessions if not is_sound(each.history.messages)]
+    found = [fault for each in wrong for fault in faults(each.history.messages)]
+    assert len(sessions) == SESSIONS + 3
+    assert len(wrong) == SESSIONS
+    assert sum(ORPHANS.values()) == 311
+    assert [fault.rule for fault in found] == ["every_call_has_a_result"] * 311
+
+
+def test_a_database_in_use_is_read_with_its_log_and_nothing_beside_it_changes(database):
+    session_id = database.session()
+    database.message(session_id, "user", text("only in the log yet"))
+    before = fingerprint(database.path.parent)
+    assert set(before) == {"opencode.db", "opencode.db-wal", "opencode.db-shm"}
+    assert messages_read_elsewhere(database.path) == 1
+    assert fingerprint(database.path.parent) == before
+
+
+def messages_read_elsewhere(path: Path) -> int:
+    """Read in a process of its own: within one, SQLite shares the memory of all connections."""
+    program = (
+        "import sys; from pathlib import Path; from upthread.agents.opencode.histories import *; "
+    )
+    program += "print(sum(len(s.history.messages) for s in read_histories(Path(sys.argv[1]))))"
+    words = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ))
+    return int(done.stdout)
+
+
+def test_a_database_a_crash_left_behind_is_read_with_its_log(database, tmp_path):
+    database.message(database.session(), "user", text("only in the log yet"))
+    left = tmp_path / "left"
+    left.mkdir()
+    for name in ("opencode.db", "opencode.db-wal"):
+        shutil.copy(database.path.with_name(name), left / name)
+    before = fingerprint(left)
+    (read,) = read_histories(left / "opencode.db")
+    assert len(read.history.messages) == 1
+    assert fingerprint(left) == before
+
+
+def test_one_session_is_read_alone_and_a_child_knows_its_parent(database):
+    parent = database.session()
+    child = database.session(parent=parent)
+    (read,) = read_histories(database.path, session_id=child)
+    assert (read.session_id, read.parent_session_id) == (child, parent)
+    assert list(read_histories(database.path, session_id="ses_nowhere")) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "is_known"),
+    [("1.18.33", True), ("1.18", True), ("1.180.0", False), ("2.0.0", False)],
+)
+def test_a_version_nobody_has_seen_is_said_to_be_unknown(tmp_path, version, is_known):
+    made = OpenCodeDatabase(tmp_path / "opencode.db", version=version)
+    made.session()
+    made.close()
+    (read,) = read_histories(made.path)
+    assert read.is_version_known is is_known
+
+
+def test_a_row_that_cannot_be_read_is_reported_and_the_others_are_read(database):
+    session_id = database.session()
+    deep = '{"type": "text", "text": ' + "[" * 10_000 + "]" * 10_000 + "}"
+    database.message(session_id, "user", '{"type": "text", "te', deep, "[]", text("fine"))
+    (read,) = read_histories(database.path)
+    assert len(read.unreadable) == 3
+    assert read.history.messages[-1].parts == (TextPart(text="fine"),)
+
+
+def test_a_form_nobody_has_seen_is_refused_with_what_it_lacks(tmp_path):
+    path = tmp_path / "opencode.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE session (id text)")
+    connection.close()
+    with pytest.raises(StoreError, match="session lacks directory"):
+        list(read_histories(path))
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, only bytes", None])
+def test_what_is_no_database_is_refused(tmp_path, content):
+    path = tmp_path / "opencode.db"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(StoreError):
+        list(read_histories(path))
+
+
+def test_a_text_is_outlined_where_only_its_form_matters(database):
+    database.message(database.session(), "user", text("x" * 1000))
+    (read,) = read_histories(database.path, characters_max=10)
+    assert read.history.messages[0].parts == (TextPart(text="x" * 10),)
+
+
+def test_databases_are_found_under_a_data_home(database, tmp_path):
+    assert list(find_histories(tmp_path)) == [database.path]
+    assert list(find_histories(tmp_path / "nowhere")) == []

@@ -1,0 +1,126 @@
+"""Transcripts repaired in a copy: pairs are whole, untouched lines stay as bytes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.vendors.transcripts import (
+    ClaudeTranscript,
+    function_call,
+    function_output,
+    result,
+    rollout,
+    said,
+    spoken,
+    use,
+)
+
+from upthread.agents.claude_code.histories import read_transcript
+from upthread.agents.claude_code.repair import repair as repair_transcript
+from upthread.agents.codex.histories import read_rollout
+from upthread.agents.codex.repair import repair as repair_rollout
+from upthread.core.history.proof import PROVIDERS, proof
+from upthread.core.history.repair import repair
+from upthread.core.history.soundness import is_sound
+
+
+def damaged_transcript(path):
+    made = ClaudeTranscript()
+    made.user("go")
+    made.assistant(said("I run."), use("t1"), use("t2"))
+    made.user([result("t1"), result("t1"), result("nobody")])
+    made.user([result("nobody")])
+    made.user("well?")
+    made.assistant(said("and"), use("t3"))
+    made.user("go on")
+    made.lines.insert(3, '{"torn": ')
+    return made.write(path)
+
+
+def damaged_rollout(path):
+    rollout(
+        path,
+        spoken("user", "go"),
+        function_output("nobody"),
+        function_call("c1"),
+        function_call("c2"),
+        function_output("c2"),
+        function_output("c2"),
+        spoken("assistant", "done"),
+    )
+    path.write_text(path.read_text() + '{"torn": ')
+    return path
+
+
+CASES = {
+    "claude-code": (damaged_transcript, read_transcript, repair_transcript, 5),
+    "codex": (damaged_rollout, read_rollout, repair_rollout, 4),
+}
+
+
+@pytest.mark.parametrize("agent", CASES)
+def test_a_damaged_transcript_is_whole_in_the_copy_and_untouched_where_it_is(agent, tmp_path):
+    write, read, fix, edits = CASES[agent]
+    path = write(tmp_path / "s.jsonl")
+    before = path.read_bytes()
+    assert not is_sound(read(path).history.messages)
+
+    made = fix(path, tmp_path / "ours")
+
+    assert path.read_bytes() == before == made.before.read_bytes()
+    assert made.left == ()
+    assert len(made.edits) == edits
+    history = read(made.after).history
+    assert is_sound(history.messages)
+    assert proof(repair(history).history) == dict.fromkeys(PROVIDERS, ())
+    assert set(made.after.read_bytes().splitlines()) & set(before.splitlines())
+
+
+@pytest.mark.parametrize("agent", CASES)
+def test_repair_of_a_repaired_copy_changes_nothing(agent, tmp_path):
+    write, _, fix, _ = CASES[agent]
+    first = fix(write(tmp_path / "s.jsonl"), tmp_path / "one")
+    second = fix(first.after, tmp_path / "two")
+    assert second.edits == ()
+    assert second.after.read_bytes() == first.after.read_bytes()
+
+
+def test_what_hung_on_an_answer_hangs_on_its_closing(tmp_path):
+    made = ClaudeTranscript()
+    made.user("go")
+    answer = made.assistant(use("t1"))
+    child = made.user("well?")
+    copy = repair_transcript(made.write(tmp_path / "s.jsonl"), tmp_path / "ours")
+    entries = [json.loads(line) for line in copy.after.read_text().splitlines()]
+    by_id = {entry["uuid"]: entry for entry in entries}
+    closing = by_id[by_id[child]["parentUuid"]]
+    assert closing["parentUuid"] == answer
+    assert closing["message"]["content"][0]["tool_use_id"] == "t1"
+
+
+def test_no_word_of_anybody_is_lost(tmp_path):
+    path = damaged_transcript(tmp_path / "s.jsonl")
+    copy = repair_transcript(path, tmp_path / "ours")
+    words = [
+        p.text
+        for m in read_transcript(copy.after).history.messages
+        for p in m.parts
+        if hasattr(p, "text")
+    ]
+    assert [word for word in words if word in {"go", "I run.", "well?", "and", "go on"}] == [
+        "go",
+        "I run.",
+        "well?",
+        "and",
+        "go on",
+    ]
+
+
+def test_a_first_entry_that_goes_leaves_its_children_without_a_parent(tmp_path):
+    made = ClaudeTranscript()
+    made.user([result("nobody")])
+    made.user("go")
+    copy = repair_transcript(made.write(tmp_path / "s.jsonl"), tmp_path / "ours")
+    (entry,) = [json.loads(line) for line in copy.after.read_text().splitlines()]
+    assert entry["parentUuid"] is None

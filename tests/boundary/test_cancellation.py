@@ -1,0 +1,77 @@
+"""A git that somebody waits for ends with the waiting: Ctrl-C and a cancellation reach it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.world import make_repository
+
+from upthread.boundary.cancellation import GivenUpError, heeding, is_given_up
+
+STARTED_S = 30.0
+ANSWERED_S = 3.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "project")
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git that says which process it is, and no more."""
+    told = tmp_path / "told"
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho $$ > {told}.new\nmv {told}.new {told}\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return told
+
+
+def started(told: Path) -> int:
+    until_s = time.monotonic() + STARTED_S
+    while not told.exists():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    return int(told.read_text())
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_ctrl_c_is_answered_while_git_does_not_answer(
+    root: Path, slow: Path, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "upthread", "-C", str(root), "ls"],
+        env={**os.environ, "UPTHREAD_HOME": str(tmp_path / "home")},
+        start_new_session=True,  # as no terminal would: git itself hears nothing
+        stderr=subprocess.PIPE,
+    ) as running:
+        try:
+            git = started(slow)
+            running.send_signal(signal.SIGINT)
+            _, complained = running.communicate(timeout=ANSWERED_S)
+        finally:
+            running.kill()
+    assert (running.returncode, complained.strip()) == (130, b"interrupted")
+    assert not is_there(git)
+
+
+def test_only_what_is_done_within_is_given_up() -> None:
+    given_up = threading.Event()
+    with heeding(given_up):
+        assert not is_given_up()
+        given_up.set()
+        assert is_given_up()
+    assert not is_given_up()
+    assert not issubclass(GivenUpError, OSError)  # nobody takes it for a fault of the repository

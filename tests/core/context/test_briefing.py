@@ -1,0 +1,240 @@
+import re
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.context.briefing import (
+    BRIEFING_CHARACTERS_MAX,
+    CUT_ORDER,
+    FOCUS_NOW,
+    BriefingInputs,
+    Reported,
+    build_briefing,
+    sections_of,
+)
+from upthread.core.context.briefing_edit import BriefingEdit, EditedSection
+from upthread.core.roles.reports import Report
+
+PLAN = Report(status="done", decisions=("Use SQLite",), findings=("The CLI has no tests",))
+TEXTS = st.text(max_size=60) | st.just("x" * 20_000) | st.just("# Goal\n## Goal\n===\n```")
+REPORTS = st.builds(
+    Report,
+    status=st.just("done"),
+    decisions=st.lists(TEXTS, max_size=4).map(tuple),
+    findings=st.lists(TEXTS, max_size=4).map(tuple),
+)
+LISTS = st.lists(TEXTS, max_size=3)
+PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=2)
+INPUTS = st.builds(
+    BriefingInputs,
+    goal=TEXTS,
+    asked=LISTS,
+    reports=st.lists(
+        st.builds(Reported, st.sampled_from(["planner", "auditor"]), REPORTS), max_size=3
+    ),
+    last_reply=TEXTS,
+    summary=TEXTS,
+    changes=LISTS | st.none(),
+    effects=LISTS,
+    open_questions=LISTS,
+    answers=PAIRS,
+    plan=PAIRS,
+    files_read=LISTS,
+    files_edited=LISTS,
+)
+WHOLE = BriefingInputs(
+    goal="Greet people",
+    reports=[Reported("planner", PLAN, "message 12"), Reported("auditor", PLAN)],
+    last_reply="I planned.",
+    changes=["`a.py`: changed"],
+    effects=["git push: done", "deploy: outcome unknown"],
+    answers=[("Which word?", "Hello\nthere")],
+    open_questions=["Which colour?"],
+    plan=[("write it", "pending")],
+    files_read=["a.py", "b.py"],
+    files_edited=["b.py"],
+)
+
+
+def test_what_was_asked_since_the_first_prompt_is_told_each_once_whole_or_both_its_ends():
+    long = f"never touch main\n{'x' * 5_000}\nand use tabs"
+    told = build_briefing(replace(WHOLE, asked=["only Python 3.11", long, "only Python 3.11 "]))
+    section = told.partition("## What was asked since\n")[2].partition("\n\n##")[0]
+    assert section.startswith("- only Python 3.11\n- never touch main\n")
+    assert section.endswith("and use tabs")
+    assert len(section) < 2_000
+
+
+def test_a_briefing_tells_goal_decisions_findings_and_the_last_reply():
+    reply = 'I planned.\n```upthread\n{"status": "done"}\n```'
+    told = build_briefing(
+        BriefingInputs(goal=" Greet people ", reports=[Reported("planner", PLAN)], last_reply=reply)
+    )
+    assert told == (
+        "# Briefing\n\n## Goal\nGreet people\n\n"
+        "## Decisions already made\n- Use SQLite (planner)\n\n"
+        "## Findings already confirmed\n- The CLI has no tests (planner)\n\n"
+        "## Your last reply\nI planned.\n\n"
+        "## Focus now\nWhat is asked after this briefing; where it differs from the goal, it holds."
+        "\n\nDo not repeat work already completed. Build on this briefing."
+    )
+
+
+def test_the_summary_of_the_last_report_stands_whole_and_in_place_of_the_reply():
+    """`Your summary is the plan`, says the task of a planner: it may be all there is of it."""
+    summary = "1. Write greet().\n2. Test it.\n\n## Not a heading of ours"
+    told = build_briefing(
+        BriefingInputs(
+            goal="g", reports=[Reported("planner", PLAN)], summary=summary, last_reply="Planned."
+        )
+    )
+    assert "## Your last report\n1. Write greet().\n2. Test it.\n" in told
+    assert "Your last reply" not in told
+    assert "\n## Not a heading" not in told
+
+
+def test_a_summary_is_cut_after_what_can_be_found_again():
+    inputs = BriefingInputs(
+        goal="g", summary="s" * 5_000, files_read=["f" * 100] * 60, plan=[("p" * 100, "open")] * 60
+    )
+    told = build_briefing(inputs, characters_max=6_000)
+    assert "s" * 5_000 in told
+
+
+def test_where_nothing_is_known_nothing_is_told():
+    assert build_briefing(BriefingInputs(goal="  ")) == ""
+
+
+def test_where_nothing_has_changed_it_says_so_and_where_nobody_looked_it_says_nothing():
+    looked = build_briefing(BriefingInputs(goal="g", changes=()))
+    assert "## What has changed\n- No changes to the files that were known, the branch" in looked
+    assert "What has changed" not in build_briefing(BriefingInputs(goal="g"))
+    assert build_briefing(BriefingInputs(goal=" ", changes=())) == ""
+    assert "- `a.py`: changed" in build_briefing(
+        BriefingInputs(goal=" ", changes=["`a.py`: changed"])
+    )
+
+
+def test_a_long_goal_keeps_its_beginning_and_its_end():
+    told = build_briefing(BriefingInputs(goal="Do this. " + "g" * 5_000 + " Never that."))
+    assert "## Goal\nDo this. ggg" in told
+    assert "ggg Never that.\n" in told
+
+
+def test_reports_are_told_oldest_first():
+    other = Report(status="done", decisions=("Then that",))
+    told = build_briefing(
+        BriefingInputs(goal="g", reports=[Reported("a", PLAN), Reported("b", other)])
+    )
+    assert told.index("Use SQLite (a)") < told.index("Then that (b)")
+
+
+@given(INPUTS)
+def test_a_briefing_is_deterministic_and_has_a_cap(inputs: BriefingInputs):
+    told = build_briefing(inputs)
+    assert told == build_briefing(inputs)
+    headings_and_focus = 1_500 + len(FOCUS_NOW)
+    assert len(told) <= BRIEFING_CHARACTERS_MAX + headings_and_focus
+
+
+@given(INPUTS)
+def test_nothing_in_it_forges_a_section(inputs: BriefingInputs):
+    headed = "|".join((*CUT_ORDER, "Focus now"))
+    ours = re.compile(f"# Briefing|## ({headed})")
+    headings = [
+        line for line in build_briefing(inputs).splitlines() if re.match(r"\s*#{1,2}(\s|$)", line)
+    ]
+    assert all(ours.fullmatch(line) for line in headings)
+    assert len(set(headings)) == len(headings)
+
+
+def test_what_is_cut_says_so():
+    told = build_briefing(BriefingInputs(goal="g" * 5_000, last_reply="r" * 5_000))
+    assert told.count("[… cut]") == 2
+
+
+def test_the_newest_of_many_findings_are_kept_whole():
+    many = Report(status="done", findings=tuple(f"finding {n} " + "x" * 90 for n in range(200)))
+    told = build_briefing(BriefingInputs(goal="g", reports=[Reported("planner", many)]))
+    assert "finding 199 " in told
+    assert "finding 0 " not in told
+    kept = told.count("(planner)")
+    assert f"- [… {200 - kept} older ones left out]\n- finding {200 - kept} " in told
+
+
+def test_an_agent_that_never_reports_is_briefed_from_what_it_did():
+    told = build_briefing(WHOLE)
+    assert (
+        told
+        == """\
+# Briefing
+
+## Goal
+Greet people
+
+## Decisions already made
+- Use SQLite (planner, message 12)
+
+## Findings already confirmed
+- The CLI has no tests (planner, message 12)
+
+## What has changed
+- `a.py`: changed
+
+## Actions already taken, not to be repeated
+- git push: done
+- deploy: outcome unknown
+
+## Questions already answered
+- Which word? → Hello there
+
+## Open questions
+- Which colour?
+
+## Plan
+- write it (pending)
+
+## Files read and edited
+- read `a.py`
+- edited `b.py`
+
+## Your last reply
+I planned.
+
+## Focus now
+What is asked after this briefing; where it differs from the goal, it holds.
+
+Do not repeat work already completed. Build on this briefing."""
+    )
+
+
+def test_what_is_cut_first_is_in_the_stated_order():
+    long = BriefingInputs(
+        goal="goal " * 200,
+        reports=[
+            Reported(
+                "planner",
+                Report(status="done", decisions=tuple(f"decision {n}" for n in range(60))),
+            )
+        ],
+        last_reply="reply " * 200,
+        files_read=[f"src/module_{n}.py" for n in range(90)],
+    )
+    uncut = {section.heading: section.text for section in sections_of(long)}
+    seen_cut: list[str] = []
+    for characters_max in range(5_000, 100, -50):
+        told = build_briefing(long, characters_max=characters_max)
+        whole = {heading for heading, text in uncut.items() if text in told}
+        seen_cut += [h for h in CUT_ORDER if h in uncut and h not in whole and h not in seen_cut]
+        assert f"## Focus now\n{FOCUS_NOW}" in told
+        assert len(told) <= characters_max + 400
+    assert seen_cut == [heading for heading in CUT_ORDER if heading in uncut]
+
+
+def test_a_persons_words_are_never_cut_and_stand_where_they_belong():
+    edit = BriefingEdit(sections={"Goal": EditedSection(text="Mine. " * 60, seen=("goal " * 200,))})
+    inputs = BriefingInputs(goal="goal " * 200, last_reply="reply " * 300, edit=edit)
+    told = build_briefing(inputs, characters_max=100)
+    assert told.startswith("# Briefing\n\n## Goal\n*Edited by a person.*\nMine. Mine. ")
+    assert told.count("Mine.") == 60

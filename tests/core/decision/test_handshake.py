@@ -1,0 +1,412 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import upthread.core.decision.handshake as handshake_module
+from upthread.core.codec import encode_json
+from upthread.core.decision.freshness import ChangedFile, Freshness, Shift
+from upthread.core.decision.handshake import (
+    DECISIONS,
+    FIRST,
+    REFUSE,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    RULES,
+    START_FRESH,
+    HandshakeInputs,
+    Limits,
+    decide,
+    in_words,
+    is_known,
+)
+from upthread.core.decision.model import AgentLimit
+from upthread.core.decision.price import Price, Spending, Tokens
+from upthread.core.decision.rollover import LOST, ROLLOVER
+from upthread.core.decision.rules import RELAYED
+from upthread.core.types import ConversationId, Outcome
+
+OWN = ConversationId("con_own")
+OTHER = ConversationId("con_other")
+IDS = st.sampled_from([OWN, OTHER, ConversationId("con_third")])
+DIGESTS = st.none() | st.sampled_from(["d1", "d2"])
+
+SHIFTS = st.none() | st.just(Shift(was="a", now="b"))
+COUNTS = st.integers(0, 8)
+SOME_TOKENS = st.builds(Tokens, count=st.integers(0, 200_000), is_estimate=st.booleans())
+TOKENS = st.none() | SOME_TOKENS
+FRESHNESS = st.builds(
+    Freshness,
+    examined_count=COUNTS,
+    changed_count=COUNTS,
+    critical_count=st.integers(0, 2),
+    branch=SHIFTS,
+    commit=SHIFTS,
+    directory=SHIFTS,
+    agent_version=SHIFTS,
+    model=SHIFTS,
+    is_directory_missing=st.booleans(),
+    is_configuration_changed=st.booleans(),
+    git_fault=st.sampled_from(["", "", "fatal: bad object HEAD"]),
+)
+PRICES = st.builds(
+    Price,
+    resume=TOKENS,
+    briefing=TOKENS,
+    fixed=TOKENS,
+    cache=st.sampled_from(["warm", "cold", "unknown"]),
+    window_tokens=st.none() | st.sampled_from([0, 100_000, 200_000]),
+)
+LIMITS = st.builds(
+    Limits,
+    files_changed_max=st.integers(0, 6),
+    resume_tokens_max=st.none() | st.just(100_000),
+    brief_if_times_cheaper=st.none() | st.just(10.0),
+)
+INPUTS = st.builds(
+    HandshakeInputs,
+    conversation_id=IDS,
+    agent=st.sampled_from(["opencode", "codex"]),
+    continuity=st.sampled_from(["resume", "fresh", "auto"]),
+    turns=st.integers(0, 3),
+    current_agent=st.none() | st.sampled_from(["opencode", "codex"]),
+    holder=st.none() | st.just("pid 1 on here"),
+    spending=st.none()
+    | st.builds(Spending, tokens_max=st.integers(0, 9), spent=SOME_TOKENS, next_turn=TOKENS),
+    tree_holder=st.none() | st.just("pid 2 on here"),
+    turns_lacking=st.none() | st.just(2),
+    not_compared=st.sampled_from(["", "", "it cannot be read"]),
+    was_interrupted=st.booleans(),
+    was_unheard=st.booleans(),
+    is_fresh_asked=st.booleans(),
+    callers=st.lists(IDS, max_size=4).map(tuple),
+    depth_max=st.integers(1, 4),
+    session_lost=st.none() | st.sampled_from(list(Outcome)),
+    condition_before=DIGESTS,
+    condition_now=DIGESTS,
+    opens_only_within=st.booleans(),
+    relays=st.integers(0, 4),
+    freshness=FRESHNESS,
+    price=PRICES,
+    limits=LIMITS,
+    agent_limit=st.none()
+    | st.builds(
+        AgentLimit,
+        reason=st.sampled_from([Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED]),
+        until_ms=st.none() | st.sampled_from([1, 2**42]),
+    ),
+)
+
+
+def changed(count: int, *, critical: int = 0) -> dict[str, object]:
+    files = tuple(ChangedFile(path=f"{n}.py", how="changed") for n in range(count))
+    return {
+        "freshness": Freshness(
+            examined_count=9, changed=files, changed_count=count, critical_count=critical
+        )
+    }
+
+
+def priced(
+    resume: int | None,
+    *,
+    briefing: int | None = None,
+    fixed: int | None = 1_000,
+    cache: str = "cold",
+    **limits: object,
+) -> dict[str, object]:
+    def tokens(count: int | None) -> Tokens | None:
+        return None if count is None else Tokens(count=count, is_estimate=True)
+
+    price = Price(
+        resume=tokens(resume),
+        briefing=tokens(briefing),
+        fixed=tokens(fixed),
+        cache=cache,  # type: ignore[arg-type]
+        window_tokens=100_000,
+    )
+    return {"price": price, "limits": Limits(**limits)}  # type: ignore[arg-type]
+
+
+REFUSALS = ("own_or_ancestor", "depth", "busy", "tree_busy", "tokens_max")
+MOVED = Shift(was="main", now="feature/x")
+FULL = priced(70_000)
+ONLY_WITHIN = (RESUME_WITH_REPLAY, "sub_agent_session")
+
+
+def inputs(**changes: object) -> HandshakeInputs:
+    """A role with a session that nothing stands against."""
+    usual: dict[str, object] = {
+        "conversation_id": OWN,
+        "agent": "opencode",
+        "continuity": "resume",
+        "turns": 1,
+        "current_agent": "opencode",
+    }
+    return HandshakeInputs(**{**usual, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "decision", "reason"),
+    [
+        ({}, RESUME, "unchanged"),
+        ({"continuity": "auto"}, RESUME, "unchanged"),
+        ({"was_interrupted": True}, RESUME, "interrupted"),
+        ({"was_interrupted": True, "was_unheard": True}, RESUME, "unheard"),
+        ({"turns": 0, "current_agent": None}, FIRST, "none_yet"),
+        ({"turns": 0}, RESUME, "unchanged"),  # a session that was adopted
+        ({"current_agent": None}, RESUME_WITH_REPLAY, "no_session"),
+        ({"current_agent": "codex"}, RESUME_WITH_REPLAY, "other_agent"),
+        ({"other_host": "build-3"}, RESUME_WITH_REPLAY, "other_host"),
+        ({"opens_only_within": True}, RESUME_WITH_REPLAY, "sub_agent_session"),
+        ({"opens_only_within": True, "was_interrupted": True}, *ONLY_WITHIN),
+        ({"opens_only_within": True, "is_fresh_asked": True}, START_FRESH, "asked"),
+        ({"continuity": "fresh"}, START_FRESH, "policy"),
+        ({"is_fresh_asked": True}, START_FRESH, "asked"),
+        ({"condition_before": "d1", "condition_now": "d2"}, START_FRESH, "input_changed"),
+        ({"condition_before": "d1"}, START_FRESH, "input_changed"),
+        ({"condition_before": "d1", "condition_now": "d1"}, RESUME, "unchanged"),
+        ({"condition_now": "d2"}, RESUME, "unchanged"),
+        ({"session_lost": Outcome.MISSING, "current_agent": None}, RESUME_WITH_REPLAY, "missing"),
+        ({"holder": "pid 1"}, REFUSE, "busy"),
+        ({"tree_holder": "pid 1"}, REFUSE, "tree_busy"),
+        (
+            {"spending": Spending(tokens_max=9, spent=Tokens(count=9, is_estimate=False))},
+            REFUSE,
+            "tokens_max",
+        ),
+        (
+            {"spending": Spending(tokens_max=9, spent=Tokens(count=8, is_estimate=False))},
+            RESUME,
+            "unchanged",
+        ),
+        ({"callers": (OWN,)}, REFUSE, "own_or_ancestor"),
+        ({"callers": (OWN, OTHER)}, REFUSE, "own_or_ancestor"),
+        ({"callers": (OTHER,) * 3}, REFUSE, "depth"),
+        ({"callers": (OTHER,) * 2}, RESUME, "unchanged"),
+        ({"callers": (OTHER,), "depth_max": 1}, REFUSE, "depth"),
+        # The base rule: 0; 1 to 5; more than 5; any critical one.
+        (changed(0), RESUME, "unchanged"),
+        (changed(1), RESUME_WITH_UPDATE, "files_changed"),
+        (changed(5), RESUME_WITH_UPDATE, "files_changed"),
+        (changed(6), START_FRESH, "many_changed"),
+        (changed(1, critical=1), START_FRESH, "critical_changed"),
+        (changed(6, critical=1), START_FRESH, "critical_changed"),
+        (
+            {**changed(6), "limits": Limits(files_changed_max=6)},
+            RESUME_WITH_UPDATE,
+            "files_changed",
+        ),
+        ({**changed(1), "limits": Limits(files_changed_max=0)}, START_FRESH, "many_changed"),
+        ({**changed(6), "was_interrupted": True}, START_FRESH, "many_changed"),
+        ({**changed(2), "was_interrupted": True}, RESUME_WITH_UPDATE, "files_changed"),
+        ({**changed(6), "current_agent": None}, RESUME_WITH_REPLAY, "no_session"),
+        ({**changed(6), "continuity": "fresh"}, START_FRESH, "policy"),
+        ({"freshness": Freshness(branch=MOVED)}, RESUME_WITH_UPDATE, "branch_changed"),
+        ({"freshness": Freshness(directory=MOVED)}, RESUME_WITH_UPDATE, "directory_changed"),
+        (
+            {"freshness": Freshness(directory=MOVED, is_directory_missing=True)},
+            START_FRESH,
+            "directory_missing",
+        ),
+        (
+            {"freshness": Freshness(is_configuration_changed=True)},
+            RESUME_WITH_UPDATE,
+            "configuration_changed",
+        ),
+        ({"freshness": Freshness(commit=MOVED)}, RESUME, "commit_changed"),
+        ({"freshness": Freshness(agent_version=MOVED)}, RESUME, "agent_changed"),
+        ({"freshness": Freshness(model=MOVED)}, RESUME, "agent_changed"),
+        ({"freshness": Freshness(git_fault="fatal: …")}, RESUME, "git_unknown"),
+        (priced(69_999), RESUME, "unchanged"),
+        (FULL, START_FRESH, "nearly_full"),
+        ({**FULL, "relays": 2}, START_FRESH, "nearly_full"),
+        ({**FULL, "relays": 3}, REFUSE, "relays_used_up"),
+        ({**FULL, "relays": 3, "is_fresh_asked": True}, START_FRESH, "asked"),
+        ({**FULL, "relays": 3, **changed(6)}, START_FRESH, "many_changed"),
+        (priced(None, resume_tokens_max=1), RESUME, "unchanged"),
+        (priced(40_000, resume_tokens_max=40_000), RESUME, "unchanged"),
+        (priced(40_001, resume_tokens_max=40_000), START_FRESH, "too_big"),
+        (
+            priced(40_000, briefing=2_000, brief_if_times_cheaper=20),
+            START_FRESH,
+            "briefing_cheaper",
+        ),
+        (priced(39_999, briefing=2_000, brief_if_times_cheaper=20), RESUME, "unchanged"),
+        (
+            priced(40_000, briefing=2_000, fixed=None, brief_if_times_cheaper=20),
+            RESUME,
+            "unchanged",
+        ),
+        (priced(40_000, briefing=2_000), RESUME, "unchanged"),
+        (priced(40_000, brief_if_times_cheaper=1), RESUME, "unchanged"),
+        (
+            priced(40_000, briefing=2_000, cache="warm", brief_if_times_cheaper=1),
+            RESUME,
+            "unchanged",
+        ),
+        (
+            priced(40_000, briefing=2_000, cache="unknown", brief_if_times_cheaper=1),
+            RESUME,
+            "unchanged",
+        ),
+    ],
+)
+def test_each_situation_has_its_decision_and_its_first_reason(
+    changes: dict[str, object], decision: str, reason: str
+):
+    made = decide(inputs(**changes))
+    assert (made.decision, made.reasons[0]) == (decision, reason)
+
+
+def test_a_lost_session_is_told_even_when_no_turn_was_ever_taken_in_it():
+    made = decide(inputs(turns=0, current_agent=None, session_lost=Outcome.EXPIRED))
+    assert (made.decision, made.reasons[0]) == (RESUME_WITH_REPLAY, "expired")
+
+
+@pytest.mark.parametrize("outcome", sorted(LOST))
+def test_a_session_that_was_given_up_is_replayed_and_the_cause_is_the_reason(outcome: Outcome):
+    made = decide(inputs(current_agent=None, session_lost=outcome))
+    assert (made.decision, made.reasons) == (RESUME_WITH_REPLAY, (outcome, "no_session"))
+    assert in_words(outcome) == ROLLOVER[outcome].says
+
+
+@pytest.mark.parametrize("outcome", sorted(set(Outcome) - LOST))
+def test_only_a_session_that_is_gone_for_certain_is_given_up(outcome: Outcome):
+    assert decide(inputs(session_lost=outcome)).decision == RESUME
+
+
+@given(INPUTS)
+def test_every_situation_has_exactly_one_known_decision(given_inputs: HandshakeInputs):
+    made = decide(given_inputs)
+    assert made.decision in DECISIONS
+    assert made.reasons
+    assert len(set(made.reasons)) == len(made.reasons)
+    assert made == decide(given_inputs)
+
+
+@given(INPUTS)
+def test_a_refusal_comes_before_anything_else_and_tells_the_cure(given_inputs: HandshakeInputs):
+    is_refused = (
+        given_inputs.conversation_id in given_inputs.callers
+        or len(given_inputs.callers) >= given_inputs.depth_max
+        or given_inputs.holder is not None
+        or given_inputs.tree_holder is not None
+        or (given_inputs.spending is not None and given_inputs.spending.is_over)
+    )
+    made = decide(given_inputs)
+    assert (made.reasons[0] in REFUSALS) == is_refused
+    assert (made.decision == REFUSE) == (is_refused or made.reasons[0] == "relays_used_up")
+    assert bool(made.hint) == (made.decision == REFUSE)
+
+
+@given(INPUTS)
+def test_nothing_is_resumed_when_a_critical_file_or_too_many_changed(given_inputs: HandshakeInputs):
+    found = given_inputs.freshness
+    if found.critical_count or found.changed_count > given_inputs.limits.files_changed_max:
+        assert decide(given_inputs).decision not in {RESUME, RESUME_WITH_UPDATE}
+
+
+@given(INPUTS)
+def test_no_changed_file_is_resumed_without_telling(given_inputs: HandshakeInputs):
+    if given_inputs.freshness.changed_count:
+        assert decide(given_inputs).decision != RESUME
+
+
+@given(INPUTS)
+def test_a_nearly_full_session_is_never_resumed(given_inputs: HandshakeInputs):
+    share = given_inputs.price.window_share
+    if share is not None and share >= given_inputs.limits.window_share_max:
+        assert decide(given_inputs).decision not in {RESUME, RESUME_WITH_UPDATE}
+
+
+@given(INPUTS)
+def test_a_fresh_start_always_has_a_reason_of_its_own(given_inputs: HandshakeInputs):
+    made = decide(given_inputs)
+    if made.decision in {START_FRESH, RESUME_WITH_REPLAY}:
+        assert "unchanged" not in made.reasons
+        assert all(in_words(reason) for reason in made.reasons)
+
+
+@given(INPUTS)
+def test_nothing_is_resumed_when_fresh_was_asked_for(given_inputs: HandshakeInputs):
+    if given_inputs.is_fresh_asked or given_inputs.continuity == "fresh":
+        assert not decide(given_inputs).decision.startswith("resume")
+
+
+@given(INPUTS)
+def test_nothing_is_resumed_without_an_open_session_of_the_same_agent(
+    given_inputs: HandshakeInputs,
+):
+    if given_inputs.current_agent != given_inputs.agent:
+        assert decide(given_inputs).decision not in {RESUME, RESUME_WITH_UPDATE}
+
+
+@given(INPUTS)
+def test_a_conversation_with_turns_is_never_silently_a_first_one(given_inputs: HandshakeInputs):
+    if given_inputs.turns:
+        assert decide(given_inputs).decision != FIRST
+
+
+@given(INPUTS)
+def test_a_decision_can_be_stored_with_its_inputs(given_inputs: HandshakeInputs):
+    made = decide(given_inputs)
+    assert made.inputs["agent"] == given_inputs.agent
+    assert encode_json(made.inputs)
+
+
+@given(INPUTS)
+def test_further_reasons_lead_to_the_same_decision_or_are_always_told(
+    given_inputs: HandshakeInputs,
+):
+    made = decide(given_inputs)
+    by_reason = {rule.reason: rule for rule in RULES}
+    assert by_reason[made.reasons[0]].decision == made.decision
+    others = {
+        by_reason[reason].decision
+        for reason in made.reasons
+        if not by_reason[reason].is_always_told
+    }
+    assert others <= {made.decision}
+    assert all(by_reason[reason].applies(given_inputs) for reason in made.reasons)
+
+
+def test_all_reasons_for_a_fresh_session_are_told_the_deciding_one_first():
+    changed = {"condition_before": "d1", "condition_now": "d2"}
+    made = decide(inputs(is_fresh_asked=True, continuity="fresh", **changed))
+    assert made.reasons == ("asked", "policy", "input_changed")
+
+
+def test_every_reason_has_words_for_a_person():
+    assert len({rule.reason for rule in RULES}) == len(RULES)
+    assert all(in_words(rule.reason) == rule.says for rule in RULES)
+    assert in_words("from_the_future") == "from the future"
+    assert is_known("none_yet")
+    assert is_known("process_died")
+    assert is_known("adopted_another")
+    assert not is_known("from_the_future")
+
+
+def test_refusals_of_a_call_stand_first_in_the_table():
+    assert tuple(rule.reason for rule in RULES[:5]) == REFUSALS
+    assert RULES[-1].decision == RESUME
+
+
+def test_a_link_opened_for_a_relay_is_known_by_its_reason():
+    assert decide(inputs(**FULL)).reasons == (RELAYED,)
+
+
+def test_the_whole_protocol_fits_in_two_hundred_lines():
+    source = Path(handshake_module.__file__).read_text(encoding="utf-8")
+    assert len(source.splitlines()) < 200
+
+
+@given(INPUTS)
+def test_that_the_record_is_older_than_the_session_is_said_whatever_is_decided(inputs):
+    told = {"older_record": inputs.turns_lacking, "not_compared": inputs.not_compared}
+    decision = decide(inputs)
+    for reason, is_so in told.items():
+        is_said = reason in decision.reasons
+        assert is_said is (bool(is_so) and decision.decision != REFUSE)

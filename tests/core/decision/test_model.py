@@ -1,0 +1,128 @@
+from dataclasses import replace
+
+from hypothesis import given
+from tests.core.decision.test_handshake import INPUTS
+
+from upthread.core.codec import decode_json, encode_json
+from upthread.core.decision.freshness import (
+    NOTHING_KNOWN,
+    ChangedFile,
+    Freshness,
+    Shift,
+    Surroundings,
+)
+from upthread.core.decision.handshake import decide
+from upthread.core.decision.model import (
+    DECISIONS,
+    AgentLimit,
+    HandshakeInputs,
+    Limits,
+    freshness_in,
+    has_looked,
+    inputs_from,
+    lacking_in,
+    limit_in,
+    price_in,
+    worth_keeping,
+)
+from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
+from upthread.core.types import ConversationId, Outcome
+
+
+def test_each_decision_has_exactly_one_context():
+    contexts = [context for _, context in DECISIONS.values()]
+    assert len(set(contexts)) == len(contexts)
+    assert all(contexts)
+
+
+def test_the_usual_thresholds_are_those_of_the_base_rule_and_the_relay():
+    usual = Limits()
+    assert (usual.files_changed_max, usual.window_share_max, usual.relays_max) == (5, 0.7, 3)
+    assert usual.resume_tokens_max is None
+    assert usual.brief_if_times_cheaper is None
+
+
+def test_what_a_decision_rested_on_is_read_back_from_the_store():
+    found = Freshness(
+        examined_count=3,
+        changed=(ChangedFile(path="a", how="deleted", is_critical=True),),
+        changed_count=1,
+        critical_count=1,
+        branch=Shift(was="main", now=None),
+    )
+    own = Tokens(count=4, is_estimate=False)
+    price = Price(
+        resume=Tokens(count=9, is_estimate=True), fixed=own, cache="warm", window_tokens=10
+    )
+    inputs = HandshakeInputs(
+        conversation_id=ConversationId("con_1"),
+        agent="rehearsal",
+        continuity="auto",
+        freshness=found,
+        price=price,
+        surroundings=Surroundings(working_directory="/w", agent="rehearsal"),
+        agent_limit=AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7),
+    )
+    stored = decode_json(encode_json(decide(inputs).inputs))
+    assert freshness_in(stored) == found
+    assert price_in(stored) == inputs_from(stored).price == price
+    assert limit_in(stored) == AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7)
+
+
+def test_a_session_of_a_limited_agent_is_asked_all_the_same_and_that_is_said():
+    """Who asks again may know better; that nothing stands against it would be wrong."""
+    inputs = HandshakeInputs(
+        conversation_id=ConversationId("con_1"),
+        agent="rehearsal",
+        continuity="auto",
+        turns=1,
+        current_agent="rehearsal",
+        agent_limit=AgentLimit(reason=Outcome.CREDIT_EXHAUSTED),
+    )
+    decided = decide(inputs)
+    assert (decided.decision, decided.reasons[0]) == ("resume", "agent_limited")
+
+
+def test_a_limit_lasts_until_its_time_or_until_the_agent_is_asked():
+    named = AgentLimit(reason=Outcome.RATE_LIMITED, until_ms=7)
+    assert named.lasts(6)
+    assert not named.lasts(7)
+    assert AgentLimit(reason=Outcome.CREDIT_EXHAUSTED, until_ms=None).lasts(7)
+
+
+def test_a_decision_that_was_stored_without_them_rested_on_nothing():
+    for stored in (None, {}, []):
+        assert freshness_in(stored) == NOTHING_KNOWN
+        assert price_in(stored) == NOTHING_PRICED
+        assert limit_in(stored) is None
+
+
+@given(inputs=INPUTS)
+def test_inputs_are_read_back_as_they_were_stored_but_for_what_is_looked_at_anew(inputs):
+    stored = decode_json(encode_json(dict(worth_keeping(inputs))))
+    assert inputs_from(stored) == replace(inputs, freshness=NOTHING_KNOWN, surroundings=None)
+
+
+def test_whether_it_was_looked_is_known_by_the_surroundings():
+    assert has_looked({"surroundings": {}})
+    assert not has_looked({"freshness": {}})
+    assert not has_looked(None)
+
+
+def test_what_the_record_lacked_is_read_back_with_the_decision():
+    lacking = HandshakeInputs(
+        conversation_id=ConversationId("con_1"),
+        agent="rehearsal",
+        continuity="auto",
+        turns_lacking=2,
+        not_compared="it cannot be read",
+    )
+    stored = decode_json(encode_json(worth_keeping(lacking)))
+    assert lacking_in(stored) == (2, "it cannot be read")
+    assert inputs_from(stored).turns_lacking == 2
+    assert lacking_in(worth_keeping(replace(lacking, turns_lacking=None, not_compared=""))) == (
+        0,
+        "",
+    )
+    assert lacking_in(None) == (0, "")
+    assert lacking_in({"turns_lacking": "2", "not_compared": 1}) == (0, "")

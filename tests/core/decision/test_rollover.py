@@ -1,0 +1,82 @@
+"""Rollover: every outcome has its row, and only a positive word closes a link."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.core.decision.rollover import (
+    LOST,
+    POISON_DETECTORS,
+    ROLLOVER,
+    PoisonSigns,
+    Recovery,
+    detectors_with,
+    poison,
+    recovery_of,
+)
+from upthread.core.types import Outcome
+
+
+def test_every_outcome_has_one_row():
+    assert set(ROLLOVER) == set(Outcome)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED])
+def test_a_limit_leaves_the_session_resumable_and_waits(outcome):
+    assert ROLLOVER[outcome].keeps_session
+    assert ROLLOVER[outcome].recovery is Recovery.WAIT
+
+
+def test_only_what_rolls_over_or_relays_closes_the_link():
+    sends_elsewhere = {Recovery.ROLL_OVER, Recovery.RELAY}
+    assert {out for out, row in ROLLOVER.items() if row.recovery in sends_elsewhere} == LOST
+    assert Outcome.UNKNOWN not in LOST
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_prompt_that_was_recovered_once_is_never_sent_again_by_itself(outcome):
+    sends = {Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RETRY_ONCE}
+    assert recovery_of(outcome, may_send=True) is ROLLOVER[outcome].recovery
+    assert recovery_of(outcome, may_send=False) not in sends
+
+
+def test_what_an_agent_that_died_twice_did_is_for_a_person_to_look_at():
+    assert recovery_of(Outcome.PROCESS_DIED, may_send=False) is Recovery.PARK
+    assert recovery_of(Outcome.TRANSIENT, may_send=False) is Recovery.NONE
+
+
+def signs(**changes: object) -> PoisonSigns:
+    known: dict[str, object] = {
+        "was_interrupted": False,
+        "prompt_characters": 100,
+        "duration_s": 5.0,
+        "tokens_in": 5_000,
+        "tokens_out": 50,
+    }
+    return PoisonSigns(**{**known, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("turn", "detector"),
+    [
+        (signs(), None),
+        (signs(was_interrupted=True, tokens_in=20), "interrupt_replay"),
+        (signs(was_interrupted=True, tokens_in=21), None),
+        (signs(was_interrupted=True, tokens_in=20, prompt_characters=50), None),
+        (signs(was_interrupted=True, tokens_in=None), None),
+        (signs(duration_s=0.049, tokens_in=20), "deferred_replay"),
+        (signs(duration_s=0.05, tokens_in=20), None),
+        (signs(duration_s=0.01, tokens_in=20, tokens_out=0), None),
+        (signs(is_reply_empty=True), None),
+    ],
+)
+def test_detectors_fire_at_their_thresholds_and_nowhere_else(turn, detector):
+    assert poison(turn) == detector
+
+
+def test_an_empty_reply_is_poison_only_where_somebody_says_so():
+    (empty,) = (row for row in POISON_DETECTORS if row.name == "empty_reply")
+    assert not empty.is_on
+    silent = signs(is_reply_empty=True)
+    assert poison(silent, detectors=detectors_with(empty_reply=True)) == "empty_reply"
+    assert poison(silent, detectors=detectors_with(empty_reply=False)) is None

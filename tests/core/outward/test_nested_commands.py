@@ -1,0 +1,110 @@
+"""What a command hands to a shell, or starts, by its own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.core.outward.nested_commands import (
+    HOLE,
+    aliases_in,
+    arguments_of,
+    as_line,
+    given_by_xargs,
+    lines_run_by,
+    name_of,
+    unwrapped,
+)
+
+
+def words(line: str) -> tuple[str | None, ...]:
+    return tuple(None if word == "?" else word for word in line.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "run"),
+    [
+        ("sudo -u a git push", ("git", "push")),
+        ("env A=b git push", ("git", "push")),
+        ("timeout -k 1 5 nice -n 3 git push", ("git", "push")),
+        ("flock /tmp/l git push", ("git", "push")),
+        ("trap line EXIT", "line"),
+        ("trap EXIT", ("trap", "EXIT")),
+        ("bash -lc line", "line"),
+        ("sh -c ?", HOLE),
+        ("sh -c", ""),
+        ("eval a ?", f"a {HOLE}"),
+        ("env -S line rest", "line rest"),
+        ("env -Sline rest", "line rest"),
+        ("env -i", ()),
+        ("busybox", ()),
+        ("flock l -c line", "line"),
+        ("script -qc line out", "line"),
+        ("script out", ("script", "out")),
+        ("", ()),
+    ],
+)
+def test_what_is_run_at_last_is_told(line, run):
+    assert unwrapped(words(line)) == run
+
+
+def test_what_a_shell_has_as_its_arguments_comes_after_its_line_and_its_name():
+    assert arguments_of(words("sudo sh -c line name a b")) == ("a", "b")
+    assert arguments_of(words("sh file a")) == arguments_of(words("env")) == ()
+
+
+def test_a_program_is_known_whatever_path_leads_to_it():
+    assert (name_of("/usr/bin/git"), name_of("git"), name_of(None)) == ("git", "git", "")
+
+
+def test_words_in_a_line_stay_what_they_are():
+    assert as_line(["a b", None, "c"]) == f"'a b' {HOLE} c"
+
+
+@pytest.mark.parametrize(
+    ("line", "told", "run"),
+    [
+        ("xargs git", ("push", "a"), ("git", "push", "a")),
+        ("xargs -n1 git push", ("a",), ("git", "push", "a")),
+        ("xargs -I% git push %", ("a",), ("git", "push", "a")),
+        ("xargs -I % git push x%", ("a",), ("git", "push", "xa")),
+        ("xargs -I{} git push {} ?", ("a", "b"), ("git", "push", None, None)),
+        ("cat", ("a",), ()),
+        ("", ("a",), ()),
+    ],
+)
+def test_xargs_runs_what_it_is_told(line, told, run):
+    assert given_by_xargs(words(line), told) == run
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("find . -exec a {} ; -execdir b +", [f"a {HOLE}", "b"]),
+        ("find . -ok a", ["a"]),
+        ("npm exec -c line", ["line"]),
+        ("git rebase -x line HEAD", ["line"]),
+        ("git rebase -i --exec=line HEAD", ["line"]),
+        ("git -C a bisect run b c", ["b c"]),
+        ("git submodule foreach --recursive line", ["line"]),
+        ("git submodule foreach a b", ["a b"]),
+        ("git status", []),
+        ("git", []),
+        ("git -C a z b", ["git -C a push b"]),
+        ("git x b", ["line b"]),
+        ("g b", ["git b"]),
+        ("ls", []),
+        ("", []),
+    ],
+)
+def test_what_runs_beside_a_command_is_told(line, lines):
+    aliases = {"git z": "push", "git x": "!line", "g": "git"}
+    assert list(lines_run_by(words(line), aliases)) == lines
+
+
+def test_aliases_are_those_that_a_command_makes():
+    assert list(aliases_in(words("alias a=b c -p"))) == [("a", "b")]
+    assert list(aliases_in(words("git -c alias.a=b -c c.d=e a"))) == [("git a", "b")]
+    assert list(aliases_in(words("git config --global alias.a b"))) == [("git a", "b")]
+    assert list(aliases_in(words("git config alias.a ?"))) == [("git a", HOLE)]
+    assert list(aliases_in(words("git config user.name b"))) == []
+    assert list(aliases_in(())) == []

@@ -1,0 +1,84 @@
+"""Why something does not go on by itself: each reason has words and a cure, and no time in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from upthread.core.decision.rollover import ROLLOVER, Recovery
+from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.runs import pipeline
+from upthread.core.runs.pipeline import REJECTED_TOO_OFTEN
+from upthread.core.runs.stops import (
+    LIMITS,
+    NO_WORDS,
+    NOTHING_SAID,
+    REFUSAL,
+    Source,
+    Stop,
+    shortfall,
+    stop_in_words,
+)
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE
+from upthread.core.types import Outcome
+from upthread.runtime.permissions.gate import NEEDS_PERMISSION
+from upthread.runtime.runs.runs import CANNOT_RUN
+
+PARKED_FOR = (
+    *("blocked", "no_report", "asked_in_vain", "too_many_steps", REJECTED_TOO_OFTEN),
+    *(CANNOT_RUN, NEEDS_PERMISSION, HELD_BACK, TOKENS_MAX, UNDECIDABLE),
+)
+
+
+@pytest.mark.parametrize("reason", [*sorted(set(Outcome) - {Outcome.OK}), *PARKED_FOR])
+def test_each_stop_has_words_and_a_cure(reason: str):
+    found = stop_in_words(reason, "its own words")
+    assert found.said
+    assert found.said != str(reason).replace("_", " ")
+    assert found.cure
+    assert found.detail == "its own words"
+    assert not re.search(r"[a-z]_[a-z]", found.said)
+
+
+def test_every_reason_that_the_sources_park_for_is_in_the_table():
+    source = Path(pipeline.__file__).read_text(encoding="utf-8")
+    named = re.findall(r'Park\(reason="(\w+)"', source)
+    assert len(named) >= 4
+    assert set(named) <= set(PARKED_FOR)
+
+
+def test_what_nobody_has_words_for_stands_for_itself():
+    assert stop_in_words("of_a_later_version") == Stop(said="of a later version")
+    assert stop_in_words("ok") == Stop(said="it ended well")
+
+
+def test_the_cure_names_an_agents_last_words_only_where_there_are_some():
+    died = Outcome.PROCESS_DIED
+    assert stop_in_words(died).cure == "tell it again"
+    ours = stop_in_words(died, source=Source(last_words="/home/ada/x.log"))
+    assert ours.cure == "its last words are in /home/ada/x.log; tell it again"
+    theirs = stop_in_words(died, source=Source(is_persons_own=True))
+    assert theirs.cure == "delegate it again in the agent, or tell it from here"
+    limited = stop_in_words(Outcome.RATE_LIMITED, source=Source(last_words="/home/ada/x.log"))
+    assert limited.cure == "wait, or go on with another --agent"
+
+
+def test_a_limit_is_what_a_turn_waits_for_by_itself():
+    waiting = {each for each, row in ROLLOVER.items() if row.recovery is Recovery.WAIT}
+    assert waiting == LIMITS
+
+
+def test_a_turn_that_went_well_without_an_answer_says_so():
+    assert shortfall(Outcome.OK, "") is None
+    assert shortfall(Outcome.OK, NO_WORDS) is None
+    assert shortfall(Outcome.OK, "max_tokens: cut off") is None
+    assert shortfall(Outcome.CANCELLED, NOTHING_SAID) is None
+    silent = shortfall(Outcome.OK, NOTHING_SAID)
+    assert silent == stop_in_words(Outcome.OK, NOTHING_SAID)
+    assert silent is not None
+    assert (silent.said, silent.detail) == ("the agent answered nothing", "")
+    assert silent.cure
+    declined = stop_in_words(Outcome.OK, f"{REFUSAL}not that")
+    assert (declined.said, declined.detail) == ("the agent declined to go on", "not that")

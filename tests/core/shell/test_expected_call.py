@@ -1,0 +1,191 @@
+"""All that was said of a call, laid together: the stricter counts, and more is never milder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.shell.expected_call import KINDS, Foreseen, Told, foreseen, judged, places_of
+
+STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+PUSH = {"command": "git push origin main"}
+
+kinds = st.sampled_from([*sorted(KINDS), "other", "", "hologram", None])
+titles = st.sampled_from([None, "", "Read README", "git push origin main"])
+arguments = st.sampled_from([None, {}, {"path": "a"}, PUSH, {"command": ["git", "push"]}])
+tellings = st.builds(
+    Told,
+    title=titles,
+    tool_kind=kinds,
+    arguments=arguments,
+    locations=st.sampled_from([None, (), ("a",), ("b", "a")]),
+)
+rules = st.dictionaries(
+    st.sampled_from([*sorted(KINDS), "other", "hologram"]),
+    st.sampled_from(["allow", "deny", "ask"]),
+)
+
+
+def strictness(whole: Foreseen, given_rules) -> int:
+    return STRICTNESS[judged(whole.kinds, given_rules)[0]]
+
+
+def says_a_kind(said) -> bool:
+    return any(each.tool_kind not in {None, "", "other"} for each in said) or any(
+        (each.arguments or {}).get("command") for each in said
+    )
+
+
+@given(st.lists(tellings, min_size=1), tellings, rules)
+def test_to_say_more_is_never_judged_milder_but_where_nobody_had_said_a_kind(said, more, rules):
+    before, after = foreseen(said), foreseen([*said, more])
+    if says_a_kind(said):
+        assert strictness(after, rules) >= strictness(before, rules)
+    assert set(before.locations) <= set(after.locations)
+    assert set(before.actions()) <= set(after.actions()) or not any(each.title for each in said)
+
+
+@given(tellings, tellings, rules)
+def test_the_stricter_of_two_that_disagree_counts(one, other, rules):
+    if says_a_kind([one]) and says_a_kind([other]):
+        both = strictness(foreseen([one, other]), rules)
+        assert both == max(strictness(foreseen([each]), rules) for each in (one, other))
+
+
+@given(st.lists(tellings), rules)
+def test_the_order_and_a_repetition_change_no_judgement(said, rules):
+    assert strictness(foreseen(said), rules) == strictness(foreseen([*said[::-1], *said]), rules)
+
+
+@given(rules)
+def test_what_is_of_no_known_kind_is_denied_where_any_kind_is(rules):
+    for told in (Told(), Told(tool_kind="other"), Told(tool_kind="hologram")):
+        rule, _ = judged(foreseen([told]).kinds, rules)
+        expected = "deny" if "deny" in rules.values() else rules.get("other", "ask")
+        assert rule == expected
+
+
+@pytest.mark.parametrize("kind", [None, "", "other", "read", "hologram"])
+def test_a_command_is_executed_whatever_kind_it_calls_itself(kind):
+    whole = foreseen([Told(title="Read README", tool_kind=kind, arguments=PUSH)])
+    assert "execute" in whole.kinds
+    assert whole.tool_kind == "execute"
+
+
+def test_a_rule_is_told_in_words():
+    assert judged({"execute"}, {"execute": "deny"}) == ("deny", "execute=deny")
+    assert judged({"edit"}, {}) == ("ask", "edit=ask")
+    unknown = "edit=deny, and the kind of this call is not known"
+    assert judged({"other"}, {"edit": "deny", "other": "allow"}) == ("deny", unknown)
+    assert judged({"other"}, {"other": "deny"}) == ("deny", "other=deny")
+    assert judged((), {}) == ("ask", "other")
+
+
+def test_titles_that_disagree_are_both_shown_and_the_command_with_them():
+    whole = foreseen([Told(title="Read README"), Told(title="Look", arguments=PUSH)])
+    assert whole.title == "Read README / Look / git push origin main"
+    assert foreseen([Told(title="rm"), Told(title="rm -r build")]).title == "rm -r build"
+    assert foreseen([Told(title="git push origin main", arguments=PUSH)]).title == PUSH["command"]
+
+
+def test_a_command_is_not_lost_when_later_arguments_leave_it_out():
+    whole = foreseen([Told(arguments=PUSH), Told(arguments={"path": "a"})])
+    assert whole.arguments == PUSH
+    assert foreseen([Told(arguments={"a": 1}), Told(arguments={"b": 2})]).arguments == {"b": 2}
+    assert foreseen([]).arguments is None
+
+
+def test_every_action_that_was_said_of_a_call_is_one_it_may_do():
+    whole = foreseen([Told(title="npm publish", arguments=PUSH), Told(title="Read")])
+    families = [each.family for each in whole.actions()]
+    assert families == ["publish a package", "push"]
+    assert foreseen([Told(title="Read", tool_kind="read")]).actions() == ()
+    assert foreseen([Told(title="Read")]).actions(["Rea*"])
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (["edit", "edit"], "edit"),
+        (["read", "edit"], "read"),
+        (["read", "execute"], "execute"),
+        (["hologram"], "other"),
+        ([None], "other"),
+    ],
+)
+def test_one_kind_is_kept_for_the_record(said, shown):
+    whole = foreseen([Told(title=str(index), tool_kind=kind) for index, kind in enumerate(said)])
+    assert whole.tool_kind == shown
+
+
+@pytest.mark.parametrize("kind", ["read", "search", "edit"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"arguments": {"cmd": "git push"}},
+        {"arguments": {"args": {"command": "git push"}}},
+        {"arguments": '{"Command": "git push"}'},
+        {"title": "`git push`"},
+        {"implied_kinds": frozenset({"execute"})},
+    ],
+)
+def test_what_may_be_a_command_is_judged_as_one_whatever_kind_it_calls_itself(kind, told):
+    whole = foreseen([Told(tool_kind=kind, **told)])
+    assert whole.kinds == {kind, "execute"}
+    assert judged(whole.kinds, {kind: "allow", "execute": "deny"})[0] == "deny"
+    assert whole.tool_kind == "execute"
+
+
+def test_a_call_of_no_kind_is_no_milder_for_what_may_be_a_command():
+    whole = foreseen([Told(title="`git push`")])
+    assert judged(whole.kinds, {"execute": "allow", "edit": "deny"})[0] == "deny"
+
+
+def test_what_a_calls_content_implies_is_one_of_its_kinds():
+    whole = foreseen([Told(tool_kind="read", implied_kinds=frozenset({"edit"}))])
+    assert (whole.kinds, whole.tool_kind) == ({"read", "edit"}, "edit")
+
+
+def test_all_paths_that_were_said_are_looked_at_wherever_they_stand():
+    said = foreseen(
+        [
+            Told(tool_kind="edit", locations=("a.py",), arguments={"file_path": "b.py", "n": 1}),
+            Told(arguments={"filePath": "c.py", "content": "path", "newPath": "a.py"}),
+            Told(arguments="d.py"),
+        ]
+    )
+    assert places_of(said) == ("a.py", "b.py", "c.py")
+
+
+@pytest.mark.parametrize("title", ['bash -c "touch x"', "/bin/sh -lc true", "zsh  -c x"])
+def test_a_shell_in_a_title_is_a_command(title):
+    assert "execute" in foreseen([Told(title=title, tool_kind="edit")]).kinds
+
+
+@pytest.mark.parametrize("title", ["publish -c x", "Edit bash.c", "sh", "flash -c x"])
+def test_a_title_that_only_holds_a_shells_name_is_none(title):
+    assert "execute" not in foreseen([Told(title=title, tool_kind="edit")]).kinds
+
+
+def test_the_lines_of_a_call_are_told_each_once_with_where_they_run():
+    told = Told(tool_kind="execute", arguments={"command": "make", "workdir": "a"})
+    other = Told(tool_kind="execute", arguments={"command": ["git", "push"], "cwd": 7})
+    assert foreseen([told, other, replace(told, title="x")]).lines == (
+        ("make", "a"),
+        ("git push", ""),
+    )
+    assert foreseen([Told(title="`./ship.sh` ", tool_kind="execute"), Told()]).lines == (
+        ("./ship.sh", ""),
+    )
+    assert foreseen([Told(title="Read README", tool_kind="read")]).lines == ()
+
+
+def test_a_title_that_is_its_command_on_one_line_says_nothing_of_its_own():
+    writing = "cat > later.sh <<'EOF'\ngit push origin main\nEOF"
+    folded = " ".join(writing.split())
+    assert foreseen([Told(title=folded, arguments={"command": writing})]).actions() == ()
+    assert foreseen([Told(title=f"`{folded}`", arguments={"command": writing})]).actions() == ()
+    assert foreseen([Told(title=folded)]).actions() != (), "alone it cannot be read"

@@ -1,0 +1,30 @@
+"""The rows of the agents: what the rest of the house relies on."""
+
+import pytest
+
+from upthread.core.agents import ACP, AGENTS, NATIVE
+from upthread.runtime.bindings import heard
+
+ROWS = pytest.mark.parametrize("row", AGENTS.values(), ids=lambda row: row.name)
+
+
+@ROWS
+def test_a_row_is_found_by_its_name_and_its_program_is_what_it_prefers(row):
+    assert AGENTS[row.name] is row
+    assert row.program == row.ways[0].command[0]
+    assert [way.kind for way in row.ways] in ([NATIVE, ACP], [ACP])
+
+
+@ROWS
+def test_an_agent_with_an_interface_of_its_own_has_a_folder_and_no_other_has(row):
+    assert bool(row.folder) == (row.ways[0].kind == NATIVE)
+    assert bool(row.folder) == (row.home is not None)
+
+
+def test_hooks_are_heard_of_the_agents_that_can_be_set_up():
+    assert set(heard.AGENTS) == {row.name for row in AGENTS.values() if row.setup_name}
+
+
+def test_no_variable_marks_two_agents():
+    marks = [variable for row in AGENTS.values() for variable in row.marks]
+    assert len(marks) == len(set(marks))

@@ -1,0 +1,398 @@
+"""What of a write is written down, by what is to be recorded."""
+
+import hashlib
+from typing import get_args
+
+import pytest
+from msgspec import structs
+
+from upthread.core import commands
+from upthread.core.actors import Actor
+from upthread.core.codec import encode_part
+from upthread.core.decision.examined import ExaminedFile
+from upthread.core.events import (
+    AnswerSuggested,
+    AttachFailed,
+    PromptSent,
+    Question,
+    QuestionAnswered,
+    QuestionsAsked,
+    RunEnded,
+    RunParked,
+    RunResumed,
+    RunStarted,
+    SessionAttached,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnIntended,
+    TurnParked,
+)
+from upthread.core.record_policy import forgotten, kept, stays_as_it_is, strictest, without_text
+from upthread.core.redaction.redactor import Redactor
+from upthread.core.types import (
+    CHILD_SLOT,
+    ContextPart,
+    Conversation,
+    ConversationId,
+    ConversationKey,
+    ErasedPart,
+    FilePart,
+    Link,
+    Outcome,
+    Part,
+    ProjectId,
+    ReasoningPart,
+    RunId,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+    UpstreamSessionId,
+)
+
+REDACTOR = Redactor(b"k" * 32)
+SECRET = "ghp_" + "a1B2" * 9
+HIDDEN = REDACTOR.redact(SECRET)
+TURN, RUN, OWN = TurnId("trn"), RunId("run"), ConversationId("con")
+
+PARTS = (
+    TextPart(text=SECRET),
+    ContextPart(text=SECRET),
+    ReasoningPart(text=SECRET),
+    ToolCallPart(
+        call_id="c1",
+        title=SECRET,
+        tool_kind="execute",
+        arguments={"command": SECRET},
+        locations=(SECRET,),
+    ),
+    ToolResultPart(call_id="c1", status="completed", text=SECRET),
+    FilePart(uri=f"https://x/{SECRET}"),
+    UnknownPart(kind="plan", raw=[SECRET]),
+    ErasedPart(kind="text"),
+)
+REPORT = {"status": "done", "summary": SECRET, "verdict": {"result": "approved", "evidence": []}}
+OUTLINE = {"status": "done", "verdict": {"result": "approved"}}
+QUESTION = Question(question_id="q1", role="planner", text=SECRET)
+
+EVENTS = (
+    (
+        AttachFailed(upstream_session_id=None, outcome=Outcome.MISSING, detail=SECRET),
+        {"detail": ""},
+    ),
+    (TurnParked(reason="undecidable", detail=SECRET), {"detail": ""}),
+    (
+        QuestionsAsked(role="planner", questions=(QUESTION,)),
+        {"questions": (structs.replace(QUESTION, text=""),)},
+    ),
+    (QuestionAnswered(question_id="q1", text=SECRET), {"text": ""}),
+    (AnswerSuggested(question_id="q1", text=SECRET, by=Actor(kind="model")), {"text": ""}),
+    (RunParked(reason="blocked", detail=SECRET), {"detail": ""}),
+    (RunResumed(because=SECRET), {"because": ""}),
+    (RunEnded(status="approved", evidence=(SECRET, "seen")), {"evidence": ()}),
+)
+"""Events with text, and what is left of it; what was configured or measured stays."""
+
+
+def recorded(*parts: Part):
+    return commands.RecordParts(
+        conversation_id=OWN,
+        seq=1,
+        first_ordinal=0,
+        speaker=Speaker.USER,
+        turn_id=TURN,
+        upstream_session_id=None,
+        recorded_at_ms=1,
+        parts=parts,
+    )
+
+
+def happened(event):
+    return commands.RecordTurnEvent(turn_id=TURN, seq=1, event=event, recorded_at_ms=1)
+
+
+def moved(event):
+    return commands.RecordRunEvent(run_id=RUN, seq=1, event=event, recorded_at_ms=1)
+
+
+def test_full_keeps_a_write_as_it_is():
+    write = recorded(*PARTS)
+    assert kept(write, "full", REDACTOR) is write
+
+
+def test_redacted_keeps_all_but_the_secrets():
+    stored = kept(recorded(*PARTS), "redacted", REDACTOR)
+    assert SECRET not in repr(stored)
+    assert repr(stored).count(HIDDEN) == 9
+    assert [type(part) for part in stored.parts] == [type(part) for part in PARTS]
+    assert stored.parts[3].arguments == {"command": HIDDEN}
+
+
+def test_what_holds_no_secret_is_the_same_object():
+    for write in (
+        recorded(TextPart(text="plain")),
+        happened(PromptSent(prompt_seq=1, prompts_before=0)),
+    ):
+        assert kept(write, "redacted", REDACTOR) is write
+
+
+GIVEN = (
+    ToolCallPart(call_id=SECRET, title="Run", tool_kind=SECRET),
+    ToolResultPart(call_id=SECRET, status=SECRET, text=""),
+    FilePart(uri="file:///a", mime_type=SECRET),
+    UnknownPart(kind=SECRET, raw=None),
+)
+LINK = Link(
+    conversation_id=OWN,
+    seq=1,
+    upstream_session_id=UpstreamSessionId(SECRET),
+    agent="acme",
+    agent_version=SECRET,
+    working_directory="/w",
+    opened_because="first",
+    opened_at_ms=1,
+)
+CALLED = Conversation(
+    conversation_id=OWN,
+    key=ConversationKey(project_id=ProjectId("p"), workstream="w", role="planner"),
+    generation=1,
+    base_name="w",
+    opened_at_ms=1,
+    parent_conversation_id=ConversationId("parent"),
+    parent_call_id=SECRET,
+)
+
+
+def given_by_an_agent():
+    """Writes with everything short that an agent gives: ids, kinds, versions, codes."""
+    session = UpstreamSessionId(SECRET)
+    attached = SessionAttached(upstream_session_id=session, how="new", agent="acme")
+    failed = AttachFailed(upstream_session_id=session, outcome=Outcome.MISSING, detail="")
+    inputs = {"agent_version": SECRET}
+    intended = TurnIntended(decision="resume", reasons=(), prompt_seq=1, inputs=inputs)
+    return (
+        structs.replace(recorded(*GIVEN), upstream_session_id=session),
+        commands.OpenLink(link=LINK),
+        commands.OpenConversation(conversation=CALLED),
+        commands.EndLink(conversation_id=OWN, seq=1, ended_because=SECRET, ended_at_ms=1),
+        commands.RecordAct(what="adopted", by_user="a", recorded_at_ms=1, detail=SECRET),
+        commands.RecordExamined(
+            conversation_id=OWN,
+            turn_id=TURN,
+            first_ordinal=0,
+            upstream_session_id=session,
+            files=(),
+            recorded_at_ms=1,
+        ),
+        commands.RecordQuarantine(
+            turn_id=TURN, ordinal=0, reason=SECRET, raw=None, recorded_at_ms=1
+        ),
+        *map(happened, (attached, failed, intended)),
+        happened(TurnEnded(outcome=Outcome.OK, surroundings=inputs)),
+    )
+
+
+@pytest.mark.parametrize("mode", ["redacted", "index"])
+def test_nothing_an_agent_gives_is_too_short_to_be_looked_at(mode):
+    for write in given_by_an_agent():
+        stored = kept(write, mode, REDACTOR)
+        assert SECRET not in repr(stored), write
+        assert HIDDEN in repr(stored), write
+
+
+def test_one_look_sees_what_an_agent_gives():
+    for write in given_by_an_agent():
+        assert not stays_as_it_is([write], REDACTOR), write
+
+
+def test_an_id_that_looks_like_a_secret_is_the_same_placeholder_wherever_it_stands():
+    call, result = kept(recorded(*GIVEN[:2]), "redacted", REDACTOR).parts
+    link = kept(commands.OpenLink(link=LINK), "redacted", REDACTOR).link
+    assert call.call_id == result.call_id == link.upstream_session_id == HIDDEN
+
+
+PLAIN = (
+    TextPart(text="plain"),
+    ToolCallPart(
+        call_id="c1",
+        title="Run",
+        tool_kind="execute",
+        arguments={"command": ["ls", 1, None, {"token": 7, "n": "x"}]},
+        locations=("a.py",),
+    ),
+    ToolResultPart(call_id="c1", status="completed", text="a.py"),
+    FilePart(uri="file:///a.py"),
+    UnknownPart(kind="plan", raw=["x"]),
+    ErasedPart(kind="text"),
+)
+
+
+def test_one_look_tells_that_nothing_of_a_batch_changes():
+    sent = happened(PromptSent(prompt_seq=1, prompts_before=0))
+    digest = hashlib.sha256(b"instructions").hexdigest()
+    report = {"status": "done", "tree": digest}
+    ended = happened(TurnEnded(outcome=Outcome.OK, report=report, detail=""))
+    opened = commands.OpenTurn(turn_id=TURN, conversation_id=OWN, opened_at_ms=1)
+    told = commands.RecordAct(what="told", by_user="ada@host", recorded_at_ms=1, detail=TURN)
+    assert stays_as_it_is([opened, recorded(*PLAIN), sent, ended, told], REDACTOR)
+    for write in (ended, told):
+        assert kept(write, "redacted", REDACTOR) is write, "and so says each by itself"
+    assert stays_as_it_is([], REDACTOR)
+
+
+@pytest.mark.parametrize("part", PARTS[:-1], ids=lambda part: type(part).__name__)
+def test_one_look_sees_a_secret_in_any_part(part):
+    assert not stays_as_it_is([recorded(*PLAIN), recorded(part)], REDACTOR)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        happened(TurnEnded(outcome=Outcome.OK, report=REPORT)),
+        happened(TurnEnded(outcome=Outcome.OK, report=None, detail=SECRET)),
+        moved(RunResumed(because="plain")),
+    ],
+)
+def test_one_look_sees_a_secret_in_an_event_and_leaves_what_it_does_not_know(write):
+    assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        recorded(
+            ToolCallPart(
+                call_id="c1", title="t", tool_kind="other", arguments={"password": "plain"}
+            )
+        ),
+        recorded(UnknownPart(kind="plan", raw=[{"password": "plain"}])),
+        happened(TurnEnded(outcome=Outcome.OK, report={"password": "plain"})),
+    ],
+    ids=["arguments", "unknown", "report"],
+)
+def test_one_look_leaves_a_member_whose_name_may_make_it_a_secret(write):
+    assert not stays_as_it_is([recorded(*PLAIN), write], REDACTOR)
+
+
+@pytest.mark.parametrize("kind", get_args(Part), ids=lambda kind: kind.__name__)
+def test_one_look_knows_every_kind_of_part(kind):
+    assert kind in {type(part) for part in PARTS}
+
+
+def test_index_keeps_kind_size_and_digest_and_no_text():
+    stored = kept(recorded(*PARTS), "index", REDACTOR)
+    assert SECRET not in repr(stored)
+    for part, outline in zip(PARTS[:-1], stored.parts[:-1], strict=True):
+        content = encode_part(part)
+        assert isinstance(outline, ErasedPart)
+        assert (outline.kind, outline.call_id) == content[:2]
+        assert outline.size_bytes == len(content.content or b"")
+        assert outline.digest == REDACTOR.digest(content.content or b"")
+    assert stored.parts[-1] is PARTS[-1]
+
+
+def test_events_lose_their_secrets_or_their_text():
+    told = {
+        TurnEnded: TurnEnded(outcome=Outcome.OK, report=REPORT, detail=SECRET),
+        StepEnded: StepEnded(
+            role="planner", turn_id=TURN, outcome=Outcome.OK, report=REPORT, report_error=SECRET
+        ),
+        RunStarted: RunStarted(specification=SECRET, pipeline={"steps": [SECRET]}),
+    }
+    for event in told.values():
+        assert SECRET not in repr(kept(moved(event), "redacted", REDACTOR))
+    assert kept(happened(told[TurnEnded]), "index", REDACTOR).event == structs.replace(
+        told[TurnEnded], report=OUTLINE, detail=""
+    )
+    assert without_text(told[StepEnded]) == structs.replace(
+        told[StepEnded], report=OUTLINE, report_error=""
+    )
+    assert without_text(told[RunStarted]) == structs.replace(told[RunStarted], specification="")
+
+
+@pytest.mark.parametrize(("event", "blanks"), EVENTS, ids=lambda each: type(each).__name__)
+def test_each_event_with_text_is_known(event, blanks):
+    assert SECRET not in repr(kept(moved(event), "redacted", REDACTOR))
+    assert without_text(event) == structs.replace(event, **blanks)
+
+
+def test_a_report_that_is_none_leaves_nothing():
+    for report, left in (
+        (None, None),
+        ("text", ""),
+        ({"status": SECRET, "verdict": "odd"}, {"status": None, "verdict": None}),
+        ({"status": "done", "verdict": {"result": SECRET}}, {"status": "done", "verdict": None}),
+    ):
+        assert without_text(TurnEnded(outcome=Outcome.OK, report=report)).report == left
+
+
+def test_one_role_is_forgotten_with_the_answers_to_it():
+    other = structs.replace(QUESTION, question_id="q2", role="auditor")
+    events = (
+        StepStarted(role="planner", turn_id=TURN),
+        QuestionsAsked(role="planner", questions=(QUESTION,)),
+        QuestionsAsked(role="auditor", questions=(other,)),
+        QuestionAnswered(question_id="q1", text=SECRET),
+        QuestionAnswered(question_id="q2", text=SECRET),
+    )
+    left = forgotten(events, "planner")
+    assert (left[0], left[2], left[4]) == (events[0], events[2], events[4])
+    assert SECRET not in repr((left[1], left[3]))
+    assert SECRET not in repr(forgotten(events, None))
+
+
+def test_what_belongs_to_no_message_is_kept_likewise():
+    quarantined = commands.RecordQuarantine(
+        turn_id=TURN, ordinal=0, reason="no session id", raw={"text": SECRET}, recorded_at_ms=1
+    )
+    assert kept(quarantined, "index", REDACTOR) == structs.replace(quarantined, raw=None)
+    refused = commands.RecordDecision(
+        conversation_id=OWN, decision="refuse", reasons=(), inputs={"a": SECRET}, decided_at_ms=1
+    )
+    once = commands.RecordOnce(
+        project_id=ProjectId("prj"),
+        key="k",
+        attempt_id="att",
+        state="done",
+        recorded_at_ms=1,
+        receipt={"id": 7, "token": SECRET},
+    )
+    examined = commands.RecordExamined(
+        conversation_id=OWN,
+        turn_id=TURN,
+        first_ordinal=0,
+        upstream_session_id=UpstreamSessionId("ses"),
+        files=(ExaminedFile(path=SECRET, how="read", state="missing"),),
+        recorded_at_ms=1,
+    )
+    edited = commands.RecordBriefingEdit(
+        conversation_id=OWN, seq=1, edit={"note": SECRET}, recorded_at_ms=1
+    )
+    assert kept(examined, "index", REDACTOR) == structs.replace(examined, files=())
+    assert kept(edited, "index", REDACTOR) == structs.replace(edited, edit={})
+    for write in (quarantined, refused, once, examined, edited):
+        assert SECRET not in repr(kept(write, "redacted", REDACTOR))
+    assert kept(once, "index", REDACTOR).receipt["id"] == 7
+
+
+def test_a_childs_role_is_an_agents_word_and_any_other_a_name():
+    def opened(slot, role):
+        key = ConversationKey(project_id=ProjectId("p"), workstream="w", role=role, slot=slot)
+        return commands.OpenConversation(
+            conversation=Conversation(
+                conversation_id=OWN, key=key, generation=1, base_name="Kael", opened_at_ms=1
+            )
+        )
+
+    child = kept(opened(CHILD_SLOT, SECRET), "redacted", REDACTOR)
+    assert child.conversation.key.role == HIDDEN
+    for write in (opened(CHILD_SLOT, "explore"), opened(1, SECRET)):
+        assert kept(write, "redacted", REDACTOR) is write
+
+
+def test_the_strictest_mode_records_least():
+    assert strictest("full", "index", "redacted") == "index"
+    assert strictest("full", "redacted") == "redacted"

@@ -1,0 +1,258 @@
+"""Effects: what counts as one, when two calls mean the same, what is held back."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.core.outward.calls import actions_of_call
+from upthread.core.turns.effects import (
+    EffectState,
+    Settlement,
+    effects_of,
+    held,
+    in_doubt,
+    must_hold_back,
+    settled,
+)
+from upthread.core.types import (
+    PERMISSION,
+    ContextPart,
+    ConversationId,
+    Message,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+)
+
+
+def message(
+    seq: int, *parts: Part, speaker: Speaker = Speaker.ASSISTANT, turn: str = "trn_1"
+) -> Message:
+    return Message(
+        conversation_id=ConversationId("con_1"),
+        seq=seq,
+        speaker=speaker,
+        turn_id=TurnId(turn),
+        upstream_session_id=None,
+        recorded_at_ms=0,
+        parts=parts,
+    )
+
+
+ENDED = (TextPart(text="So it went."),)
+"""What an agent says when it has seen how all ended."""
+
+
+def asked(seq: int) -> Message:
+    return message(seq, ContextPart(text="Go on."), speaker=Speaker.USER)
+
+
+def call(call_id: str, kind: str = "execute", command: str = "git push") -> ToolCallPart:
+    return ToolCallPart(
+        call_id=call_id, title=command, tool_kind=kind, arguments={"command": command}
+    )
+
+
+def result(call_id: str, status: str = "completed") -> ToolResultPart:
+    return ToolResultPart(call_id=call_id, status=status, text="")
+
+
+def answered(call_id: object, answer: object) -> UnknownPart:
+    return UnknownPart(kind=PERMISSION, raw={"call_id": call_id, "answer": answer})
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ("allow_once", EffectState.UNKNOWN),
+        ("allow_always", EffectState.UNKNOWN),
+        ("reject_once", EffectState.FAILED),
+        ("cancelled", EffectState.FAILED),
+    ],
+)
+def test_what_was_asked_for_and_not_allowed_has_not_been_done(answer, state):
+    (effect,) = effects_of(
+        [message(1, call("c1"), answered("c1", answer), result("c1", "unknown"))]
+    )
+    assert (effect.state, effect.was_asked) == (state, True)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        UnknownPart(kind="plan", raw={"call_id": "c1", "answer": "cancelled"}),
+        UnknownPart(kind=PERMISSION, raw=None),
+        answered(None, "cancelled"),
+        answered("c1", None),
+        answered("another", "cancelled"),
+    ],
+)
+def test_a_note_that_answers_nothing_changes_no_effect(note):
+    (effect,) = effects_of([message(1, call("c1"), note, result("c1"))])
+    assert (effect.state, effect.was_asked) == (EffectState.DONE, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (None, EffectState.INTENT),
+        ("completed", EffectState.DONE),
+        ("failed", EffectState.FAILED),
+        ("unknown", EffectState.UNKNOWN),
+    ],
+)
+def test_a_call_is_an_intent_until_its_result_is_known(status, state):
+    parts = [call("c1")] + ([result("c1", status)] if status else [])
+    (effect,) = effects_of([message(1, *parts), message(2, *ENDED)])
+    assert effect.state is state
+    assert effect.is_outward
+
+
+@pytest.mark.parametrize(
+    ("after", "state"),
+    [
+        ((), EffectState.UNKNOWN),
+        ((message(3, UnknownPart(kind="plan", raw=None)),), EffectState.UNKNOWN),
+        ((asked(3), message(4, TextPart(text="Again."))), EffectState.UNKNOWN),
+        ((message(3, TextPart(text="Next."), turn="trn_2"),), EffectState.UNKNOWN),
+        ((message(3, ReasoningPart(text="It failed.")), asked(4)), EffectState.FAILED),
+        ((message(3, call("d1")), asked(4)), EffectState.FAILED),
+    ],
+)
+def test_a_failure_that_the_agent_did_not_live_to_see_may_be_the_kill_itself(after, state):
+    messages = [message(1, call("c1")), message(2, result("c1", "failed")), *after]
+    assert effects_of(messages)[0].state is state
+
+
+def test_what_was_held_back_has_not_been_done_though_nobody_went_on_from_it():
+    parts = (call("c1"), answered("c1", "cancelled"), result("c1", "failed"))
+    assert effects_of([message(1, *parts)])[0].state is EffectState.FAILED
+
+
+def test_reading_and_thinking_change_nothing():
+    kinds = ("read", "search", "think", "fetch")
+    assert effects_of([message(1, *(call(kind, kind, "cat a.txt") for kind in kinds))]) == ()
+
+
+def test_a_result_without_its_call_is_no_effect():
+    assert effects_of([message(1, result("c9"))]) == ()
+
+
+def test_effects_are_listed_in_order_and_in_words():
+    effects = effects_of(
+        [message(1, call("a", "edit", "Write a.txt"), result("a")), message(2, call("b"))]
+    )
+    assert [effect.in_words for effect in effects] == [
+        "Write a.txt: done",
+        "git push: outcome unknown",
+    ]
+    assert [effect.seq for effect in effects] == [1, 2]
+
+
+def test_an_outward_call_that_was_done_or_may_have_been_is_held_back():
+    known = effects_of(
+        [
+            message(1, call("a")),
+            message(2, call("b", command="gh pr create"), result("b", "failed"), *ENDED),
+        ]
+    )
+
+    def held(command: str) -> bool:
+        return must_hold_back(actions_of_call("", {"command": command}), known) is not None
+
+    assert held("git push")
+    assert held("git push --quiet origin main")
+    assert not held("git push --dry-run")
+    assert not held("gh pr create")  # it is known to have failed
+    assert not held("pytest")
+
+
+def intent(call_id, **more):
+    raw = {"call_id": call_id, "title": "git push", "tool_kind": "execute", "arguments": None}
+    return UnknownPart(kind="intent", raw={**raw, **more})
+
+
+def test_an_action_that_was_asked_for_later_is_known_as_what_was_asked():
+    announced = ToolCallPart(call_id="a", title="Read README", tool_kind="read")
+    (effect,) = effects_of([message(1, announced, intent("a"))])
+    assert (effect.title, effect.is_outward, effect.tool_kind) == ("git push", True, "execute")
+
+
+def test_what_a_script_was_found_to_run_is_its_calls_action_whatever_is_told_of_it_later():
+    script = call("a", command="./ship.sh")
+    found = intent("a", title="./ship.sh", runs=["git push origin main"])
+    (effect,) = effects_of([message(1, script, found, script)])
+    assert [each.in_words for each in effect.actions] == ["push origin main"]
+    assert (effect.state, effect.title) == (EffectState.INTENT, script.title)
+
+
+@pytest.mark.parametrize("runs", [None, "git push", 7, [""]])
+def test_a_note_that_names_no_commands_adds_no_action(runs):
+    found = intent("a", title="./ship.sh", runs=runs)
+    assert effects_of([message(1, found)])[0].actions == ()
+
+
+def test_a_push_that_calls_itself_reading_is_an_effect():
+    lying = ToolCallPart(
+        call_id="a", title="Read", tool_kind="read", arguments={"command": "git push"}
+    )
+    (effect,) = effects_of([message(1, lying)])
+    assert effect.is_outward
+
+
+@pytest.mark.parametrize("raw", [{"call_id": "a"}, {"call_id": "a", "title": "t"}, None, 7])
+def test_an_intent_of_an_earlier_version_says_nothing_of_its_own(raw):
+    assert effects_of([message(1, UnknownPart(kind="intent", raw=raw))]) == ()
+
+
+def test_what_nobody_looked_at_is_in_doubt_until_the_same_is_known_to_have_been_done():
+    pushes = [message(1, call("a")), message(2, call("b", command="pytest"))]
+    other = call("c", command="git push origin dev")
+    assert [each.call_id for each in in_doubt(effects_of([*pushes, message(3, other)]))] == [
+        "a",
+        "c",
+    ]
+    again = message(4, call("d", command="git push -q"), result("d"))
+    assert in_doubt(effects_of([*pushes, message(3, other), again])) == ()
+    elsewhere = message(4, call("d", command="git push backup"), result("d"))
+    assert [each.call_id for each in in_doubt(effects_of([message(3, other), elsewhere]))] == ["c"]
+    failed = message(4, call("d"), result("d", "failed"), *ENDED)
+    assert [each.call_id for each in in_doubt(effects_of([*pushes, failed]))] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "is_held"),
+    [
+        (Settlement.DONE, EffectState.DONE, True),
+        (Settlement.NOT_DONE, EffectState.FAILED, False),
+        (Settlement.AGAIN, EffectState.INTENT, False),
+    ],
+)
+def test_after_a_person_looked_it_is_as_they_say(said, state, is_held):
+    found = effects_of([message(1, call("a")), message(2, call("b", command="gh pr create"))])
+    first, second = settled(found, {"a": said})
+    assert (first.state, first.settled, first.is_in_doubt) == (state, said, False)
+    assert second.is_in_doubt
+    pushing = actions_of_call("", {"command": "git push"})
+    assert (must_hold_back(pushing, [first]) is not None) == is_held
+
+
+def test_what_was_done_and_what_may_have_been_is_held_until_somebody_has_spoken_of_it():
+    done = [message(1, call("a"), result("a")), message(2, call("b", command="gh pr create"))]
+    local = message(3, call("c", command="pytest"), call("d"), result("d", "failed"), *ENDED)
+    effects = effects_of([*done, local])
+    assert [each.call_id for each in held(effects)] == ["a", "b"]
+    assert [each.call_id for each in held(settled(effects, {"a": Settlement.AGAIN}))] == ["b"]
+
+
+def test_an_outcome_that_somebody_else_knows_is_told_where_it_is_not_known_here():
+    (unknown,) = effects_of([message(1, call("a"))])
+    (done,) = effects_of([message(1, call("a"), result("a"))])
+    assert unknown.with_outcome("completed") == "git push: completed"
+    assert unknown.with_outcome("unknown") == "git push: outcome unknown"
+    assert done.with_outcome("failed") == "git push: done"

@@ -1,0 +1,120 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.decision.handshake import (
+    DECISIONS,
+    FIRST,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    START_FRESH,
+)
+from upthread.core.roles.role import Role
+from upthread.core.turns.prompt import (
+    EFFECTS_DONE_HEADING,
+    EFFECTS_HEADING,
+    NEW_SESSION_DECISIONS,
+    Task,
+    context_for,
+    continuation,
+    effects_block,
+    role_block,
+    wants_fresh,
+    without_fresh,
+)
+
+PLANNER = Role(name="planner", instructions="You plan.\n")
+TASK = Task(text="Plan it.", news="what is new", everything="all there is")
+
+
+@pytest.mark.parametrize(
+    ("text", "fresh", "rest"),
+    [
+        ("fresh: look again", True, "look again"),
+        ("  Fresh:look", True, "look"),
+        ("FRESH:\n\nlook", True, "look"),
+        ("fresh:", True, ""),
+        ("freshly: made", False, "freshly: made"),
+        ("be fresh: now", False, "be fresh: now"),
+        ("", False, ""),
+    ],
+)
+def test_the_first_word_asks_for_a_fresh_session(text: str, fresh: bool, rest: str):
+    assert wants_fresh(text) is fresh
+    assert without_fresh(text) == rest
+
+
+@given(st.text())
+def test_a_prompt_without_the_prefix_is_left_as_it_is(text: str):
+    if not wants_fresh(text):
+        assert without_fresh(text) == text
+
+
+@pytest.mark.parametrize("decision", [FIRST, START_FRESH, RESUME_WITH_REPLAY])
+def test_a_new_session_is_told_who_it_is_where_things_stand_and_everything(decision: str):
+    context = context_for(role=PLANNER, task=TASK, decision=decision, past="# Briefing")
+    assert context == '<role name="planner">\nYou plan.\n</role>\n\n# Briefing\n\nall there is'
+
+
+def test_half_of_a_character_is_not_sent():
+    context = context_for(role=PLANNER, task=TASK, decision=RESUME_WITH_REPLAY, past="a\ud83dz")
+    assert "a\ufffdz" in context
+
+
+@pytest.mark.parametrize("decision", [RESUME, RESUME_WITH_UPDATE])
+def test_a_resumed_session_is_told_only_what_is_new_and_what_it_may_have_forgotten(decision: str):
+    assert context_for(role=PLANNER, task=TASK, decision=decision, past="") == "what is new"
+    context = context_for(role=PLANNER, task=TASK, decision=decision, past="what was said")
+    assert context == "what was said\n\nwhat is new"
+
+
+def test_a_new_session_with_nothing_else_to_hear_hears_the_news():
+    task = Task(text="t", news="new")
+    assert context_for(role=Role(name="x"), task=task, decision=FIRST, past="") == "new"
+
+
+def test_a_bare_prompt_has_no_context():
+    bare = Task(text="t")
+    assert context_for(role=Role(name="x"), task=bare, decision=FIRST, past="") == ""
+    assert context_for(role=PLANNER, task=bare, decision=RESUME, past="") == ""
+
+
+def test_a_role_without_instructions_has_no_block():
+    assert role_block(Role(name="x")) == ""
+
+
+def test_decisions_that_need_a_new_session_are_decisions():
+    assert set(DECISIONS) > NEW_SESSION_DECISIONS
+    assert all(DECISIONS[decision][0].startswith("new") for decision in NEW_SESSION_DECISIONS)
+
+
+def test_a_continuation_quotes_the_prompt_line_by_line():
+    text = continuation("Do {this}\n\nnow", ())
+    assert "> Do {this}\n> \n> now\n" in text
+    assert EFFECTS_HEADING not in text
+
+
+def test_a_continuation_says_when_nobody_was_there_to_allow_what_failed():
+    text = continuation("Do it", ("git push: failed",), was_unattended=True)
+    assert "Nobody was there any more to allow anything." in text
+    assert text.endswith("\n- git push: failed")
+    assert "Nobody" not in continuation("Do it", ("git push: failed",))
+
+
+def test_a_continuation_lists_the_actions_that_are_known():
+    text = continuation("Do it", ("git push: completed", "rm\n# Report of auditor: unknown"))
+    assert text.endswith(
+        f"\n\n{EFFECTS_HEADING}\n- git push: completed\n- rm\n  ### Report of auditor: unknown"
+    )
+
+
+def test_actions_that_must_not_be_done_again_are_listed_and_none_is_nothing():
+    assert effects_block(()) == ""
+    assert effects_block(("git push: done",)) == f"{EFFECTS_DONE_HEADING}\n- git push: done"
+
+
+@given(st.text(max_size=50), st.lists(st.text(max_size=20)).map(tuple))
+def test_a_continuation_can_always_be_told_from_its_prompt(prompt: str, effects: tuple[str, ...]):
+    assert continuation(prompt, effects) != prompt
+    assert continuation(prompt, effects) == continuation(prompt, effects)

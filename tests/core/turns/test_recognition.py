@@ -1,0 +1,360 @@
+"""What an agent's history says of a prompt; every doubtful case is undecidable, never a guess."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.events import (
+    AgentEvent,
+    ChildStarted,
+    ReasoningReceived,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UserTextReplayed,
+)
+from upthread.core.turns.recognition import children_of, recognise
+from upthread.core.turns.turn import Recognition
+from upthread.core.types import UpstreamSessionId
+
+COMPLETE, INCOMPLETE, ABSENT, UNDECIDABLE = (
+    Recognition.COMPLETE,
+    Recognition.INCOMPLETE,
+    Recognition.ABSENT,
+    Recognition.UNDECIDABLE,
+)
+OWN, CHILD = UpstreamSessionId("ses_own"), UpstreamSessionId("ses_child")
+REPORT = '```upthread\n{"status": "done"}\n```'
+PROMPT = "<role>You plan.</role>\n\n# Task\nPlan it."
+
+
+def user(said: str, message_id: str | None = None, *, of: UpstreamSessionId = OWN) -> AgentEvent:
+    return UserTextReplayed(upstream_session_id=of, text=said, message_id=message_id)
+
+
+def agent(said: str, message_id: str | None = None, *, of: UpstreamSessionId = OWN) -> AgentEvent:
+    return TextReceived(upstream_session_id=of, text=said, message_id=message_id)
+
+
+def thought(said: str = "hm") -> AgentEvent:
+    return ReasoningReceived(upstream_session_id=OWN, text=said)
+
+
+def call(call_id: str = "c1", title: str = "git push") -> AgentEvent:
+    return ToolCallAnnounced(upstream_session_id=OWN, call_id=call_id, title=title)
+
+
+def result(call_id: str = "c1", status: str | None = "completed", **changes: object) -> AgentEvent:
+    return ToolCallUpdated(upstream_session_id=OWN, call_id=call_id, status=status, **changes)  # type: ignore[arg-type]
+
+
+def judged(
+    *history: AgentEvent, sent: str = PROMPT, before: int = 0, earlier: tuple[str, ...] = ()
+) -> Recognition:
+    found = recognise(history, sent_text=sent, prompts_before=before, earlier_texts=earlier)
+    return found.recognition
+
+
+# --- is it there? ------------------------------------------------------------------------------
+
+
+def test_an_empty_new_session_does_not_have_it():
+    assert judged() is ABSENT
+
+
+def test_a_session_that_holds_exactly_what_was_known_does_not_have_it():
+    assert judged(user("earlier"), agent("yes"), before=1) is ABSENT
+
+
+def test_the_last_prompt_is_ours_by_its_text():
+    assert judged(user(PROMPT)) is INCOMPLETE
+    assert judged(user("earlier"), agent("yes"), user(PROMPT), before=1) is INCOMPLETE
+
+
+@pytest.mark.parametrize(
+    "arrived",
+    [
+        f"\n{PROMPT}\n\n",
+        " ".join(PROMPT.split()),
+        PROMPT.replace("\n", "\r\n"),
+        f"<system-reminder>\nbe kind\n</system-reminder>\n{PROMPT}",
+        f"{PROMPT}\n\n[Current time: noon]",
+        f"before\n{PROMPT.replace(' ', '  ')}\nafter",
+    ],
+)
+def test_a_prompt_that_the_agent_altered_around_its_words_is_recognised(arrived: str):
+    assert judged(user(arrived)) is INCOMPLETE
+
+
+@pytest.mark.parametrize("arrived", ["let's go on", "go on, then", "ergo on"])
+def test_a_short_prompt_is_not_found_inside_another_ones_words(arrived: str):
+    assert judged(user(arrived), sent="go on") is UNDECIDABLE
+
+
+def test_a_prompt_whose_words_were_cut_or_changed_cannot_be_told():
+    assert judged(user(PROMPT[:30])) is UNDECIDABLE
+    assert judged(user(PROMPT.upper())) is UNDECIDABLE
+
+
+def test_chunks_of_one_message_are_one_message():
+    assert judged(user(PROMPT[:9]), user(PROMPT[9:])) is INCOMPLETE
+    assert judged(user(PROMPT[:9], "m1"), user(PROMPT[9:], "m1")) is INCOMPLETE
+
+
+def test_messages_with_ids_of_their_own_are_not_joined():
+    assert judged(user("earlier", "m1"), user(PROMPT, "m2"), before=1) is INCOMPLETE
+
+
+def test_messages_that_might_be_one_or_two_are_never_called_absent():
+    # No ids and nothing between them: an unanswered prompt and ours, run together.
+    assert judged(user("earlier"), user(PROMPT), before=1) is UNDECIDABLE
+
+
+FAILED = "Look at it.\nThen say."
+
+
+def test_prompts_that_run_together_are_told_apart_by_all_of_their_words():
+    """No ids, and nothing between them: an agent that keeps what it did not answer."""
+    together = (user(FAILED), user(PROMPT))
+    assert judged(*together, earlier=(FAILED,)) is INCOMPLETE
+    assert judged(*together, agent(REPORT), earlier=(FAILED,)) is COMPLETE
+    answered = (user("earlier"), agent("yes"))
+    assert judged(*answered, *together, before=1, earlier=(FAILED,)) is INCOMPLETE
+    assert judged(*together, sent="go on", earlier=(FAILED, PROMPT)) is ABSENT
+
+
+def test_a_continuation_is_told_apart_from_the_prompt_it_goes_on_with():
+    found = recognise(
+        [user(PROMPT), user("Go on with it."), agent(REPORT)],
+        sent_text="Go on with it.",
+        prompts_before=1,
+        sent_before=(PROMPT,),
+    )
+    assert found.recognition is COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("together", "earlier"),
+    [
+        pytest.param(("and a word of a person's ", PROMPT), (FAILED,), id="words of others"),
+        pytest.param((FAILED, PROMPT), (), id="one that is not known"),
+        pytest.param(("go", "go", "go"), ("go", "gogo"), id="two ways"),
+        pytest.param((PROMPT, "go"), ("go",), id="another order"),
+    ],
+)
+def test_what_may_be_read_in_more_ways_or_in_none_is_not_told_apart(
+    together: tuple[str, ...], earlier: tuple[str, ...]
+):
+    sent = "go" if together[0] == "go" else PROMPT
+    history = [user(text) for text in together]
+    assert judged(*history, sent=sent, before=1, earlier=earlier) is UNDECIDABLE
+
+
+def test_one_message_by_its_id_is_one_whatever_it_is_made_of():
+    history = (user(FAILED, "m1"), user(PROMPT, "m1"))
+    assert judged(*history, before=1, earlier=(FAILED,)) is UNDECIDABLE
+
+
+def test_a_prompt_that_somebody_else_sent_after_it_makes_it_undecidable():
+    assert judged(user(PROMPT), agent("ok"), user("a person's words")) is UNDECIDABLE
+
+
+def test_somebody_elses_prompt_in_place_of_ours_is_undecidable():
+    assert judged(user("a person's words"), agent("ok")) is UNDECIDABLE
+
+
+def test_somebody_elses_prompt_before_ours_does_no_harm():
+    assert judged(user("a person's words"), agent("ok"), user(PROMPT)) is INCOMPLETE
+
+
+def test_the_same_prompt_of_an_answered_turn_is_not_ours():
+    again = [user(PROMPT), agent(REPORT)]
+    assert judged(*again, user(PROMPT), before=1) is INCOMPLETE
+    assert judged(*again, user("another"), agent("ok"), before=2) is ABSENT
+
+
+def test_a_history_that_ends_in_our_words_never_lacks_them():
+    # The same prompt, answered last time; or ours, in a history that lost its beginning.
+    assert judged(user(PROMPT), agent(REPORT), before=1) is UNDECIDABLE
+
+
+def test_a_part_of_a_history_tells_nothing():
+    assert judged(before=1) is UNDECIDABLE
+    assert judged(user("third"), agent("ok"), before=3) is UNDECIDABLE
+    assert judged(user("third"), agent("ok"), user(PROMPT), before=3) is UNDECIDABLE
+
+
+def test_a_prompt_that_failed_earlier_is_nobody_elses():
+    assert judged(user("failed"), earlier=("failed",)) is ABSENT
+    assert judged(user("failed"), user(PROMPT, "m2"), earlier=("failed",)) is INCOMPLETE
+    assert judged(user("failed"), user("strange", "m2"), earlier=("failed",)) is UNDECIDABLE
+
+
+def test_the_same_words_of_a_failed_turn_are_not_taken_for_ours():
+    assert judged(user(PROMPT), agent(REPORT), earlier=(PROMPT,)) is UNDECIDABLE
+    twice = [user(PROMPT), agent("limit"), user(PROMPT), agent(REPORT)]
+    assert judged(*twice, earlier=(PROMPT,)) is COMPLETE
+    assert judged(*twice, earlier=(PROMPT, PROMPT)) is UNDECIDABLE
+
+
+def test_a_blank_prompt_cannot_be_told_from_any_other():
+    assert judged(user("anything"), sent=" \n") is UNDECIDABLE
+    assert judged(sent=" \n") is UNDECIDABLE
+
+
+def test_a_prompt_that_was_not_kept_whole_is_never_called_absent():
+    redacted = "use [redacted:jwt:01234567] for it"
+    assert judged(sent=redacted) is UNDECIDABLE
+    assert judged(user(redacted), agent(REPORT), sent=redacted) is COMPLETE
+
+
+def test_what_a_child_was_asked_is_not_the_users():
+    history = [
+        user("earlier"),
+        ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore"),
+        user(PROMPT, of=CHILD),
+        agent("child", of=CHILD),
+        agent("ok"),
+    ]
+    assert judged(*history, before=1) is ABSENT
+    assert judged(*history, user(PROMPT), before=1) is INCOMPLETE
+
+
+# --- is it answered? ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ([], INCOMPLETE),
+        ([agent("I have begun")], INCOMPLETE),
+        ([agent(f"Done.\n{REPORT}")], COMPLETE),
+        ([agent("Done.\n```up"), agent("thread\n" + REPORT[12:])], COMPLETE),
+        ([agent("Done."), call(), result(), agent(REPORT)], COMPLETE),
+        ([agent("Done.", "m1"), agent(REPORT, "m2")], COMPLETE),
+        ([thought(), agent(REPORT)], COMPLETE),
+        ([call(), agent(REPORT)], INCOMPLETE),
+        ([call(), result(status="in_progress"), agent(REPORT)], INCOMPLETE),
+        ([call(), result(status="failed"), agent(REPORT)], INCOMPLETE),
+        ([agent(REPORT), result()], COMPLETE),
+        ([agent(REPORT), call(), result()], INCOMPLETE),
+        ([agent(REPORT), thought()], INCOMPLETE),
+        ([agent(f"{REPORT}\nNow the next thing:")], INCOMPLETE),
+        ([agent("```upthread\n{broken\n```")], INCOMPLETE),
+    ],
+)
+def test_a_reply_is_complete_only_when_that_can_be_known(
+    reply: list[AgentEvent], expected: Recognition
+):
+    assert judged(user(PROMPT), *reply) is expected
+
+
+def test_a_reply_that_rests_on_a_call_that_failed_while_nobody_was_there_is_not_complete():
+    history = [user(PROMPT), call(), result("c1", "failed"), agent(REPORT)]
+    alone = recognise(history, sent_text=PROMPT, prompts_before=0)
+    assert (alone.recognition, alone.was_unattended) == (INCOMPLETE, True)
+    seen = recognise(history, sent_text=PROMPT, prompts_before=0, attended_calls={"c1"})
+    assert (seen.recognition, seen.was_unattended) == (COMPLETE, False)
+
+
+def test_a_check_that_ran_and_failed_while_nobody_was_there_is_no_interruption():
+    ran = [user(PROMPT), call(), result("c1", "failed", did_run=True), agent(REPORT)]
+    found = recognise(ran, sent_text=PROMPT, prompts_before=0)
+    assert (found.recognition, found.was_unattended) == (COMPLETE, False)
+    refused = [*ran[:-1], call("c2"), result("c2", "failed"), agent(REPORT)]
+    assert judged(*refused) is INCOMPLETE, "another one may have failed for want of a permission"
+
+
+def test_a_call_that_failed_before_the_prompt_has_no_part_in_its_reply():
+    history = [user("x"), call(), result("c1", "failed"), agent("no"), user(PROMPT), agent(REPORT)]
+    assert judged(*history, before=1) is COMPLETE
+
+
+def test_a_childs_report_does_not_close_the_parents_reply():
+    started = ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore")
+    found = recognise(
+        [started, user(PROMPT), agent("I ask. "), agent(REPORT, of=CHILD), agent("On.")],
+        sent_text=PROMPT,
+        prompts_before=0,
+    )
+    assert found.recognition is INCOMPLETE
+    assert found.reply == "I ask. On."
+    assert len(found.tail) == 3
+
+
+def test_the_reply_and_the_actions_known_are_told():
+    found = recognise(
+        [
+            user("earlier"),
+            call("c0"),
+            user(PROMPT),
+            agent("I push."),
+            call("c1", "git push"),
+            result("c1"),
+            call("c2", "gh release"),
+            result("c2", "in_progress"),
+            result("c3", "failed"),
+            result("c3", None, title="deploy"),
+            agent("Then"),
+        ],
+        sent_text=PROMPT,
+        prompts_before=1,
+    )
+    assert found.recognition is INCOMPLETE
+    assert found.reply == "I push.\n\nThen"
+    assert [each[1:] for each in found.effects] == [
+        ("git push", "completed"),
+        ("gh release", "outcome unknown"),
+        ("deploy", "failed"),
+    ]
+    assert len(found.tail) == 8
+
+
+def test_nothing_is_told_of_a_prompt_that_is_not_there():
+    found = recognise([user("x"), agent(REPORT)], sent_text=PROMPT, prompts_before=1)
+    assert (found.reply, found.effects, found.tail) == ("", (), ())
+
+
+def test_children_are_known_by_their_start_or_their_call():
+    started = ChildStarted(upstream_session_id=OWN, child_upstream_session_id=CHILD, role="explore")
+    named = result("c1", child_upstream_session_id=UpstreamSessionId("ses_b"))
+    assert children_of([started, named, result("c2"), agent("x")]) == {"ses_child", "ses_b"}
+
+
+# --- in general --------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(["go on", "plan it", "go on\nplan it", "look"])
+
+
+@given(
+    st.lists(st.tuples(WORDS, st.sampled_from(["ok", REPORT])), max_size=4),
+    WORDS,
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_whole_history_is_never_misjudged(
+    answered: list[tuple[str, str]], sent: str, arrived: bool, complete: bool
+):
+    history = [event for said, reply in answered for event in (user(said), agent(reply))]
+    if arrived:
+        history += [user(sent), *([agent(REPORT)] if complete else [])]
+    verdict = judged(*history, sent=sent, before=len(answered))
+    if arrived:
+        assert verdict is (COMPLETE if complete else INCOMPLETE)
+    else:
+        assert verdict in {ABSENT, UNDECIDABLE}
+
+
+@given(
+    st.lists(st.tuples(WORDS, st.sampled_from(["ok", REPORT])), min_size=1, max_size=4),
+    WORDS,
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_a_history_that_lost_its_beginning_never_has_a_prompt_sent_again(
+    answered: list[tuple[str, str]], sent: str, lost: int, has_reply: bool
+):
+    history = [event for said, reply in answered for event in (user(said), agent(reply))]
+    history = [*history, user(sent), *([agent("ok")] if has_reply else [])][2 * lost :]
+    if history:
+        assert judged(*history, sent=sent, before=len(answered)) is UNDECIDABLE

@@ -1,0 +1,335 @@
+"""Sub-agents, played through: whatever happens, each history is its own, and valid.
+
+A playbook is an agent's events in order. It is played whole, and cut after every event: by a crash,
+after which another recorder goes on, and by a turn that ends there. After each, the parent's
+history is sent to every provider's rules, ours and the rehearsal model's own, as it is stored.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import pytest
+from tests.core.history.test_repair import refusals
+from tests.core.turns.test_recorder import (
+    DEEP,
+    LINK,
+    OWN,
+    ROOT,
+    A,
+    B,
+    alarms,
+    call,
+    child_of,
+    end,
+    opened,
+    play,
+    quarantine,
+    recorder,
+    result,
+    running,
+    start,
+    text,
+)
+
+from upthread.core.commands import RecordParts, Write
+from upthread.core.events import AgentEvent, ReasoningReceived, TextReceived, UserTextReplayed
+from upthread.core.history.model import History, HistoryMessage, history_of
+from upthread.core.history.proof import PROVIDERS, proof
+from upthread.core.history.repair import repair
+from upthread.core.turns.missing_history import open_calls
+from upthread.core.turns.recorder import Recorder
+from upthread.core.types import (
+    ConversationId,
+    Message,
+    Outcome,
+    Speaker,
+    TextPart,
+    ToolResultPart,
+    TurnId,
+    UpstreamSessionId,
+)
+
+OWNERS = {OWN: ROOT.conversation_id}
+for session, parent in ((A, OWN), (B, OWN), (DEEP, A), (UpstreamSessionId("ses_deeper"), DEEP)):
+    OWNERS[session] = child_of(OWNERS[parent], session)
+DEEPER = UpstreamSessionId("ses_deeper")
+
+
+def delegated(call_id: str, session: UpstreamSessionId = OWN) -> list[AgentEvent]:
+    return [call(call_id, session), running(call_id, session)]
+
+
+def told(words: str, session: UpstreamSessionId) -> UserTextReplayed:
+    return UserTextReplayed(upstream_session_id=session, text=words)
+
+
+def thought(session: UpstreamSessionId) -> ReasoningReceived:
+    return ReasoningReceived(upstream_session_id=session, text="child thinks")
+
+
+WORKER: list[AgentEvent] = [
+    told("Do it.", A),
+    thought(A),
+    text("doing work…", A),
+    *delegated("shell", A),
+    result("shell", A),
+    text("done", A),
+]
+"""What a sub-agent streams: words, thoughts, a tool call with its result, messages."""
+
+PLAYBOOKS: dict[str, list[AgentEvent]] = {
+    "a task is transferred and comes back": [
+        *delegated("transfer_task"),
+        start(A, call_id="transfer_task"),
+        *WORKER,
+        end(A),
+        result("transfer_task"),
+        text("The worker is done."),
+    ],
+    "depth 2": [
+        *delegated("c1"),
+        start(A, call_id="c1"),
+        *delegated("d1", A),
+        start(DEEP, of=A, call_id="d1"),
+        text("deep ", DEEP),
+        text("between", A),
+        text("deep still", DEEP),
+        end(DEEP, of=A),
+        result("d1", A),
+        text("back", A),
+        end(A),
+        result("c1"),
+        text("done"),
+    ],
+    "depth 3": [
+        *delegated("c1"),
+        start(A, call_id="c1"),
+        *delegated("d1", A),
+        start(DEEP, of=A, call_id="d1"),
+        *delegated("e1", DEEP),
+        start(DEEPER, of=DEEP, call_id="e1"),
+        *delegated("f1", DEEPER),
+        text("deepest", DEEPER),
+        result("f1", DEEPER),
+        end(DEEPER, of=DEEP),
+        result("e1", DEEP),
+        end(DEEP, of=A),
+        result("d1", A),
+        end(A),
+        result("c1"),
+        text("done"),
+    ],
+    "two at once, interleaved": [
+        *delegated("c1"),
+        *delegated("c2"),
+        start(A, call_id="c1"),
+        start(B, call_id="c2"),
+        text("a1 ", A),
+        text("b1 ", B),
+        *delegated("x", A),
+        *delegated("x", B),
+        text("b2", B),
+        result("x", B),
+        result("x", A),
+        text("a2", A),
+        end(B),
+        result("c2"),
+        text("a3", A),
+        end(A),
+        result("c1"),
+        text("both are done"),
+    ],
+    "an end without a start": [
+        text("I think "),
+        end(A),
+        text("so."),
+        *delegated("c1"),
+        start(B, call_id="c1"),
+        end(A),
+        text("b", B),
+        end(B),
+        result("c1"),
+    ],
+    "a child fails": [
+        *delegated("c1"),
+        start(A, call_id="c1"),
+        text("trying", A),
+        *delegated("shell", A),
+        end(A, outcome=Outcome.UNKNOWN),
+        result("c1", status="failed", text="Subagent failed"),
+        text("It failed."),
+    ],
+    "a child is cancelled": [
+        *delegated("c1"),
+        start(A, call_id="c1"),
+        *delegated("shell", A),
+        end(A, outcome=Outcome.CANCELLED),
+        result("c1", status="failed", text="cancelled"),
+    ],
+    "a child in the background outlives its parent": [
+        *delegated("c1"),
+        start(A, call_id="c1"),
+        text("working", A),
+        result("c1", text="it goes on in the background"),
+        text("I will look later."),
+        text(" still working", A),
+    ],
+    "a hand-off, which is no delegation": [
+        call("hand_off"),
+        running("hand_off"),
+        result("hand_off", text="you are the reviewer now"),
+        text("I am the reviewer now."),
+    ],
+}
+
+
+def messages_of(writes: Iterable[Write]) -> dict[ConversationId, tuple[Message, ...]]:
+    """What the store holds after these writes; the person's prompt is the parent's first."""
+    parts: dict[tuple[ConversationId, int], list[RecordParts]] = defaultdict(list)
+    for write in writes:
+        if isinstance(write, RecordParts):
+            parts[write.conversation_id, write.seq].append(write)
+    found: dict[ConversationId, list[Message]] = defaultdict(list)
+    found[ROOT.conversation_id].append(message(ROOT.conversation_id, 1, "Go."))
+    for (conversation_id, seq), of_message in sorted(parts.items()):
+        first = of_message[0]
+        found[conversation_id].append(
+            Message(
+                conversation_id=conversation_id,
+                seq=seq,
+                speaker=first.speaker,
+                turn_id=first.turn_id,
+                upstream_session_id=first.upstream_session_id,
+                recorded_at_ms=0,
+                parts=tuple(chain.from_iterable(write.parts for write in of_message)),
+            )
+        )
+    return {conversation_id: tuple(each) for conversation_id, each in found.items()}
+
+
+def message(conversation_id: ConversationId, seq: int, words: str) -> Message:
+    return Message(
+        conversation_id=conversation_id,
+        seq=seq,
+        speaker=Speaker.USER,
+        turn_id=TurnId("trn"),
+        upstream_session_id=None,
+        recorded_at_ms=0,
+        parts=(TextPart(text=words),),
+    )
+
+
+def said_by(events: Iterable[AgentEvent], session: UpstreamSessionId) -> str:
+    words = TextReceived | UserTextReplayed | ReasoningReceived
+    mine = (e for e in events if isinstance(e, words) and e.upstream_session_id == session)
+    return "".join(event.text for event in mine)
+
+
+def recorded_in(messages: Iterable[Message]) -> str:
+    parts = [part for each in messages for part in each.parts]
+    return "".join(getattr(p, "text", "") for p in parts if not isinstance(p, ToolResultPart))
+
+
+def check(events: Sequence[AgentEvent], writes: Sequence[Write], *, is_whole: bool = True) -> None:
+    held = messages_of(writes)
+    for session, conversation_id in OWNERS.items():
+        recorded = recorded_in(held.get(conversation_id, ()))
+        recorded = recorded.removeprefix("Go.") if session == OWN else recorded
+        expected = said_by(events, session)
+        assert recorded == expected if is_whole else expected.startswith(recorded)
+    assert quarantine(writes) == []
+    assert_valid(history_of(held[ROOT.conversation_id]))
+    for conversation_id in held.keys() - {ROOT.conversation_id}:
+        begun = HistoryMessage(speaker=Speaker.USER, parts=(TextPart(text="Begin."),))
+        child = history_of(held[conversation_id])
+        assert_valid(History(messages=(begun, *child.messages)))
+
+
+def assert_valid(stored: History) -> None:
+    """Valid as it is stored, but for what may stand between a call and its result."""
+    made = repair(stored)
+    assert {change.rule for change in made.changes} <= {
+        "neighbours_are_one",
+        "results_stand_after_their_calls",
+    }
+    assert proof(made.history) == dict.fromkeys(PROVIDERS, ())
+    assert refusals(made.history) == []
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_each_conversation_has_its_own_words_all_of_them_and_is_valid(name: str):
+    events = PLAYBOOKS[name]
+    check(events, play(events))
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_a_turn_that_ends_after_any_event_leaves_valid_histories(name: str):
+    events = PLAYBOOKS[name]
+    for number in range(len(events)):
+        check(events[:number], play(events[:number]))
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_a_crash_after_any_event_leaves_valid_histories(name: str):
+    """What was committed stays; the next process closes what is open, and children go on."""
+    events = PLAYBOOKS[name]
+    for number in range(len(events)):
+        before = committed(events[:number])
+        rest = recorder_after(before)
+        writes = [*before, *rest.finish(at_ms=99)]
+        check(events[:number], writes, is_whole=False)
+
+
+def committed(events: Iterable[AgentEvent]) -> list[Write]:
+    taking = recorder()
+    writes: list[Write] = []
+    for at_ms, event in enumerate(events):
+        taking.record(event, at_ms=at_ms)
+        writes += taking.drain()
+    return writes
+
+
+def recorder_after(writes: Sequence[Write]) -> Recorder:
+    """A recorder that knows what is stored, as recovery makes one."""
+    held = messages_of(writes)
+    own = held[ROOT.conversation_id]
+    taking = Recorder(
+        conversation=ROOT,
+        turn_id=TurnId("trn"),
+        link=LINK,
+        next_seq=len(own) + 1,
+    )
+    for part in open_calls(own[1:]):
+        taking.know_open_call(part)
+    sessions = {conversation_id: session for session, conversation_id in OWNERS.items()}
+    for child in opened(writes):
+        said = held.get(child.conversation_id, ())
+        taking.know_child(
+            sessions[child.conversation_id],
+            child.conversation_id,
+            next_seq=len(said) + 1,
+            open_calls=open_calls(said),
+        )
+    return taking
+
+
+@pytest.mark.parametrize("name", ["depth 2", "two at once, interleaved", "a child fails"])
+def test_the_result_of_a_transfer_follows_its_call_directly(name: str):
+    """The order that a provider asks for, with nothing of a child's in between."""
+    own = messages_of(play(PLAYBOOKS[name]))[ROOT.conversation_id]
+    speakers = [str(each.speaker) for each in own]
+    assert speakers[:3] == ["user", "assistant", "tool"]
+
+
+def test_the_alarms_of_each_playbook_are_told_and_change_no_history():
+    found = {name: [alarm for alarm, _, _ in alarms(play(PLAYBOOKS[name]))] for name in PLAYBOOKS}
+    assert {name: found[name] for name in found if found[name]} == {
+        "depth 2": ["nested"],
+        "depth 3": ["nested", "nested"],
+        "two at once, interleaved": ["parallel"],
+        "an end without a start": ["unmatched_end", "unmatched_end"],
+        "a child in the background outlives its parent": ["open_at_end"],
+    }

@@ -1,0 +1,156 @@
+"""What turns took: as reported, estimated where it was not, and marked wherever it was not."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.decision.model import FIRST, RESUME, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.decision.price import Price, Spending, Tokens
+from upthread.core.events import (
+    PromptSent,
+    RecoveryStarted,
+    TurnEnded,
+    TurnParked,
+    UsageReported,
+)
+from upthread.core.turns.spent_tokens import (
+    NOTHING_COUNTED,
+    NOTHING_SPENT,
+    Counted,
+    Reported,
+    added,
+    cost_of,
+    passes,
+    spending_in_words,
+    spent_on_prompt,
+    spent_on_turn,
+    stopped_in_words,
+)
+from upthread.core.types import Outcome, UpstreamSessionId
+
+SENT = PromptSent(prompt_seq=1, prompts_before=0)
+
+
+def counted(count: int) -> Tokens:
+    return Tokens(count=count, is_estimate=False)
+
+
+def guessed(count: int) -> Tokens:
+    return Tokens(count=count, is_estimate=True)
+
+
+def ended(tokens: int | None, *, is_estimated: bool = False) -> TurnEnded:
+    return TurnEnded(outcome=Outcome.OK, tokens_spent=tokens, is_spent_estimated=is_estimated)
+
+
+def test_what_the_model_read_and_wrote_is_what_a_prompt_took():
+    assert spent_on_prompt(Reported(read=900, written=100), characters=4) == counted(1000)
+
+
+def test_what_the_session_holds_stands_for_it_where_nothing_else_is_reported():
+    assert spent_on_prompt(Reported(held=700), characters=4) == guessed(700)
+    assert spent_on_prompt(Reported(read=900, held=700), characters=4) == guessed(700)
+
+
+def test_an_agent_that_reports_nothing_is_estimated_from_the_text():
+    assert spent_on_prompt(Reported(), characters=41) == guessed(11)
+
+
+def test_a_turn_took_what_its_end_and_its_stops_tell():
+    parked = TurnParked(reason="permission", detail="", tokens_spent=300)
+    assert spent_on_turn([SENT, parked, SENT, ended(200)]) == counted(500)
+    assert spent_on_turn([SENT, ended(200, is_estimated=True)]) == guessed(200)
+
+
+def test_what_else_happens_in_a_turn_takes_nothing():
+    assert spent_on_turn([RecoveryStarted(holder="host"), SENT, ended(200)]) == counted(200)
+
+
+def test_a_turn_whose_prompt_left_and_told_nothing_is_marked():
+    assert spent_on_turn([SENT]) == guessed(0)
+    assert spent_on_turn([SENT, ended(None)]) == guessed(0)
+
+
+def test_a_turn_whose_prompt_never_left_took_nothing():
+    assert spent_on_turn([ended(None)]) == NOTHING_SPENT
+    assert spent_on_turn([]) == NOTHING_SPENT
+
+
+@given(st.lists(st.builds(Tokens, count=st.integers(0, 9), is_estimate=st.booleans())))
+def test_a_sum_is_marked_as_soon_as_one_of_it_is(spent):
+    total = added(spent)
+    assert total.count == sum(each.count for each in spent)
+    assert total.is_estimate == any(each.is_estimate for each in spent)
+
+
+def test_a_turn_costs_what_its_decision_gives_the_model():
+    price = Price(resume=counted(40_000), briefing=guessed(2_000))
+    assert cost_of(RESUME, price) == counted(40_000)
+    for decision in (FIRST, START_FRESH, RESUME_WITH_REPLAY):
+        assert cost_of(decision, price) == guessed(2_000)
+
+
+def test_nothing_more_is_spent_when_all_is_spent_or_the_next_turn_would_pass_it():
+    assert Spending(tokens_max=10, spent=counted(10)).is_over
+    assert not Spending(tokens_max=10, spent=counted(9)).is_over
+    assert Spending(tokens_max=10, spent=counted(9), next_turn=guessed(2)).is_over
+    assert not Spending(tokens_max=10, spent=counted(8), next_turn=guessed(2)).is_over
+
+
+def test_the_words_say_what_is_used_and_what_the_turn_would_take():
+    spent = Spending(tokens_max=50_000, spent=guessed(51_000))
+    assert spending_in_words(spent) == "~51k of at most 50000 tokens"
+    near = Spending(tokens_max=50_000, spent=counted(41_000), next_turn=guessed(12_000))
+    assert spending_in_words(near) == (
+        "41k of at most 50000 tokens are used, and the turn would take ~12k or more"
+    )
+
+
+def request(read: int | None, written: int | None = 0) -> UsageReported:
+    session = UpstreamSessionId("ses_1")
+    return UsageReported(
+        upstream_session_id=session, tokens_used=None, tokens_read=read, tokens_written=written
+    )
+
+
+def test_each_request_of_a_turn_is_added_and_the_first_of_its_own_session_is_kept():
+    counted_so_far = NOTHING_COUNTED.and_one(request(6_000, 5), is_own=False)
+    for read in (8_000, 8_100, 8_200):
+        counted_so_far = counted_so_far.and_one(request(read, 10), is_own=True)
+    assert counted_so_far == Counted(requests=4, tokens=30_335, first_read=8_000)
+    assert counted_so_far.and_one(request(None, None), is_own=True) == counted_so_far
+
+
+def test_a_request_of_which_nobody_said_what_it_wrote_marks_the_sum():
+    assert NOTHING_COUNTED.and_one(request(10, None), is_own=True).is_estimate
+
+
+def test_what_the_requests_took_counts_where_the_agent_has_no_sum_or_a_smaller_one():
+    six = Counted(requests=6, tokens=51_090)
+    assert spent_on_prompt(Reported(held=8_685), characters=4, counted=six) == counted(51_090)
+    assert spent_on_prompt(Reported(read=9, written=1), characters=4, counted=six) == counted(
+        51_090
+    )
+    more = Reported(read=60_000, written=1)
+    assert spent_on_prompt(more, characters=4, counted=six) == counted(60_001)
+    guess = Counted(requests=1, tokens=9, is_estimate=True)
+    assert spent_on_prompt(Reported(), characters=4, counted=guess) == guessed(9)
+
+
+def test_a_turn_that_goes_on_is_stopped_before_the_request_that_would_pass():
+    allowed = Spending(tokens_max=48_685, spent=counted(10_000))
+    assert not passes(allowed, taken=30_000, next_read=8_685)
+    assert passes(allowed, taken=30_000, next_read=8_686)
+    assert passes(allowed, taken=39_000, next_read=0)
+    assert not passes(allowed, taken=39_000, next_read=None)
+
+
+def test_the_words_of_a_stop_say_what_is_used_and_what_the_next_request_would_take():
+    allowed = Spending(tokens_max=48_685, spent=counted(10_000))
+    assert stopped_in_words(allowed, taken=31_000, next_read=8_700) == (
+        "41k of at most 48685 tokens are used, and the turn's next request would take 9k or more"
+    )
+    assert stopped_in_words(allowed, taken=40_000, next_read=8_700) == (
+        "50k of at most 48685 tokens are used"
+    )

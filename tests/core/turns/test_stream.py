@@ -1,0 +1,452 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.commands import RecordParts
+from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
+from upthread.core.redaction.running_text import HELD_CHARACTERS_MAX
+from upthread.core.turns.stream import (
+    INTERRUPTED,
+    PARAGRAPH,
+    TEXT_CHARACTERS_BUFFERED_MAX,
+    Sheet,
+    Stream,
+    calls_open,
+)
+from upthread.core.types import (
+    ConversationId,
+    Durability,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+    UpstreamSessionId,
+)
+
+CHILD = ConversationId("con_child")
+CALL = ToolCallPart(call_id="c1", title="Run", tool_kind="execute", arguments={"command": "ls"})
+
+
+def opened(durability: Durability = Durability.PROCESS) -> tuple[Sheet, Stream]:
+    sheet = Sheet(turn_id=TurnId("trn"), call_durability=durability, now_ms=7)
+    stream = Stream(
+        sheet,
+        conversation_id=ConversationId("con"),
+        upstream_session_id=UpstreamSessionId("ses"),
+        next_seq=2,
+    )
+    return sheet, stream
+
+
+def text(said: str, message_id: str | None = None) -> TextReceived:
+    return TextReceived(upstream_session_id=None, text=said, message_id=message_id)
+
+
+def announced(call_id: str = "c1", **changes: object) -> ToolCallAnnounced:
+    usual: dict[str, object] = {"title": "Run", "tool_kind": "execute", **changes}
+    return ToolCallAnnounced(upstream_session_id=None, call_id=call_id, **usual)  # type: ignore[arg-type]
+
+
+def updated(call_id: str = "c1", **changes: object) -> ToolCallUpdated:
+    return ToolCallUpdated(upstream_session_id=None, call_id=call_id, **changes)  # type: ignore[arg-type]
+
+
+def written(sheet: Sheet) -> list[tuple[int, int, str, Part]]:
+    """(message, position, speaker, part) of every write."""
+    found = []
+    for write in sheet.writes:
+        assert isinstance(write, RecordParts)
+        (part,) = write.parts
+        found.append((write.seq, write.first_ordinal, write.speaker.value, part))
+    return found
+
+
+def test_pieces_of_text_become_one_part():
+    sheet, stream = opened()
+    stream.say(text("Hel"))
+    stream.say(text("lo"))
+    assert not sheet.writes
+    stream.close_text()
+    stream.close_text()
+    assert written(sheet) == [(2, 0, "assistant", TextPart(text="Hello"))]
+
+
+def test_a_long_run_of_text_is_recorded_in_pieces():
+    sheet, stream = opened()
+    stream.say(text("x" * (TEXT_CHARACTERS_BUFFERED_MAX - 2) + " y"))
+    stream.say(text("z"))
+    stream.close()
+    pieces = [part.text for *_, part in written(sheet)]  # type: ignore[union-attr]
+    assert pieces == ["x" * (TEXT_CHARACTERS_BUFFERED_MAX - 2) + " ", "yz"]
+
+
+def test_a_long_word_does_not_wait_for_ever():
+    sheet, stream = opened()
+    for _ in range(4):
+        stream.say(text("x" * TEXT_CHARACTERS_BUFFERED_MAX))
+    kept = sum(len(part.text) for *_, part in written(sheet))  # type: ignore[union-attr]
+    assert kept == 4 * TEXT_CHARACTERS_BUFFERED_MAX - HELD_CHARACTERS_MAX
+
+
+def test_the_half_of_a_secret_waits_for_the_rest():
+    sheet, stream = opened()
+    stream.say(text("first line\nthe password is: hun"))
+    stream.settle_text()
+    stream.say(text("ter2 and ghp_0123"))
+    stream.settle_text()
+    stream.settle_text()
+    stream.close()
+    assert [part.text for *_, part in written(sheet)] == [  # type: ignore[union-attr]
+        "first line\nthe ",
+        "password is: hunter2 and ghp_0123",
+    ]
+
+
+def test_reasoning_and_text_are_told_apart_in_order():
+    sheet, stream = opened()
+    stream.think("hm")
+    stream.say(text("a"))
+    stream.think("mm")
+    stream.close()
+    assert written(sheet) == [
+        (2, 0, "assistant", ReasoningPart(text="hm")),
+        (2, 1, "assistant", TextPart(text="a")),
+        (2, 2, "assistant", ReasoningPart(text="mm")),
+    ]
+
+
+def test_calls_and_results_alternate_as_messages():
+    sheet, stream = opened()
+    stream.say(text("I look."))
+    stream.announce(announced(arguments={"command": "ls"}, locations=("a.py",)))
+    stream.update(updated(status="completed", text="a.py"))
+    stream.say(text("There."))
+    stream.close()
+    call = ToolCallPart(
+        call_id="c1",
+        title="Run",
+        tool_kind="execute",
+        arguments={"command": "ls"},
+        locations=("a.py",),
+    )
+    assert written(sheet) == [
+        (2, 0, "assistant", TextPart(text="I look.")),
+        (2, 1, "assistant", call),
+        (3, 0, "tool", ToolResultPart(call_id="c1", status="completed", text="a.py")),
+        (4, 0, "assistant", TextPart(text="There.")),
+    ]
+
+
+def test_interleaved_calls_keep_their_results_apart():
+    sheet, stream = opened()
+    stream.announce(announced("c1", arguments={"n": 1}))
+    stream.announce(announced("c2", arguments={"n": 2}))
+    stream.update(updated("c1", status="in_progress"))
+    stream.update(updated("c2", status="in_progress"))
+    stream.update(updated("c2", status="failed", text="two"))
+    stream.update(updated("c1", status="completed", text="one"))
+    results = [(seq, ordinal, part) for seq, ordinal, speaker, part in written(sheet)][2:]
+    assert results == [
+        (3, 0, ToolResultPart(call_id="c2", status="failed", text="two")),
+        (3, 1, ToolResultPart(call_id="c1", status="completed", text="one")),
+    ]
+
+
+def test_a_call_is_recorded_when_it_runs_with_all_that_was_learned_of_it_by_then():
+    sheet, stream = opened()
+    stream.announce(announced(arguments={"command": "l"}))
+    stream.update(updated(arguments={"command": "ls"}, title="List", tool_kind="read"))
+    assert not sheet.writes
+    stream.update(updated(status="in_progress", locations=("a.py",)))
+    stream.update(updated(status="in_progress", locations=("late.py",)))
+    (_, _, _, part) = written(sheet)[0]
+    assert part == ToolCallPart(
+        call_id="c1",
+        title="List",
+        tool_kind="read",
+        arguments={"command": "ls"},
+        locations=("a.py",),
+    )
+    assert len(sheet.writes) == 1
+
+
+def test_a_call_that_runs_is_recorded_though_it_has_no_arguments():
+    sheet, stream = opened()
+    stream.announce(announced())
+    stream.update(updated(status="pending", locations=("a.py",)))
+    assert not sheet.writes
+    stream.update(updated(status="in_progress"))
+    assert written(sheet)[0][3] == ToolCallPart(
+        call_id="c1", title="Run", tool_kind="execute", locations=("a.py",)
+    )
+
+
+def test_a_call_nobody_announced_is_recorded_from_its_updates():
+    sheet, stream = opened()
+    stream.update(updated(status="completed", text="done"))
+    assert [part for *_, part in written(sheet)] == [
+        ToolCallPart(call_id="c1", title="", tool_kind="other"),
+        ToolResultPart(call_id="c1", status="completed", text="done"),
+    ]
+
+
+def test_a_call_that_is_announced_twice_is_one_call():
+    sheet, stream = opened()
+    stream.announce(announced(title="…"))
+    stream.announce(announced(title="Run ls", arguments={"command": "ls"}))
+    stream.close()
+    assert [type(part) for *_, part in written(sheet)] == [ToolCallPart, ToolResultPart]
+    assert written(sheet)[0][3].title == "Run ls"  # type: ignore[union-attr]
+
+
+def test_an_update_after_the_result_changes_nothing():
+    sheet, stream = opened()
+    stream.announce(announced(arguments={"n": 1}))
+    stream.update(updated(status="completed", text="one"))
+    stream.update(updated(status="completed", text="two"))
+    stream.update(updated(status="in_progress"))
+    stream.close()
+    assert len(sheet.writes) == 2
+
+
+def test_an_id_that_is_used_again_is_a_call_of_its_own():
+    sheet, stream = opened()
+    for said in ("one", "two"):
+        stream.announce(announced(arguments={"n": said}))
+        stream.update(updated(status="completed", text=said))
+    assert [part.text for *_, part in written(sheet) if isinstance(part, ToolResultPart)] == [
+        "one",
+        "two",
+    ]
+
+
+def test_what_is_open_at_the_end_gets_an_unknown_result():
+    sheet, stream = opened()
+    stream.announce(announced("c1", arguments={"n": 1}))
+    stream.announce(announced("c2"))
+    stream.update(updated("c1", status="in_progress", text="half"))
+    stream.close()
+    stream.close()
+    assert [part for *_, part in written(sheet) if isinstance(part, ToolResultPart)] == [
+        ToolResultPart(call_id="c1", status="unknown", text=INTERRUPTED),
+        ToolResultPart(call_id="c2", status="unknown", text=INTERRUPTED),
+    ]
+
+
+def test_what_is_open_at_the_end_is_counted():
+    sheet, stream = opened()
+    stream.announce(announced())
+    stream.update(updated(status="failed"))
+    stream.announce(announced("c2"))
+    assert calls_open(sheet.writes) == 0
+    stream.close()
+    assert calls_open(sheet.writes) == 1
+
+
+def test_a_call_recorded_before_gets_its_result_and_is_not_recorded_again():
+    sheet, stream = opened()
+    stream.expect(CALL)
+    stream.update(updated(status="completed", text="a.py", title="other"))
+    assert written(sheet) == [
+        (2, 0, "tool", ToolResultPart(call_id="c1", status="completed", text="a.py"))
+    ]
+
+
+def test_a_result_refers_to_the_child_it_came_from():
+    sheet, stream = opened()
+    stream.update(updated(status="in_progress"), child=CHILD)
+    stream.update(updated(status="completed", text="done"))
+    assert written(sheet)[1][3] == ToolResultPart(
+        call_id="c1", status="completed", text="done", child_conversation_id=CHILD
+    )
+
+
+def test_a_note_joins_the_message_that_is_open():
+    sheet, stream = opened()
+    plan = UnknownPart(kind="plan", raw=[])
+    stream.note(plan)
+    stream.announce(announced("c1", arguments={"n": 1}))
+    stream.announce(announced("c2", arguments={"n": 2}))
+    stream.update(updated("c1", status="in_progress"))
+    stream.update(updated("c2", status="in_progress"))
+    stream.update(updated("c1", status="completed"))
+    stream.note(plan)
+    stream.update(updated("c2", status="completed"))
+    assert [(seq, speaker) for seq, _, speaker, _ in written(sheet)] == [
+        (2, "assistant"),
+        (2, "assistant"),
+        (2, "assistant"),
+        (3, "tool"),
+        (3, "tool"),
+        (3, "tool"),
+    ]
+
+
+def test_what_the_parent_says_is_the_users_part():
+    sheet, stream = opened()
+    stream.say(text("before"))
+    stream.hear("Look at ")
+    stream.hear("this")
+    stream.say(text("after"))
+    stream.close()
+    assert written(sheet) == [
+        (2, 0, "assistant", TextPart(text="before")),
+        (3, 0, "user", TextPart(text="Look at this")),
+        (4, 0, "assistant", TextPart(text="after")),
+    ]
+
+
+@pytest.mark.parametrize("durability", list(Durability))
+def test_calls_have_the_durability_that_was_asked_for(durability: Durability):
+    sheet, stream = opened(durability)
+    stream.say(text("x"))
+    stream.announce(announced(arguments={"n": 1}))
+    stream.close()
+    assert [write.durability for write in sheet.writes] == [
+        Durability.PROCESS,
+        durability,
+        Durability.PROCESS,
+    ]
+
+
+def test_an_intent_is_recorded_synced_as_what_will_happen_before_its_result():
+    sheet, stream = opened()
+    stream.say(text("now"))
+    stream.announce(announced(arguments={"n": 1}))
+    stream.intend(CALL)
+    stream.update(updated(status="completed", text="done"))
+    said, call, result = (write for write in sheet.writes if isinstance(write, RecordParts))
+    assert (said.durability, call.durability) == (Durability.PROCESS, Durability.SYNCED)
+    assert call.parts == (CALL,)
+    assert result.parts == (ToolResultPart(call_id="c1", status="completed", text="done"),)
+
+
+def test_an_intent_nobody_announced_is_recorded_as_it_was_asked_for():
+    sheet, stream = opened()
+    stream.intend(CALL)
+    assert [part for *_, part in written(sheet)] == [CALL]
+
+
+def test_an_intent_tells_what_its_call_runs_without_saying_so():
+    sheet, stream = opened()
+    stream.announce(announced())
+    stream.intend(CALL, ["git push origin main"])
+    call, note = (part for *_, part in written(sheet))
+    assert call == CALL
+    assert isinstance(note, UnknownPart)
+    assert note.raw["runs"] == ["git push origin main"]
+
+
+def test_an_intent_of_a_call_that_is_recorded_is_a_synced_note():
+    sheet, stream = opened()
+    stream.announce(announced())
+    stream.update(updated(status="in_progress"))
+    stream.intend(CALL)
+    assert written(sheet)[-1][3] == UnknownPart(
+        kind="intent",
+        raw={
+            "call_id": "c1",
+            "title": CALL.title,
+            "tool_kind": CALL.tool_kind,
+            "arguments": CALL.arguments,
+        },
+    )
+    assert sheet.writes[-1].durability is Durability.SYNCED
+
+
+@pytest.mark.parametrize(
+    ("held", "was_compacted"),
+    [
+        ((), False),
+        ((900,), False),
+        ((900, 1200, 1300), False),
+        ((900, 450), False),
+        ((900, 449), True),
+        ((900, None, 100), True),
+        ((900, 100, 800), True),
+    ],
+)
+def test_a_session_that_suddenly_holds_far_less_was_compacted(held, was_compacted):
+    _, stream = opened()
+    for tokens in held:
+        stream.hold(tokens)
+    assert stream.was_compacted is was_compacted
+
+
+def test_a_report_after_a_call_begins_a_line():
+    _, stream = opened()
+    stream.say(text("I look."))
+    stream.announce(announced())
+    stream.say(text("```upthread\n{}\n```"))
+    assert stream.reply == f"I look.{PARAGRAPH}```upthread\n{{}}\n```"
+
+
+def test_a_reply_has_paragraphs_only_where_something_came_between():
+    _, stream = opened()
+    stream.announce(announced())
+    stream.say(text("a"))
+    stream.close_text()
+    stream.say(text("b", "m1"))
+    stream.say(text("c", "m1"))
+    stream.say(text("d"))
+    stream.say(text("e", "m2"))
+    stream.think("hm")
+    stream.say(text(""))
+    stream.say(text("f", "m2"))
+    assert stream.reply == f"abcd{PARAGRAPH}e{PARAGRAPH}f"
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.builds(text, st.sampled_from(["", "a", "bc "]), st.sampled_from([None, "m1", "m2"])),
+        st.builds(
+            announced,
+            st.sampled_from(["c1", "c2", "c3"]),
+            arguments=st.sampled_from([None, {"n": 1}]),
+        ),
+        st.builds(
+            updated,
+            st.sampled_from(["c1", "c2", "c3"]),
+            status=st.sampled_from([None, "pending", "in_progress", "completed", "failed"]),
+            text=st.sampled_from([None, "out"]),
+        ),
+    ),
+    max_size=40,
+)
+
+
+@given(EVENTS)
+def test_numbering_has_no_gap_and_every_call_has_one_result(
+    events: list[TextReceived | ToolCallAnnounced | ToolCallUpdated],
+):
+    sheet, stream = opened()
+    for event in events:
+        match event:
+            case TextReceived():
+                stream.say(event)
+            case ToolCallAnnounced():
+                stream.announce(event)
+            case ToolCallUpdated():
+                stream.update(event)
+    stream.close()
+    places = [(seq, ordinal) for seq, ordinal, *_ in written(sheet)]
+    for (seq, ordinal), place in zip([(2, -1), *places], places, strict=False):
+        assert place in {(seq, ordinal + 1), (seq + 1, 0)}
+    speakers = {}
+    for seq, _, speaker, part in written(sheet):
+        assert speakers.setdefault(seq, speaker) == speaker
+        assert (speaker == "tool") == isinstance(part, ToolResultPart)
+    open_calls: list[str] = []
+    for *_, part in written(sheet):
+        if isinstance(part, ToolCallPart):
+            assert part.call_id not in open_calls
+            open_calls.append(part.call_id)
+        elif isinstance(part, ToolResultPart):
+            open_calls.remove(part.call_id)
+    assert not open_calls
+    said = "".join(event.text for event in events if isinstance(event, TextReceived))
+    assert "".join(p.text for *_, p in written(sheet) if isinstance(p, TextPart)) == said
+    assert stream.reply.replace(PARAGRAPH, "") == said

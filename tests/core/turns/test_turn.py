@@ -1,0 +1,188 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.decision.words import READ_BACK
+from upthread.core.events import (
+    AttachFailed,
+    PromptRecognised,
+    PromptSent,
+    RecoveryStarted,
+    SessionAttached,
+    TurnEnded,
+    TurnEvent,
+    TurnIntended,
+    TurnParked,
+)
+from upthread.core.turns.turn import (
+    NEXT_COMMAND,
+    SENDS_MAX,
+    TRANSITIONS,
+    Recognition,
+    TurnCommand,
+    TurnState,
+    TurnView,
+    apply,
+    fold,
+)
+from upthread.core.types import Outcome, UpstreamSessionId
+
+A = UpstreamSessionId("ses_a")
+INTENDED = TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1)
+ATTACHED = SessionAttached(upstream_session_id=A, how="new", agent="rehearsal")
+SENT = PromptSent(prompt_seq=1, prompts_before=0)
+RECOVERY = RecoveryStarted(holder="pid 1")
+ENDED = TurnEnded(outcome=Outcome.OK)
+PARKED = TurnParked(reason="undecidable", detail="")
+FAILED = AttachFailed(upstream_session_id=A, outcome=Outcome.MISSING, detail="gone")
+ABSENT = PromptRecognised(recognition="absent")
+EVENTS: dict[type, TurnEvent] = {
+    type(event): event
+    for event in (INTENDED, ATTACHED, SENT, RECOVERY, ENDED, PARKED, FAILED, ABSENT)
+}
+
+
+DIED = TurnEnded(outcome=Outcome.PROCESS_DIED)
+
+
+@pytest.mark.parametrize(
+    ("events", "was_cut_off"),
+    [
+        ([INTENDED, ATTACHED, SENT], True),
+        ([INTENDED, ATTACHED, SENT, DIED], True),
+        ([INTENDED, ATTACHED, SENT, ENDED], False),
+        ([INTENDED, ATTACHED, SENT, PARKED], False),
+        ([INTENDED, ATTACHED, SENT, TurnEnded(outcome=Outcome.CANCELLED)], False),
+    ],
+)
+def test_a_turn_is_cut_off_when_it_stopped_before_its_end_whoever_ended_it_since(
+    events, was_cut_off
+):
+    assert fold(events).was_cut_off is was_cut_off
+
+
+@pytest.mark.parametrize(
+    ("events", "command"),
+    [
+        ([], TurnCommand.INTEND),
+        ([INTENDED], TurnCommand.ATTACH),
+        ([INTENDED, FAILED, INTENDED], TurnCommand.ATTACH),
+        ([INTENDED, ATTACHED], TurnCommand.SEND),
+        ([INTENDED, ATTACHED, SENT], TurnCommand.STREAM),
+        ([INTENDED, ATTACHED, SENT, ENDED], TurnCommand.NOTHING),
+        ([INTENDED, RECOVERY], TurnCommand.ATTACH),
+        ([INTENDED, ATTACHED, RECOVERY], TurnCommand.ATTACH),
+        ([INTENDED, ATTACHED, SENT, RECOVERY], TurnCommand.RECOGNISE),
+        ([INTENDED, ATTACHED, SENT, RECOVERY, RECOVERY], TurnCommand.RECOGNISE),
+        ([INTENDED, ATTACHED, SENT, RECOVERY, ATTACHED, ABSENT, SENT], TurnCommand.STREAM),
+        ([INTENDED, ATTACHED, SENT, RECOVERY, FAILED], TurnCommand.ATTACH),
+        ([INTENDED, ATTACHED, SENT, PARKED], TurnCommand.NOTHING),
+        ([INTENDED, ATTACHED, SENT, PARKED, RECOVERY], TurnCommand.RECOGNISE),
+        ([INTENDED, ATTACHED, SENT, PARKED, ENDED], TurnCommand.NOTHING),
+    ],
+)
+def test_what_is_next_after_each_beginning_of_a_turn(events: list[TurnEvent], command: TurnCommand):
+    assert NEXT_COMMAND[fold(events).state] is command
+
+
+@given(st.lists(st.sampled_from(list(EVENTS.values())), max_size=30))
+def test_a_walk_through_the_table_keeps_what_the_runtime_relies_on(wanted: list[TurnEvent]):
+    view = TurnView()
+    for event in wanted:
+        is_one_send_too_many = isinstance(event, PromptSent) and view.sends >= SENDS_MAX
+        if type(event) not in TRANSITIONS[view.state] or is_one_send_too_many:
+            continue
+        view = apply(view, event)
+        assert view.sends <= SENDS_MAX
+        if view.state in {TurnState.SENT, TurnState.UNCERTAIN, TurnState.PARKED}:
+            assert view.sent is not None, "only a prompt that may have left can be looked for"
+        assert (view.parked is not None) == (view.state is TurnState.PARKED) or view.ended
+        assert (view.ended is not None) == (view.state is TurnState.ENDED)
+        assert view.is_over == (view.state in {TurnState.ENDED, TurnState.PARKED})
+
+
+def test_every_state_has_a_row_and_a_command():
+    assert set(TRANSITIONS) == set(NEXT_COMMAND) == set(TurnState)
+    reached = {state for row in TRANSITIONS.values() for state in row.values()}
+    assert reached == set(TurnState) - {TurnState.NEW}
+
+
+def test_an_ended_turn_stays_as_it_is():
+    assert not TRANSITIONS[TurnState.ENDED]
+
+
+@pytest.mark.parametrize(
+    "events", [[SENT], [INTENDED, SENT], [INTENDED, ATTACHED, PARKED], [INTENDED, PARKED]]
+)
+def test_an_event_out_of_place_is_a_bug_of_ours(events: list[TurnEvent]):
+    with pytest.raises(AssertionError, match="cannot follow"):
+        fold(events)
+
+
+def test_a_prompt_leaves_twice_at_most():
+    again = [RECOVERY, ATTACHED, ABSENT, SENT]
+    view = fold([INTENDED, ATTACHED, SENT, *again])
+    assert view.sends == SENDS_MAX
+    with pytest.raises(AssertionError, match="left 2 times"):
+        fold([INTENDED, ATTACHED, SENT, *again, *again])
+
+
+def test_a_person_who_looked_at_a_parked_turn_allows_one_more_prompt():
+    twice = [INTENDED, ATTACHED, SENT, RECOVERY, ATTACHED, ABSENT, SENT, RECOVERY, ATTACHED, PARKED]
+    view = fold([*twice, RECOVERY])
+    assert (view.is_person_asked, view.sends) == (True, SENDS_MAX - 1)
+    assert fold([*twice, RECOVERY, ATTACHED, ABSENT, SENT]).is_person_asked is False
+
+
+@pytest.mark.parametrize(
+    ("events", "is_open"),
+    [
+        ([SENT], True),
+        ([SENT, PARKED], True),
+        ([SENT, TurnEnded(outcome=Outcome.PROCESS_DIED)], True),
+        ([SENT, TurnEnded(outcome=Outcome.UNKNOWN)], True),
+        ([SENT, TurnEnded(outcome=Outcome.OK)], False),
+        ([SENT, TurnEnded(outcome=Outcome.RATE_LIMITED)], False),
+    ],
+)
+def test_a_turn_was_left_open_when_nobody_knows_how_it_ended(events, is_open):
+    assert fold([INTENDED, ATTACHED, *events]).was_left_open is is_open
+
+
+def test_a_turn_that_was_read_back_is_open_until_another_one_ends():
+    intended = TurnIntended(decision="resume", reasons=(READ_BACK,), prompt_seq=1)
+    ended = TurnEnded(outcome=Outcome.OK)
+    assert fold([intended, ATTACHED, SENT, ended]).was_left_open
+
+
+def test_another_agent_may_go_on_with_a_prompt_that_left():
+    view = fold([INTENDED, ATTACHED, SENT, RECOVERY, INTENDED])
+    assert (view.state, view.may_send) == (TurnState.INTENDED, True)
+    twice = fold([INTENDED, ATTACHED, SENT, RECOVERY, INTENDED, ATTACHED, SENT])
+    assert twice.may_send is False
+
+
+def test_a_turn_that_was_taken_on_is_parked_no_more():
+    view = fold([INTENDED, ATTACHED, SENT, PARKED])
+    assert view.parked == PARKED
+    assert apply(view, RECOVERY).parked is None
+
+
+def test_a_prompt_counts_for_the_session_it_went_to():
+    other = SessionAttached(upstream_session_id=UpstreamSessionId("b"), how="new", agent="x")
+    sent = [INTENDED, ATTACHED, SENT, RECOVERY]
+    assert fold([*sent, ATTACHED]).is_prompted
+    assert not fold([*sent, other]).is_prompted
+    assert not fold([INTENDED, ATTACHED]).is_prompted
+
+
+def test_the_newest_of_each_kind_is_kept():
+    view = fold([INTENDED, ATTACHED, SENT, RECOVERY, ATTACHED, ABSENT, SENT, ENDED])
+    assert (view.intended, view.attached, view.sent, view.ended) == (
+        INTENDED,
+        ATTACHED,
+        SENT,
+        ENDED,
+    )
+    assert view.recognised is Recognition.ABSENT
+    assert view.events == 8

@@ -1,0 +1,252 @@
+"""An outward action is done once, or stopped before it is done again: hundreds of kills.
+
+Who is killed, at which moment, what the action was, and who goes on how, on each of the real agents
+asking and not. Nothing of ours is asked: what arrived is counted at the far end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.live.far_ends import FarEnd, Posts, Publishes, Pushes
+from tests.live.shell import Shell, agents_left, kill_tree, tree_of
+from tests.live.ways import WAYS, Way, desk_of
+
+from upthread.testing.rehearsal_model import RehearsalModel
+
+pytestmark = [pytest.mark.live, pytest.mark.soak, pytest.mark.timeout(7200)]
+
+ADDRESS = "spec-42/planner"
+KILLS_A_WAY = int(os.environ.get("UPTHREAD_KILLS", "72"))
+"""Of 180 ways to be killed and go on; seven ways to have an agent make 504."""
+PATIENCE_S = 90.0
+AT_WORK_S = 0.6
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "agents" / "kills"
+PIPELINE = """\
+[[pipeline.steps]]
+role = "planner"
+task = "Do it."
+"""
+
+ACTIONS: dict[str, Callable[[Path, Path], FarEnd]] = {
+    "push": Pushes,
+    "publish": Publishes,
+    "post": Posts,
+}
+MOMENTS = ("before it arrives", "under way", "done, not told", "told, not answered")
+KILLED = ("agent", "upthread", "both")
+AFTER = ("tell --continue", "new prompt", "run", "tell --fresh", "other agent")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One kill. `after_s` is by chance how long after its moment it comes."""
+
+    action: str
+    moment: str
+    killed: str
+    after: str
+    after_s: float
+
+    def __str__(self) -> str:
+        told = f"{self.action}, {self.killed} killed {self.moment} + {self.after_s:.2f} s"
+        return f"{told}, then {self.after}"
+
+
+def cases(seed: str) -> list[Case]:
+    """Return cases by chance, each kind of each thing as often as the others."""
+    chance = random.Random(seed)
+    every = list(itertools.product(ACTIONS, MOMENTS, KILLED, AFTER))
+    chance.shuffle(every)
+    longest_s = dict(zip(MOMENTS, (0.4, AT_WORK_S, 0.1, 0.1), strict=True))
+    return [
+        Case(
+            action=action,
+            moment=moment,
+            killed=killed,
+            after=after,
+            after_s=chance.uniform(0, longest_s[moment]),
+        )
+        for action, moment, killed, after in every[:KILLS_A_WAY]
+    ]
+
+
+@dataclass(kw_only=True)
+class Kill:
+    """One case as it is played: an agent acts, something is killed, somebody goes on."""
+
+    case: Case
+    way: Way
+    shell: Shell
+    far_end: FarEnd
+    model: RehearsalModel
+    other: Way
+
+    def play(self) -> str:
+        """Return how it ended: once, or stopped; AssertionError for twice, and for unsaid."""
+        running = self._begin()
+        try:
+            self._await_moment(running)
+            time.sleep(self.case.after_s)
+            self._kill(running)
+        finally:
+            self.far_end.let_go()
+            out = _end_of(running)
+        if (
+            running.returncode == 0
+        ):  # upthread went on with another agent, and nothing stood in doubt
+            assert (self.case.killed, self.far_end.count) == ("agent", 1), f"{self.case}\n{out}"
+            return "once"
+        self.far_end.prepare()
+        code, told = self._go_on()
+        return self._verdict(code, told, out)
+
+    def _begin(self) -> subprocess.Popen[str]:
+        self.model.answer_next(self.way.step(self.far_end.words))
+        if self.case.after == "run":
+            (self.shell.project / "spec.md").write_text("# Do it\n")
+            words = ("run", "spec-42", "--spec", "spec.md", "--agent", self.way.agent)
+            return self.shell.start(*words)
+        return self.shell.start("tell", ADDRESS, "Do it.", "--agent", self.way.agent)
+
+    def _await_moment(self, running: subprocess.Popen[str]) -> None:
+        moment = MOMENTS.index(self.case.moment)
+        self._await(running, lambda: self.model.model_requests)
+        if moment == 0:
+            return
+        self._await(running, lambda: self.far_end.count)
+        if moment == 1:
+            return
+        self.model.answer_next("[[HANG]]")  # so that the turn is under way when the kill comes
+        self.far_end.let_go()
+        if moment == 3:
+            self._await(running, lambda: len(self.model.model_requests) > 1)
+
+    def _await(self, running: subprocess.Popen[str], look: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not look():
+            assert running.poll() is None, running.stdout and running.stdout.read()
+            assert time.monotonic() < deadline, f"{self.case}: its moment has not come"
+            time.sleep(0.02)
+
+    def _kill(self, running: subprocess.Popen[str]) -> None:
+        below = tree_of(running.pid) - {running.pid}
+        self.model.forget_answers()
+        if self.case.killed == "agent":  # upthread starts another one, which would act again
+            self.model.answer_next(self.way.step(self.far_end.other_words))
+        named = {"agent": below, "upthread": {running.pid}, "both": {running.pid, *below}}
+        for pid in named[self.case.killed]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _go_on(self) -> tuple[int, str]:
+        way = self.other if self.case.after == "other agent" else self.way
+        self.model.forget_answers()
+        self.model.answer_next(way.step(self.far_end.other_words))
+        words = {
+            "tell --continue": ("tell", ADDRESS, "--continue"),
+            "new prompt": ("tell", ADDRESS, "Go on."),
+            "run": ("run", "spec-42"),
+            "tell --fresh": ("tell", ADDRESS, "Go on.", "--fresh"),
+            "other agent": ("tell", ADDRESS, "Go on.", "--agent", way.agent),
+        }[self.case.after]
+        done = subprocess.run(
+            [*self.shell.command(*words), "--json"],
+            cwd=self.shell.project,
+            env=self.shell.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def _verdict(self, code: int, told: str, told_first: str) -> str:
+        count = self.far_end.count
+        at_fault = f"{self.case}: exit {code}, {count} arrived\n{told_first}\n---\n{told}"
+        assert count <= 1, f"TWICE: {at_fault}"
+        assert count == 1 or code != 0, f"NEVER, AND UNSAID: {at_fault}"
+        assert code in {0, 2, 4}, at_fault
+        assert self.model.violations == [], at_fault
+        return "once" if code == 0 else "stopped" if code == 4 else "nothing to go on with"
+
+
+def _end_of(running: subprocess.Popen[str]) -> str:
+    """Return what a process said, once it has ended; one that does not end is ended."""
+    try:
+        return running.communicate(timeout=PATIENCE_S)[0]
+    except subprocess.TimeoutExpired:
+        kill_tree(running)
+        raise
+
+
+def other_than(way: Way) -> Way:
+    """The agent that goes on where another was killed: one that never asks."""
+    return WAYS["codex" if way.agent != "codex" else "opencode"]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_whatever_is_killed_an_outward_action_is_done_once(name, request, tmp_path):
+    way, other = WAYS[name], other_than(WAYS[name])
+    ended: Counter[tuple[str, str]] = Counter()
+    faults: list[str] = []
+    for number, case in enumerate(cases(name)):
+        with RehearsalModel() as model:
+            directory = tmp_path / str(number)
+            shell = desk_of(way, _binary(request, way), model, directory)
+            beside = desk_of(other, _binary(request, other), model, directory / "other")
+            shell.environment = both(shell.environment, beside.environment)
+            shell.configure(PIPELINE)
+            far_end = ACTIONS[case.action](directory, shell.project)
+            kill = Kill(case=case, way=way, shell=shell, far_end=far_end, model=model, other=other)
+            try:
+                how = kill.play()
+            except (AssertionError, subprocess.TimeoutExpired) as fault:
+                how = "FAULT"
+                faults.append(str(fault))
+                print(fault, flush=True)  # noqa: T201  # half an hour long
+            finally:
+                far_end.close()
+        assert agents_left(directory) == []
+        ended[case.moment, how] += 1
+        print(f"{number} {case}: {how}", flush=True)  # noqa: T201
+    _write(name, way, request, ended)
+    assert faults == []
+
+
+def both(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
+    """Two agents' environments as one person's: the first one's HOME, and both on PATH."""
+    path = f"{second['PATH'].partition(':')[0]}:{first['PATH']}"
+    return {**second, **first, "PATH": path}
+
+
+def _binary(request: pytest.FixtureRequest, way: Way) -> Path:
+    return request.getfixturevalue(f"{way.fixture}_binary")
+
+
+def _write(
+    name: str, way: Way, request: pytest.FixtureRequest, ended: Counter[tuple[str, str]]
+) -> None:
+    TABLE.mkdir(exist_ok=True)
+    kept = {
+        "agent": way.agent,
+        "way": name,
+        "moments": {
+            moment: {how: count for (at, how), count in sorted(ended.items()) if at == moment}
+            for moment in MOMENTS
+        },
+    }
+    file = TABLE / f"{name.replace(', ', '-').replace(' ', '-')}.json"
+    file.write_text(json.dumps(kept, indent=2) + "\n")

@@ -1,0 +1,191 @@
+"""A record older than the agent's session is noticed before a prompt leaves, and caught up."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.world import ALLOW, World
+
+import upthread
+from upthread.agents import stored
+from upthread.core.events import TurnIntended
+from upthread.core.types import Speaker, ToolCallPart
+from upthread.runtime.turns.progress import Listener
+
+pytestmark = pytest.mark.anyio
+ADDRESS = "spec-42/constructor"
+OPTIONS = upthread.TellOptions(agent="rehearsal")
+DEPLOY = "[[rehearse: execute sh deploy.sh]]"
+OLDER = "older_record"
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    world.configure(ALLOW)
+    (world.project / "deploy.sh").write_text("echo deploy >> done.log\n")
+    return world
+
+
+async def tell(world: World, text: str, **heard: Any) -> Any:
+    async with world.open() as project:
+        options = upthread.TellOptions(agent="rehearsal", listener=Listener(**heard))
+        return await project.tell(ADDRESS, text, options)
+
+
+def say(word: str) -> str:
+    return f"Say it. [[rehearse: say {word}]]"
+
+
+def copy_of_record(world: World) -> Path:
+    """Copy the database as `cp` would, once nobody has it open."""
+    copy = world.directory / "copy.db"
+    shutil.copyfile(world.home / "upthread.db", copy)
+    return copy
+
+
+def put_back(world: World, copy: Path) -> None:
+    for suffix in ("-wal", "-shm"):
+        world.home.joinpath(f"upthread.db{suffix}").unlink(missing_ok=True)
+    shutil.copyfile(copy, world.home / "upthread.db")
+
+
+def said(world: World) -> list[tuple[str, str]]:
+    """What is on record, in order: each prompt as it was written, each reply."""
+    return [
+        (str(message.speaker), message.text)
+        for message in world.messages(ADDRESS)
+        if message.speaker in {Speaker.USER, Speaker.ASSISTANT} and message.text
+    ]
+
+
+async def why(world: World) -> upthread.Why:
+    async with world.open() as project:
+        return await project.why(ADDRESS)
+
+
+async def turns(world: World) -> int:
+    async with world.open() as project:
+        return (await project.role(ADDRESS)).turns
+
+
+async def test_turns_that_the_record_lacks_are_said_and_read_back_before_the_prompt_is_numbered(
+    world: World,
+) -> None:
+    await tell(world, say("one"))
+    copy = copy_of_record(world)
+    await tell(world, say("two"))
+    await tell(world, say("three"))
+    whole = said(world)
+    put_back(world, copy)
+    before = await why(world)
+    assert (before.now.decision, before.now.reasons[0]) == ("resume", OLDER)
+    assert before.now.inputs["turns_lacking"] == 2
+    assert await turns(world) == 1, "`why` changes nothing"
+    started: list[Any] = []
+    notices: list[Any] = []
+    done = await tell(world, say("four"), started=started.append, notice=notices.append)
+    assert (done.decision, done.reasons[0], done.turn_number) == ("resume", OLDER, 4)
+    assert "turns that this record lacks" in started[0].line
+    assert [each.text for each in notices if each.kind == OLDER] == [
+        "the agent's session has 2 turns that this record lacks; they are read back"
+    ]
+    assert said(world)[: len(whole)] == whole
+    assert await turns(world) == 4
+    assert (await why(world)).now.reasons == ("unchanged",)
+    world.check_histories()
+
+
+async def test_what_was_read_back_is_marked_so(world: World) -> None:
+    await tell(world, say("one"))
+    copy = copy_of_record(world)
+    await tell(world, say("two"))
+    put_back(world, copy)
+    await tell(world, say("three"))
+    async with world.open() as project:
+        conversation = (await project.role(ADDRESS)).conversation
+    with world.store() as store:
+        own = store.turns(conversation.conversation_id)
+        events = [store.turn_events(turn.turn_id)[0] for turn in own]
+    assert [each.reasons for each in events if isinstance(each, TurnIntended)] == [
+        ("none_yet",),
+        ("read_back",),
+        (OLDER, "unchanged"),
+    ]
+
+
+async def test_an_outward_action_that_is_read_back_is_held_back(world: World) -> None:
+    await tell(world, say("one"))
+    copy = copy_of_record(world)
+    assert (await tell(world, DEPLOY)).outcome == "ok"
+    put_back(world, copy)
+    again = await tell(world, DEPLOY)
+    assert again.parked is not None
+    assert again.parked.reason == "held_back"
+    assert (world.project / "done.log").read_text().split() == ["deploy"]
+    calls = [p for m in world.messages(ADDRESS) for p in m.parts if isinstance(p, ToolCallPart)]
+    assert calls, "the call is on record"
+
+
+async def test_a_session_that_cannot_be_compared_is_not_resumed_without_a_word(
+    world: World,
+) -> None:
+    await tell(world, say("one"))
+    copy = copy_of_record(world)
+    await tell(world, say("two"))
+    put_back(world, copy)
+    (session,) = world.session_files()
+    lines = session.read_text().splitlines(keepends=True)
+    session.write_text("".join(line.replace("one", "uno") for line in lines))
+    assert (await why(world)).now.reasons[0] == "not_compared"
+    notices: list[Any] = []
+    done = await tell(world, say("three"), notice=notices.append)
+    assert done.reasons[0] == "not_compared"
+    assert any(each.kind == "not_compared" for each in notices)
+
+
+@pytest.mark.parametrize("disturbance", ["hang", "fail", "none", "twice", "fork", "fresh"])
+async def test_what_is_on_record_is_never_taken_for_missing(world: World, disturbance: str) -> None:
+    prompts = {
+        "hang": ["[[rehearse: rate_limit]]", say("two")],
+        "fail": ["[[rehearse: crash]]", say("two")],
+        "none": [say("two"), say("three")],
+        "twice": [say("one"), say("one")],
+        "fork": [say("two")],
+        "fresh": [f"fresh: {say('two')}", say("two")],
+    }[disturbance]
+    await tell(world, say("one"))
+    for prompt in prompts:
+        await tell(world, prompt)
+    if disturbance == "fork":
+        async with world.open() as project:
+            await project.fork(ADDRESS, "spec-43/constructor")
+            done = await project.tell("spec-43/constructor", say("three"), OPTIONS)
+            assert OLDER not in done.reasons
+    for session in world.session_files():
+        session.touch()  # so that it is read
+    found = await why(world)
+    assert OLDER not in found.now.reasons
+    assert "not_compared" not in found.now.reasons
+
+
+async def test_a_session_nobody_went_on_with_is_compared_by_one_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    stamp, read = stored.stamp_of, stored.read_session
+
+    def counted(name: str, wrapped: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            looks.append(name)
+            return wrapped(*arguments)
+
+        return call
+
+    await tell(world, say("one"))
+    monkeypatch.setattr(stored, "stamp_of", counted("stamp", stamp))
+    monkeypatch.setattr(stored, "read_session", counted("read", read))
+    await tell(world, say("two"))
+    assert looks == ["stamp", "stamp"], "one before the prompt, one for the next time"

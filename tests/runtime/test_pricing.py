@@ -1,0 +1,61 @@
+"""What an agent reads before our words is in both prices: as it was seen, else near, else said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.world import World
+
+import upthread
+from upthread.core.decision.price import Tokens
+from upthread.errors import RefusedError
+
+pytestmark = pytest.mark.anyio
+
+OPTIONS = upthread.TellOptions(agent="rehearsal")
+
+
+async def price(project: upthread.Project, address: str) -> Any:
+    return (await project.why(address)).now.inputs["price"]
+
+
+async def test_what_a_first_session_held_stays_the_agents_own_part_while_it_grows(
+    world: World,
+) -> None:
+    async with world.open() as project:
+        await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
+        await project.tell("a/planner", "[[rehearse: usage 90000 200000]]", OPTIONS)
+        found = await price(project, "a/planner")
+    assert 19_000 < found["fixed"]["count"] < 20_000
+    assert found["fixed"]["is_estimate"]
+    assert found["resume"]["count"] == 90_000
+    assert found["fixed"]["count"] < found["briefing"]["count"] < 22_000
+
+
+async def test_a_new_workstream_knows_it_from_another_and_is_refused_what_it_cannot_afford(
+    world: World,
+) -> None:
+    limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
+    async with world.open() as project:
+        await project.tell("a/planner", "[[rehearse: usage 20000 200000]]", OPTIONS)
+        with pytest.raises(RefusedError, match="the turn would take ~20k or more"):
+            await project.tell("b/auditor", "Look.", limited)
+    assert len(world.prompts()) == 1
+
+
+async def test_nobody_is_refused_for_what_nobody_knows(world: World) -> None:
+    limited = upthread.TellOptions(agent="rehearsal", tokens_max=19_000)
+    async with world.open() as project:
+        await project.tell("a/planner", "[[rehearse: tokens 900 100]]", OPTIONS)
+        found = await price(project, "a/planner")
+        told = await project.tell("b/auditor", "[[rehearse: tokens 900 100]]", limited)
+    assert "fixed" not in found or found["fixed"] is None
+    assert told.spent == Tokens(count=1_000, is_estimate=False)
+
+
+async def test_a_turn_of_an_agent_that_counts_no_request_goes_to_its_end(world: World) -> None:
+    limited = upthread.TellOptions(agent="rehearsal", tokens_max=500)
+    async with world.open() as project:
+        told = await project.tell("a/planner", "[[rehearse: tokens 900 100]]", limited)
+    assert (told.outcome, told.spent.count) == ("ok", 1_000)

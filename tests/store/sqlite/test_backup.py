@@ -1,0 +1,165 @@
+"""backup.py: a copy is one moment of a database, and no file is lost when it takes its place."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+
+import pytest
+
+from upthread.core.commands import OpenConversation
+from upthread.core.types import ConversationId, TextPart, TurnId
+from upthread.errors import StoreError, UsageError
+from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.backup import copied, copy_to, put_in_place
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION
+
+KEY = bytes(range(32))
+WRITERS = 8
+COPIES = 4
+
+
+@pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])
+def key(request):
+    return request.param
+
+
+@pytest.fixture
+def path(tmp_path, key):
+    path = tmp_path / "home" / "store.db"
+    store = SqliteStore(path, key=key)
+    store.commit([*samples.home(), samples.said(1)])
+    store.close()
+    return path
+
+
+def count(path, key, conversation_id=CONVERSATION):
+    store = SqliteStore(path, key=key)
+    try:
+        assert store.verify(conversation_id) is None
+        return store.message_count(conversation_id)
+    finally:
+        store.close()
+
+
+def writers_own(number):
+    return ConversationId(f"con_{number}"), TurnId(f"trn_{number}")
+
+
+def write_until(begun, done, path, key, number):
+    """Commit messages to a conversation of its own, each with the next number, until told."""
+    owner, turn = writers_own(number)
+    conversation = samples.conversation(owner, key=samples.sibling_key(role=f"role-{number}"))
+    store = SqliteStore(path, key=key)
+    store.commit([OpenConversation(conversation=conversation), samples.turn(turn, owner=owner)])
+    seq = 0
+    while not done.is_set():
+        seq += 1
+        text = TextPart(text=f"{number}: {seq} " * 200)
+        store.commit([samples.said(seq, text, owner=owner, turn_id=turn)])
+        if seq == 1:
+            begun.release()
+    store.close()
+
+
+def test_a_copy_made_while_eight_write_is_whole_and_verifies(path, tmp_path, key):
+    begun, done = threading.Semaphore(0), threading.Event()
+    writers = [
+        threading.Thread(target=write_until, args=(begun, done, path, key, number))
+        for number in range(WRITERS)
+    ]
+    for writer in writers:
+        writer.start()
+    try:
+        for _ in range(WRITERS):  # a busy machine lets some of them wait
+            assert begun.acquire(timeout=60)
+        for number in range(COPIES):
+            time.sleep(0.3)
+            copy_to(path, tmp_path / f"copy-{number}.db", key=key)
+    finally:
+        done.set()
+        for writer in writers:
+            writer.join()
+    counts = [
+        [count(tmp_path / f"copy-{copy}.db", key, writers_own(writer)[0]) for copy in range(COPIES)]
+        for writer in range(WRITERS)
+    ]
+    assert all(each == sorted(each) and each[0] > 0 for each in counts)
+
+
+def test_a_copy_is_private_and_alone(path, tmp_path, key):
+    before = os.umask(0)
+    try:
+        copy_to(path, tmp_path / "copies" / "copy.db", key=key)
+    finally:
+        os.umask(before)
+    assert [each.name for each in (tmp_path / "copies").iterdir()] == ["copy.db"]
+    assert stat.S_IMODE((tmp_path / "copies" / "copy.db").stat().st_mode) == 0o600
+    is_readable = b"SQLite format 3" in (tmp_path / "copies" / "copy.db").read_bytes()[:16]
+    assert is_readable is (key is None)
+
+
+def test_a_copy_holds_what_is_only_in_the_log(path, tmp_path, key):
+    store = SqliteStore(path, key=key)
+    store.commit([samples.said(2)])
+    copy_to(path, tmp_path / "copy.db", key=key)
+    store.close()
+    assert count(tmp_path / "copy.db", key) == 2
+
+
+def test_a_file_that_is_there_is_not_overwritten(path, tmp_path, key):
+    (tmp_path / "copy.db").write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        copy_to(path, tmp_path / "copy.db", key=key)
+    assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+def test_of_a_damaged_database_there_is_no_copy(path, tmp_path, key):
+    with path.open("r+b") as file:
+        file.seek(4096 * 20)
+        file.write(os.urandom(4096 * 10))
+    with pytest.raises(StoreError, match=r"damaged|could not be copied"):
+        copy_to(path, tmp_path / "copies" / "copy.db", key=key)
+    assert list((tmp_path / "copies").iterdir()) == []
+
+
+def test_a_copy_takes_the_place_of_a_database_that_is_kept(path, tmp_path, key):
+    copy_to(path, tmp_path / "copy.db", key=key)
+    store = SqliteStore(path, key=key)
+    store.commit([samples.said(2)])
+    store.close()
+    with copied(tmp_path / "copy.db", beside=path, key=key) as copy:
+        put_in_place(path, copy, path.with_name("kept.db"), key=key)
+    assert (count(path, key), count(path.with_name("kept.db"), key)) == (1, 2)
+    assert {each.name for each in path.parent.iterdir()} == {"store.db", "kept.db"}
+
+
+def test_it_is_refused_while_somebody_has_the_database_open(path, tmp_path, key):
+    copy_to(path, tmp_path / "copy.db", key=key)
+    store = SqliteStore(path, key=key)
+    store.commit([samples.said(2)])
+    with (
+        pytest.raises(StoreError, match=r"another process has .* open"),
+        copied(tmp_path / "copy.db", beside=path, key=key) as copy,
+    ):
+        put_in_place(path, copy, path.with_name("kept.db"), key=key)
+    store.close()
+    assert count(path, key) == 2
+
+
+@pytest.mark.parametrize("damage", ["emptied", "foreign", "gone"])
+def test_what_is_damaged_is_kept_with_its_log(path, tmp_path, key, damage):
+    copy_to(path, tmp_path / "copy.db", key=key)
+    log = path.with_name("store.db-wal")
+    log.write_bytes(b"what is left of a log")
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"" if damage == "emptied" else b"no database" * 1000)
+    with copied(tmp_path / "copy.db", beside=path, key=key) as copy:
+        put_in_place(path, copy, path.with_name("kept.db"), key=key)
+    assert count(path, key) == 1
+    assert path.with_name("kept.db-wal").read_bytes() == b"what is left of a log"

@@ -1,0 +1,84 @@
+"""integrity.py says what is damaged in a file, whether it opens or not, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from upthread.core.commands import EndLink
+from upthread.errors import StoreError
+from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.integrity import check_file
+from upthread.testing.store_conformance import samples
+
+KEY = bytes(range(32))
+
+
+@pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])
+def key(request):
+    return request.param
+
+
+@pytest.fixture
+def path(tmp_path, key):
+    path = tmp_path / "store.db"
+    store = SqliteStore(path, key=key)
+    store.commit([*samples.home(), *(samples.said(seq) for seq in range(1, 200))])
+    store.close()
+    return path
+
+
+def test_a_sound_file_has_no_faults(path, key):
+    assert check_file(path, key=key).is_sound
+
+
+def test_a_file_that_is_not_there_yet_is_sound_and_not_made(tmp_path):
+    assert check_file(tmp_path / "none.db").is_sound
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_damaged_pages_are_named(path, key):
+    pages = path.stat().st_size // 4096
+    with path.open("r+b") as file:
+        file.seek((pages - 3) * 4096)
+        file.write(os.urandom(4096))
+    before = path.read_bytes()
+    found = check_file(path, key=key)
+    assert found.is_open
+    assert not found.is_sound
+    assert found.faults
+    assert path.read_bytes() == before
+
+
+def test_a_row_that_nobody_finds_by_its_key_is_damage(tmp_path):
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    store.commit(samples.home())
+    conversation = samples.CONVERSATION
+    end = EndLink(conversation_id=conversation, seq=1, ended_because="asked", ended_at_ms=9)
+    store.commit([end])
+    assert store.verify(conversation) is None
+    store.database.connection.execute("PRAGMA foreign_keys = OFF")
+    store.database.connection.execute("UPDATE link_end SET link = link + 300")
+    with pytest.raises(StoreError, match="of link_end is of a row of link that is not there"):
+        store.verify(conversation)
+    store.close()
+    (fault,) = check_file(path).faults
+    assert "link_end" in fault
+
+
+def test_a_file_that_cannot_be_opened_says_why(path, key):
+    with path.open("r+b") as file:
+        file.write(os.urandom(4096))
+    found = check_file(path, key=key)
+    assert not found.is_open
+    assert "not a database" in found.faults[0]
+
+
+def test_an_empty_file_beside_its_key_is_damaged(path):
+    os.truncate(path, 0)
+    path.with_name("store.db.key").write_bytes(KEY)
+    found = check_file(path)
+    assert not found.is_open
+    assert "is empty" in found.faults[0]

@@ -1,0 +1,251 @@
+"""A database that is damaged, emptied, foreign or cut short: said before anything is sent, cured."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from upthread.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def up(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    (up.directory / "upthread.toml").write_text('agent = "rehearsal"\n')
+    up("tell", "w/planner", "Count the sheep.")
+    return up
+
+
+def database(up):
+    return up.home / "upthread" / "upthread.db"
+
+
+def sessions(up):
+    return sorted(path.name for path in (up.home / "sessions").rglob("*") if path.is_file())
+
+
+def emptied(up):
+    os.truncate(database(up), 0)
+    for suffix in ("-wal", "-shm"):
+        database(up).with_name(f"upthread.db{suffix}").unlink(missing_ok=True)
+
+
+def foreign(up):
+    database(up).write_bytes(b"# a shopping list\n" * 1000)
+
+
+def cut_short(up):
+    os.truncate(database(up), database(up).stat().st_size // 2)
+
+
+def removed(up):
+    database(up).unlink()
+
+
+DAMAGE = {
+    emptied: "is empty",
+    foreign: "not a database",
+    cut_short: "is cut short",
+    removed: "is not there",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_a_damaged_database_is_said_before_anything_is_sent(up, damage):
+    before = sessions(up)
+    damage(up)
+    said = up("tell", "w/planner", "And now?", code=1)
+    assert DAMAGE[damage] in said.err
+    assert str(database(up)) in said.err
+    assert "upthread restore" in said.err
+    assert "upthread salvage" in said.err
+    assert sessions(up) == before
+    (told,) = up("tell", "w/planner", "And now?", "--json", code=1).stream
+    assert told["error"]["kind"] == "store"
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_doctor_says_what_is_damaged_and_the_cure(up, damage):
+    damage(up)
+    said = up("doctor", code=1)
+    assert DAMAGE[damage] in said.out
+    assert "upthread restore" in said.out
+    found = up("doctor", "--json", code=1).json
+    assert found["findings"][0]["path"] == str(database(up))
+    assert found["holdings"] is None
+
+
+def another_programs(up):
+    database(up).unlink()
+    with closing(sqlite3.connect(database(up))) as connection:
+        connection.execute("CREATE TABLE note (words TEXT)")
+    database(up).chmod(0o600)
+
+
+def a_newer_versions(up):
+    with closing(sqlite3.connect(database(up))) as connection:
+        connection.execute("PRAGMA user_version = 999")
+
+
+def under_another_key(up):
+    settings = up.home / "upthread" / "config.toml"
+    key = up.home / "record-key"
+    settings.write_text(f'encryption_key = "file:{key}"\n')
+    up("encrypt", "--yes")
+    key.write_bytes(os.urandom(32))
+
+
+FOREIGN = {
+    another_programs: ("is a database of another program", "name another file"),
+    a_newer_versions: ("was written by a newer upthread", "upgrade upthread"),
+    under_another_key: ("is under another key than your encryption_key", "upthread restore"),
+}
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=lambda foreign: foreign.__name__)
+def test_a_foreign_database_is_said_before_anything_is_written_or_sent(up, foreign):
+    foreign(up)
+    before = sessions(up), database(up).read_bytes()
+    what, cure = FOREIGN[foreign]
+    said = up("tell", "w/planner", "And now?", code=1)
+    assert what in said.err
+    assert str(database(up)) in said.err
+    assert cure in said.err
+    doctors = up("doctor", code=1).out
+    assert what in doctors
+    assert cure in doctors
+    assert up("ls", "--json", code=1).json["error"]["kind"] == "store"
+    assert (sessions(up), database(up).read_bytes()) == before
+
+
+def test_doctor_goes_on_after_a_damaged_page_and_names_what_it_holds(up):
+    for number in range(30):
+        up_store(up, number)
+    path = database(up)
+    pages = path.stat().st_size // 4096
+    with path.open("r+b") as file:
+        file.seek((pages - 2) * 4096)
+        file.write(os.urandom(4096))
+    found = up("doctor", "upthread", "--json", code=1).json
+    assert found["findings"]
+    assert all("upthread salvage" in each["cure"] for each in found["findings"])
+    assert re.search(r"page|malformed|index", found["findings"][0]["what"])
+
+
+def up_store(up, number):
+    """Grow the record by a message of its own conversation."""
+    store = SqliteStore(database(up))
+    connection = store.database.connection
+    connection.execute(
+        "INSERT INTO once_event (project_id, key, attempt_id, state, receipt, recorded_at_ms)"
+        " VALUES ('prj_x', ?, 'a', 'intent', zeroblob(3000), 1)",
+        (f"key {number}",),
+    )
+    store.close()
+
+
+def lines_of(up):
+    return up("audit", "w").out
+
+
+def test_a_backup_is_restored_and_what_was_there_is_kept(up):
+    made = up("backup", "--json").json
+    assert made["backup"].startswith(str(up.home / "upthread" / "backups"))
+    for name in ("backup", "key"):
+        assert Path(made[name]).stat().st_mode & 0o777 == 0o600
+    before = lines_of(up)
+    up("tell", "w/planner", "And the goats.")
+    asked = up("restore", made["backup"], code=2)
+    assert "w/planner (" in asked.out
+    assert "1 turn more than the backup" in asked.out
+    assert "nobody is there to confirm it" in asked.err
+    dry = up("restore", made["backup"], "--dry-run", "--json").json
+    assert (dry["is_restored"], dry["lacking"][0]["turns"]) == (False, 1)
+    assert "goats" in lines_of(up)
+    done = up("restore", made["backup"], "--yes", "--json").json
+    assert lines_of(up) == before
+    assert "goats" in up("audit", "w", "--db", done["kept"]).out
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_a_damaged_database_is_cured_by_its_backup(up, damage):
+    backup = up("backup", str(up.home / "mine.db")).out
+    assert "copied and checked" in backup
+    before = lines_of(up)
+    damage(up)
+    assert "is now the backup" in up("restore", str(up.home / "mine.db"), "--yes").out
+    assert lines_of(up) == before
+    assert "RESUMED" in up("tell", "w/planner", "And now?").err
+    up("doctor", "upthread")
+
+
+def test_a_backup_of_an_encrypted_record_is_encrypted_and_says_where_its_key_is(up):
+    key = up.home / "keys" / "upthread"
+    key.parent.mkdir()
+    (up.home / "upthread" / "config.toml").write_text(f'encryption_key = "file:{key}"\n')
+    up("encrypt", "--yes")
+    said = up("backup", str(up.home / "mine.db"))
+    assert f"the key in file:{key}, which is not copied" in said.err
+    assert b"sheep" not in (up.home / "mine.db").read_bytes()
+    before = lines_of(up)
+    emptied(up)
+    up("restore", str(up.home / "mine.db"), "--yes")
+    assert lines_of(up) == before
+
+
+def test_a_restore_is_refused_while_somebody_works(up):
+    up("backup", str(up.home / "mine.db"))
+    store = SqliteStore(database(up))
+    store.database.connection.execute("SELECT 1 FROM lease").fetchall()
+    said = up("restore", str(up.home / "mine.db"), "--yes", code=1)
+    assert "another process has" in said.err
+    store.close()
+
+
+def test_a_damaged_backup_is_not_put_in_place(up):
+    up("backup", str(up.home / "mine.db"))
+    cut = up.home / "mine.db"
+    os.truncate(cut, cut.stat().st_size // 2)
+    before = lines_of(up)
+    said = up("restore", str(cut), "--yes", code=1)
+    assert "salvage" in said.err
+    assert lines_of(up) == before
+    assert "there is no backup" in up("restore", str(up.home / "none.db"), "--yes", code=3).err
+
+
+@pytest.mark.parametrize("verb", [["backup"], ["restore", "mine.db"]])
+def test_a_servers_database_is_backed_up_by_the_server(up, verb):
+    said = up(*verb, "--db", "postgres://nobody@localhost/none", code=2)
+    assert "pg_dump" in said.err
+
+
+def test_a_damaged_record_is_salvaged_restored_and_gone_on_with(up):
+    for number in range(6):
+        up_store(up, number)
+    before = lines_of(up)
+    path = database(up)
+    with path.open("r+b") as file:
+        file.write(os.urandom(4096))
+    assert "upthread salvage" in up("tell", "w/planner", "And now?", code=1).err
+    done = up("salvage", "--json").json
+    assert (done["lost"], done["notes"]) == ([], [])
+    up("restore", done["salvaged"], "--yes")
+    assert lines_of(up) == before
+    assert "RESUMED" in up("tell", "w/planner", "And now?").err
+
+
+def test_salvage_says_what_is_lost_by_conversation_and_message(up):
+    path = database(up)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"Count the sheep.", b"Count the goats!"))
+    said = up("salvage", "--into", str(up.home / "new.db"))
+    assert re.search(r"w/planner message 1: lost, all or in part \(con_", said.out)
+    assert f"upthread restore {up.home / 'new.db'}" in said.out
+    assert path.read_bytes() != content
+    assert "is there already" in up("salvage", "--into", str(up.home / "new.db"), code=2).err
+    assert "there is no file" in up("salvage", "none.db", code=3).err

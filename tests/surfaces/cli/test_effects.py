@@ -1,0 +1,270 @@
+"""`upthread effects`: what may have been done to the outside, and what a person says of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+AGENT = ("--agent", "rehearsal")
+DEPLOY = "[[rehearse: execute sh deploy.sh]]"
+REPORTS = '[[rehearse: say ```upthread\n{"status": "done", "summary": "looked"}\n```]]'
+IN_DOUBT = 4
+
+
+@pytest.fixture
+def up(make_upthread, tmp_path):
+    """A role was killed in the middle of a deployment."""
+    up = make_upthread(tmp_path)
+    up.configure('[permissions]\nexecute = "allow"\n')
+    done = up.directory / "done"
+    script = "echo deployed >> done\ntest -e slow && sleep 60\nexit 0\n"
+    (up.directory / "deploy.sh").write_text(script)
+    (up.directory / "slow").touch()
+    child = up.start("tell", "w/planner", DEPLOY, *AGENT)
+    deadline_s = time.monotonic() + 60
+    while not done.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate(timeout=30)
+    (up.directory / "slow").unlink()
+    return up
+
+
+def deployments(up) -> int:
+    return len((up.directory / "done").read_text().split())
+
+
+def test_what_may_have_been_done_is_listed_and_not_done_again_before_somebody_looked(up):
+    (effect,) = up("effects", "w", "--json").json["in_doubt"]
+    assert (effect["title"], effect["settled"]) == ("Run sh deploy.sh", None)
+    assert effect["state"] in {"intent", "unknown"}
+    assert "upthread effects w" in up("show", "w").out
+    for words in (("ls",), ("ls", "w")):
+        listed = up(*words).out
+        assert "interrupted" in listed
+        said = "w: an action beyond this machine may have been done, or not: upthread effects w"
+        assert said in listed
+    (stands,) = up("ls", "--json").json["workstreams"]
+    assert stands["standing"]["command"] == "upthread effects w"
+    assert stands["standing"]["cure"].endswith(": upthread tell w/planner --continue")
+    told = up("effects", "w").out
+    assert effect["effect_id"] in told
+    assert f"upthread effects w not-done {effect['effect_id']}" in told
+    up("tell", "w/planner", "--continue", code=None)
+    said = up("tell", "w/auditor", DEPLOY, *AGENT, code=IN_DOUBT).err
+    assert "(look first: upthread effects w)" in said
+    assert "--continue" not in said
+    assert deployments(up) == 1
+
+
+def test_a_run_that_ends_well_says_what_is_in_doubt_and_by_its_exit_code(up):
+    task = f"task = '''{REPORTS}'''"
+    up.configure(f'[[pipeline.steps]]\nrole = "auditor"\n{task}\n')
+    told = up("run", "w", "Look.", *AGENT, code=IN_DOUBT)
+    assert "w: done" in told.out
+    assert "may have been done, or not" in told.out
+    result = up("run", "w", "Look.", *AGENT, "--json", code=IN_DOUBT).stream[-1]
+    assert (result["status"], len(result["in_doubt"])) == ("done", 1)
+    up("effects", "w", "done")
+    up("run", "w", "Look again.", *AGENT)
+
+
+@pytest.mark.parametrize("said", ["not-done", "again"])
+def test_what_a_person_says_may_be_done_is_done(up, said):
+    settled = up("effects", "w", said, "--json").json
+    assert settled["settled"] == said
+    assert up("effects", "w").out == "nothing of w is held back\n"
+    up("tell", "w/auditor", DEPLOY, *AGENT)
+    assert deployments(up) == 2
+
+
+def test_what_a_person_says_was_done_is_known_as_done(up):
+    up("effects", "w", "done")
+    (effect,) = up("show", "w", "--effects", "--json").json["effects"]
+    assert (effect["state"], effect["settled"]) == ("done", "done")
+    assert any(act["what"] == "settled" for act in acts(up))
+    told = up("tell", "w/planner", "--continue", "--json").stream
+    assert told[-1]["outcome"] == "ok", "it is refused, and the agent goes on without it"
+    assert deployments(up) == 1
+
+
+def acts(up):
+    audit = up("audit", "w", "--json").json
+    return [act for conversation in audit["conversations"] for act in conversation["acts"]]
+
+
+def test_what_a_turn_had_done_that_was_cut_off_is_held_back_from_other_roles_too(up):
+    """Its receipt was kept: agent and upthread were killed after the action and before the end."""
+    slow = up.directory / "sleep.sh"
+    slow.write_text("sleep 60\n")
+    child = up.start("tell", "v/planner", f"{DEPLOY} [[rehearse: execute sh sleep.sh]]", *AGENT)
+    deadline_s = time.monotonic() + 60
+    while deployments(up) < 2 or not done_of(up, "v"):
+        assert time.monotonic() < deadline_s
+        assert child.poll() is None
+        time.sleep(0.1)
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate(timeout=30)
+    told = up("tell", "v/auditor", DEPLOY, *AGENT, "--json", code=IN_DOUBT).stream[-1]
+    assert (told["parked"]["reason"], deployments(up)) == ("held_back", 2)
+
+
+def done_of(up, workstream):
+    if workstream not in up("ls").out:
+        return []
+    effects = up("show", workstream, "--effects", "--json").json["effects"]
+    return [each for each in effects if each["state"] == "done"]
+
+
+def test_what_cannot_be_meant_is_said_and_changes_nothing(up):
+    assert "is not one of: done, not-done, again" in up("effects", "w", "maybe", code=2).err
+    assert "no effect eff_0 of w is held back" in up("effects", "w", "done", "eff_0", code=3).err
+    assert "there is no workstream 'v'" in up("effects", "v", "done", code=3).err
+    assert "there is no workstream 'v'" in up("effects", "v", code=3).err
+    assert len(up("effects", "w", "--json").json["in_doubt"]) == 1
+
+
+def test_a_model_does_not_say_what_came_of_it(up):
+    up.environment["CLAUDECODE"] = "1"
+    told = up("effects", "w", "done", code=2).err
+    assert "what came of an action nobody says from inside an agent's turn" in told
+    assert "by a model (claude-code)" in told
+    assert "look yourself, at your own terminal: upthread effects w" in told
+    clean = [f"{name}={value}" for name, value in up.environment.items() if name != "CLAUDECODE"]
+    below = ["sh", "-c", '"$@"; exit $?', "sh", "env", "-i", *clean, *up.words("effects", "w")]
+    done = subprocess.run(
+        [*below, "not-done"], cwd=up.directory, env=up.environment, capture_output=True, check=False
+    )
+    assert done.returncode == 2, "a clean environment below an agent is still an agent's"
+    del up.environment["CLAUDECODE"]
+    assert len(up("effects", "w", "--json").json["in_doubt"]) == 1
+
+
+def test_what_is_in_doubt_is_not_forgotten_by_a_person_before_they_looked_nor_by_a_model(up):
+    told = up("forget", "w", "--yes", code=2).err
+    assert "'w': an action beyond this machine may have been done, or not" in told
+    assert "until then nobody does it again: upthread effects w" in told
+    assert len(up("effects", "w", "--json").json["in_doubt"]) == 1
+    up("effects", "w", "done")
+    up.environment["CLAUDECODE"] = "1"
+    told = up("forget", "w", "--yes", code=2).err
+    assert "nobody erases from inside an agent's turn" in told
+    del up.environment["CLAUDECODE"]
+    assert "FORGOTTEN" in up("forget", "w", "--yes").out
+
+
+def test_what_is_in_doubt_outlives_what_is_kept_for_so_long(up):
+    up.configure("[keep]\ncontent_days = 0\n")
+    assert "w is kept until you have looked: upthread effects w" in up("keep", "--yes").err
+
+
+@pytest.fixture
+def place(make_upthread, tmp_path):
+    """A repository whose agent may run what it likes."""
+    up = make_upthread(tmp_path)
+    subprocess.run(["git", "init", "-q", up.directory], check=True)
+    up.configure(ALLOWS)
+    return up
+
+
+ALLOWS = '[permissions]\nexecute = "allow"\n'
+PUSH = "[[rehearse: announce git push origin main]]"
+PUSHED = "w/constructor: Run git push origin main"
+LOOK = "see what is there: git ls-remote origin refs/heads/main"
+APPROVES = (
+    '[[rehearse: say ```upthread\n{"status": "done", "summary": "looked", '
+    '"verdict": {"result": "approved", "evidence": ["fine"]}}\n```]]'
+)
+
+
+def pipeline(**tasks: str) -> str:
+    steps = "".join(
+        f"[[pipeline.steps]]\nrole = '{r}'\ntask = '''{t}'''\n" for r, t in tasks.items()
+    )
+    return f"{ALLOWS}{steps}on_rejected = 'constructor'\n"
+
+
+def test_an_approved_run_whose_action_nobody_heard_the_end_of_is_not_plainly_approved(place):
+    place.configure(pipeline(constructor=f"{PUSH} {REPORTS}", validator=APPROVES))
+    told = place("run", "w", "Release it.", *AGENT, code=IN_DOUBT)
+    assert "w: approved, but in doubt" in told.out
+    assert PUSHED in told.out
+    assert LOOK in told.out
+    assert f"{PUSHED}: may have been done, or not" in told.err, "as soon as the step was over"
+    shown = place("show", "w")
+    assert "w (" in shown.out
+    assert "): unsettled" in shown.out
+    assert LOOK in shown.out
+    assert "validator: approved, while an action beyond this machine is in doubt" in shown.out
+    assert " unsettled " in place("ls").out
+    assert "unsettled" in place("why", "w/constructor").out
+    assert LOOK.removeprefix("see what is there: ") in place("effects", "w").out
+    place("effects", "w", "not-done")
+    assert " approved " in place("ls").out
+    place("run", "w")
+
+
+def test_what_is_in_doubt_of_a_run_is_in_its_stream_its_result_and_how_it_stands(place):
+    place.configure(pipeline(constructor=f"{PUSH} {REPORTS}", validator=APPROVES))
+    stream = place("run", "w", "Release it.", *AGENT, "--json", code=IN_DOUBT).stream
+    (notice,) = [line for line in stream if line["type"] == "notice" and line["kind"] == "in_doubt"]
+    (effect_id,) = stream[-1]["in_doubt"]
+    assert notice["about"]["effect_id"] == effect_id
+    assert notice["about"]["look"] == "git ls-remote origin refs/heads/main"
+    assert (stream[-1]["status"], stream[-1]["state"]) == ("approved", "unsettled")
+    assert stream[-1]["next"] == ["upthread effects w"]
+    shown = place("show", "w", "--json").json
+    assert (shown["status"], shown["state"]) == ("approved", "unsettled")
+    assert [each["effect_id"] for each in shown["in_doubt"]] == [effect_id]
+    constructor, validator = shown["roles"]
+    assert (constructor["state"], constructor["in_doubt"]) == ("unsettled", [effect_id])
+    assert constructor["last_turn"]["ending"] == "finished: done"
+    assert (validator["state"], validator["in_doubt"]) == ("approved", [])
+    assert validator["verdict"]["in_doubt"] == [effect_id]
+    assert validator["last_turn"]["ending"] == "finished: approved"
+
+
+def test_tell_says_at_its_end_what_is_in_doubt_and_only_its_own_is_its_exit_code(place):
+    own = place("tell", "w/constructor", PUSH, *AGENT, code=IN_DOUBT)
+    assert PUSHED in own.err
+    assert LOOK in own.err
+    assert "upthread effects w" in own.err
+    other = place("tell", "w/auditor", "[[rehearse: say hi]]", *AGENT, "--json").stream[-1]
+    assert (len(other["in_doubt"]), other["exit_code"]) == (1, 0)
+    place("effects", "w", "done")
+    settled = place("tell", "w/constructor", "[[rehearse: say hi]]", "--json").stream[-1]
+    assert (settled["in_doubt"], settled["exit_code"]) == ([], 0)
+
+
+def test_an_approval_that_no_longer_holds_is_never_that_word_alone(place):
+    place.configure(pipeline(constructor=REPORTS, validator=APPROVES))
+    place("run", "w", "Build it.", *AGENT)
+    assert " approved " in place("ls").out
+    (place.directory / "new.txt").write_text("changed since\n")
+    assert " outdated " in place("ls").out
+    shown = place("show", "w").out
+    assert "): outdated" in shown
+    assert "validator: approved, of something that has changed since" in shown
+    assert (
+        "verdict      approved, of something that has changed since"
+        in place("show", "w/validator").out
+    )
+
+
+def test_half_a_run_is_halfway_and_says_whether_each_role_has_finished(place):
+    place.configure(pipeline(constructor=REPORTS, validator=APPROVES))
+    place("run", "w", "Build it.", *AGENT, "--steps", "1")
+    assert " halfway " in place("ls").out
+    assert "finished: done" in place("ls", "w").out
+    shown = place("show", "w", "--json").json
+    assert (shown["state"], shown["status"]) == ("halfway", "idle")
+    (role,) = shown["roles"]
+    assert (role["last_turn"]["is_finished"], role["last_turn"]["ending"]) == (
+        True,
+        "finished: done",
+    )

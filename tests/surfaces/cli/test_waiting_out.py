@@ -1,0 +1,85 @@
+"""`--wait` waits for what time alone mends: another turn, and a limit that the agent named."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+AGENT = ("--agent", "rehearsal")
+LIMITED_S = 3
+LIMITED = f"[[rehearse: once rate_limit {LIMITED_S}]]"
+
+
+def notices(stream) -> list[dict]:
+    return [line for line in stream if line.get("type") == "notice"]
+
+
+def test_tell_waits_for_a_limit_to_pass_says_until_when_and_goes_on(shared):
+    done = shared("tell", "past/planner", LIMITED, *AGENT, "--wait")
+    assert "past/planner: waiting: the agent is rate limited until " in done.err
+    assert (
+        "nothing is lost by Ctrl-C, go on with: upthread tell past/planner --continue" in done.err
+    )
+    assert "RESUMED" in done.err.partition("waiting: ")[2]
+    (role,) = shared("show", "past", "--json").json["roles"]
+    last = role["last_turn"]
+    assert (role["turns"], last["outcome"], last["is_finished"]) == (1, "ok", True)
+
+
+def test_the_stream_has_the_turn_as_it_was_parked_then_until_when_then_the_rest(shared):
+    stream = shared("tell", "json/planner", LIMITED, *AGENT, "--wait", "--json").stream
+    ended = [line for line in stream if line["type"] == "turn_ended"]
+    assert [each["outcome"] for each in ended] == [None, "ok"]
+    (limit,) = notices(stream)
+    assert limit["kind"] == "limit"
+    assert int(limit["about"]["until_ms"]) == ended[0]["parked"]["reset_at_ms"]
+    assert (stream[-1]["status"], stream[-1]["exit_code"]) == ("done", 0)
+
+
+def test_a_limit_without_an_end_is_not_waited_for(shared):
+    parked = shared("tell", "never/planner", "[[rehearse: rate_limit]]", *AGENT, "--wait", code=4)
+    assert "until when it did not say" in parked.err
+
+
+def test_a_turn_that_is_gone_on_with_waits_as_often_as_it_is_limited(shared):
+    shared("tell", "on/planner", LIMITED, *AGENT, code=4)
+    limited = shared.beside(
+        **shared.environment, UPTHREAD_REHEARSAL_ALWAYS=f"[[rehearse: rate_limit {LIMITED_S}]]"
+    )
+    child = limited.start("tell", "on/planner", "--continue", "--wait", "--json")
+    assert child.stdout
+    while b'"limit"' not in (line := child.stdout.readline()):
+        assert line
+    assert child.stdout
+    while b'"limit"' not in (line := child.stdout.readline()):
+        assert line
+    end(child)
+
+
+def test_who_gives_up_waiting_loses_nothing(shared):
+    far = "[[rehearse: once rate_limit 3000]]"
+    child = shared.start("tell", "far/planner", far, *AGENT, "--wait", "--json")
+    assert child.stdout
+    while b'"limit"' not in (line := child.stdout.readline()):
+        assert line
+    end(child)
+    (role,) = shared("show", "far", "--json").json["roles"]
+    assert (role["state"], role["last_turn"]["parked"]["reason"]) == ("parked", "rate_limited")
+    shared("tell", "far/planner", "--continue")
+    (role,) = shared("show", "far", "--json").json["roles"]
+    assert (role["turns"], role["last_turn"]["ending"]) == (1, "finished: it is blocked")
+
+
+def test_a_run_that_waits_says_until_when(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    up.configure(f"[[pipeline.steps]]\nrole = \"planner\"\ntask = '{LIMITED}'\n")
+    done = up("run", "w", "Plan.", *AGENT, "--wait", code=4)
+    assert "w: waiting: the agent is rate limited until " in done.err
+    assert "go on with: upthread run w" in done.err
+    assert "blocked: No specification with requirements" in done.out, "it has gone on"
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+    assert child.returncode == 130

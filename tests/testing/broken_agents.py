@@ -1,0 +1,1036 @@
+# ruff: noqa: ARG005  # what stands for a method is given what the method is given
+"""Faults planted in an agent, one each, that the suite shipped for agents has to find.
+
+Each stands before the connection of a real agent and does a little less, or something else, than it
+promises. A fault is given the real method as `call.real` and what it was called with; an adapter
+that has one keeps `call.known` over all its connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+from msgspec import structs
+
+from upthread.agents.base import (
+    AgentConnection,
+    AgentProcess,
+    OpenRequest,
+    PermissionAnswer,
+    PromptResult,
+)
+from upthread.core.events import (
+    ChildEnded,
+    ChildStarted,
+    PermissionAnswered,
+    TextReceived,
+    ToolCallAnnounced,
+    ToolCallUpdated,
+    UnknownReceived,
+    UserTextReplayed,
+)
+from upthread.core.types import Outcome
+from upthread.errors import UpstreamError
+
+Event = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a method that a fault stands before; of a property `real` is the value."""
+
+    real: Any
+    connection: AgentConnection
+    request: OpenRequest
+    known: dict[Any, Any]
+    here: dict[Any, Any]
+
+
+class Fault(NamedTuple):
+    """`breaks` is the promise that has to fail, by its number or by its name.
+
+    `method` is one of the connection's, or `request` (how it is opened), `on_event` (what each
+    event becomes), `history` (what a loaded one becomes), `result` (how a prompt is said to have
+    ended) or `open` (what becomes of starting it).
+    """
+
+    breaks: str
+    what: str
+    method: str
+    does: Callable[..., Any]
+
+
+class BrokenAdapter:
+    """A real adapter with a fault."""
+
+    def __init__(self, real: Any, fault: Fault) -> None:
+        self._real, self._fault = real, fault
+        self._known: dict[Any, Any] = {}
+
+    @property
+    def agent(self) -> str:
+        return self._real.agent
+
+    @asynccontextmanager
+    async def open(self, request: OpenRequest) -> AsyncIterator[Any]:
+        fault = self._fault
+        chosen = fault.does(request) if fault.method == "request" else request
+        async with AsyncExitStack() as stack:
+            opening = stack.enter_async_context(self._real.open(chosen))
+            connection = await (fault.does(opening) if fault.method == "open" else opening)
+            yield BrokenConnection(connection, fault, request, self._known)
+
+    def resume_command(self, upstream_session_id: Any) -> Any:
+        return self._real.resume_command(upstream_session_id)
+
+
+class BrokenConnection:
+    """The real connection, but for one thing."""
+
+    def __init__(self, real: Any, fault: Fault, request: OpenRequest, known: Any) -> None:
+        self._real, self._fault, self._request, self._known = real, fault, request, known
+        self._here: dict[Any, Any] = {}
+
+    def called(self, real: Any) -> Callable[..., Any]:
+        call = Call(real, self._real, self._request, self._known, self._here)
+        return partial(self._fault.does, call)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._real, name)
+        if name != self._fault.method:
+            return value
+        return self.called(value) if callable(value) else self.called(value)()
+
+    async def load_session(self, session: Any) -> Any:
+        if self._fault.method == "load_session":
+            return await self.called(self._real.load_session)(session)
+        events = await self._real.load_session(session)
+        return tuple(self.called(session)(events)) if self._fault.method == "history" else events
+
+    async def prompt(self, session: Any, text: str, *, on_event: Any) -> Any:
+        if self._fault.method == "prompt":
+            return await self.called(self._real.prompt)(session, text, on_event=on_event)
+
+        async def changed(event: Event) -> None:
+            for each in self.called(session)(event):
+                await on_event(each)
+
+        given = changed if self._fault.method == "on_event" else on_event
+        result = await self._real.prompt(session, text, on_event=given)
+        return self.called(session)(result) if self._fault.method == "result" else result
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+async def _same_id(call: Call) -> Any:
+    if "session" not in call.here:
+        call.here["session"] = await call.real()
+    return call.here["session"]
+
+
+async def _id_of_nothing(call: Call) -> Any:
+    return "ses_" + "0" * 22
+
+
+async def _into_the_empty(call: Call, session: Any, text: str, *, on_event: Any) -> Any:
+    """Prompt a new session in place of one that another connection prompted."""
+    mine = call.here.setdefault("mine", {session: session})
+    theirs = call.known.setdefault("theirs", {})
+    if session not in mine or theirs.get(session, mine) is not mine:
+        mine[session] = await call.connection.new_session()
+    theirs.setdefault(session, mine)
+
+    async def renamed(event: Event) -> None:
+        await on_event(structs.replace(event, upstream_session_id=session))
+
+    return await call.real(mine[session], text, on_event=renamed)
+
+
+async def _attaches_anything(call: Call, session: Any) -> Any:
+    try:
+        return await call.real(session)
+    except UpstreamError:
+        return ()
+
+
+async def _not_missing(call: Call, session: Any) -> Any:
+    try:
+        return await call.real(session)
+    except UpstreamError as error:
+        raise UpstreamError(str(error), outcome=Outcome.UNKNOWN, hint="try again") from error
+
+
+async def _made_on_failure(call: Call, session: Any) -> Any:
+    try:
+        return await call.real(session)
+    except UpstreamError:
+        await call.connection.new_session()
+        raise
+
+
+async def _always_missing(call: Call, session: Any) -> Any:
+    raise UpstreamError("it is gone", outcome=Outcome.MISSING, hint="begin another")
+
+
+async def _the_newest(call: Call, session: Any) -> Any:
+    """Attach the session that was used last."""
+    listed = await call.connection.list_sessions()
+    return await call.real(listed[-1].upstream_session_id)
+
+
+async def _to_the_newest(call: Call, session: Any, text: str, *, on_event: Any) -> Any:
+    """Prompt the session that was made last, whichever is asked for."""
+    made = call.known.setdefault("order", [])
+    if session not in made:
+        made.append(session)
+    if session != made[-1]:
+        await call.connection.resume_session(made[-1])
+    return await call.real(made[-1], text, on_event=on_event)
+
+
+async def _says_twice(call: Call, session: Any, text: str, *, on_event: Any) -> Any:
+    """Prompt the agent a second time, unseen."""
+    result = await call.real(session, text, on_event=on_event)
+    if result.outcome is Outcome.OK:
+
+        async def nowhere(_event: Event) -> None:
+            """Nobody is told."""
+
+        await call.real(session, text, on_event=nowhere)
+    return result
+
+
+# --- forks and lists -----------------------------------------------------------------------------
+
+
+async def _no_fork(call: Call, session: Any) -> Any:
+    return session
+
+
+async def _empty_fork(call: Call, session: Any) -> Any:
+    return await call.connection.new_session()
+
+
+async def _bare_fork(call: Call, session: Any) -> Any:
+    """Fork what the last turn has not been said in."""
+    fork = await call.connection.new_session()
+
+    async def nowhere(_event: Event) -> None:
+        """Nobody is told."""
+
+    history = await call.connection.load_session(session)
+    first = next(event.text for event in history if isinstance(event, UserTextReplayed))
+    await call.connection.prompt(fork, first, on_event=nowhere)
+    return fork
+
+
+async def _into_the_origin(call: Call, session: Any, text: str, *, on_event: Any) -> Any:
+    """Say what a fork is told to the session it was made of."""
+    result = await call.real(session, text, on_event=on_event)
+    made = call.known.setdefault("made", [])
+    if session not in made:
+        made.append(session)
+    if len(made) > 1:
+
+        async def nowhere(_event: Event) -> None:
+            """Nobody is told."""
+
+        await call.connection.resume_session(made[0])
+        await call.real(made[0], text, on_event=nowhere)
+    return result
+
+
+async def _lost_list(call: Call) -> Any:
+    return ()
+
+
+async def _first_listed(call: Call) -> Any:
+    return (await call.real())[:1]
+
+
+async def _listed_twice(call: Call) -> Any:
+    listed = await call.real()
+    return (*listed, *listed[-1:])
+
+
+async def _misnamed(call: Call) -> Any:
+    return tuple(
+        replace(each, upstream_session_id=each.upstream_session_id.upper())
+        for each in await call.real()
+    )
+
+
+# --- what becomes of histories and events --------------------------------------------------------
+
+
+def _turns(events: Iterable[Event]) -> list[list[Event]]:
+    turns: list[list[Event]] = [[]]
+    for event in events:
+        if isinstance(event, UserTextReplayed):
+            turns.append([])
+        turns[-1].append(event)
+    return turns
+
+
+def _joined(turns: Iterable[list[Event]]) -> list[Event]:
+    return [event for turn in turns for event in turn]
+
+
+def _without(*kinds: type) -> Callable[..., Any]:
+    """Leave out events of a kind, of a history or of a prompt."""
+
+    def does(call: Call, events: Any) -> list[Event]:
+        given = events if isinstance(events, tuple) else (events,)
+        return [event for event in given if not isinstance(event, kinds)]
+
+    return does
+
+
+def _change(kind: type, **instead: Any) -> Callable[..., Any]:
+    """Change members of events of a kind; a function is given the old value."""
+
+    def changed(event: Event) -> Event:
+        if not isinstance(event, kind):
+            return event
+        new = {
+            name: value(getattr(event, name)) if callable(value) else value
+            for name, value in instead.items()
+        }
+        return structs.replace(event, **new)
+
+    def does(call: Call, events: Any) -> list[Event]:
+        given = events if isinstance(events, tuple) else (events,)
+        return [changed(event) for event in given]
+
+    return does
+
+
+def _repeated(kind: type) -> Callable[..., Any]:
+    return lambda call, event: [event, event] if isinstance(event, kind) else [event]
+
+
+def _held_back(call: Call, event: Event) -> list[Event]:
+    """Deliver each event when the next one comes."""
+    held = call.here.get("held")
+    call.here["held"] = event
+    return [] if held is None else [held]
+
+
+def _in_pairs_swapped(call: Call, event: Event) -> list[Event]:
+    """Deliver a pair of texts the wrong way round."""
+    if not isinstance(event, TextReceived) or not event.text.startswith("chunk"):
+        return [event]
+    held = call.here.pop("held", None)
+    if held is not None:
+        return [event, held]
+    call.here["held"] = event
+    return []
+
+
+def _first_text_only(call: Call, event: Event) -> list[Event]:
+    if isinstance(event, TextReceived):
+        if "said" in call.here:
+            return []
+        call.here["said"] = True
+    return [event]
+
+
+def _all_at_once(call: Call, event: Event) -> list[Event]:
+    """Make one piece of two."""
+    if not isinstance(event, TextReceived):
+        return [event]
+    call.here["text"] = call.here.get("text", "") + event.text
+    if "9 of 9" not in event.text:
+        return []
+    return [structs.replace(event, text=call.here["text"])]
+
+
+def _of_the_parent(call: Call, event: Event) -> list[Event]:
+    return [structs.replace(event, upstream_session_id=call.real)]
+
+
+def _stamped(call: Call, event: Event) -> list[Event]:
+    """Say whose an event is that the agent did not say it of."""
+    if event.upstream_session_id is None:
+        return [structs.replace(event, upstream_session_id=call.real)]
+    return [event]
+
+
+def _child_first(call: Call, event: Event) -> list[Event]:
+    """Deliver a child's start when it has ended."""
+    if isinstance(event, ChildStarted):
+        call.here["started"] = event
+        return []
+    if isinstance(event, ChildEnded) and "started" in call.here:
+        return [call.here.pop("started"), event]
+    return [event]
+
+
+def _result_first(call: Call, event: Event) -> list[Event]:
+    """Announce a call when it has ended."""
+    if isinstance(event, ToolCallAnnounced):
+        call.here[event.call_id] = event
+        return []
+    if isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}:
+        announced = call.here.pop(event.call_id, None)
+        return [event, announced] if announced else [event]
+    return [event]
+
+
+def _never_ends(call: Call, event: Event) -> list[Event]:
+    is_end = isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}
+    return [] if is_end else [event]
+
+
+# --- prompts -------------------------------------------------------------------------------------
+
+
+async def _at_once(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Hand each event over without waiting for it to be taken."""
+    async with anyio.create_task_group() as tasks:
+
+        async def start(event: Event) -> None:
+            tasks.start_soon(on_event, event)
+
+        return await call.real(session, text, on_event=start)
+
+
+async def _afterwards(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Deliver the last event after the prompt has returned."""
+    events: list[Event] = []
+
+    async def keep(event: Event) -> None:
+        events.append(event)
+
+    result = await call.real(session, text, on_event=keep)
+    for event in events[:-1]:
+        await on_event(event)
+    loop_task = _deliver_later(on_event, events[-1:])
+    call.here.setdefault("tasks", []).append(loop_task)
+    return result
+
+
+def _deliver_later(on_event: Any, events: list[Event]) -> Any:
+
+    async def deliver() -> None:
+        await asyncio.sleep(0.1)
+        for event in events:
+            await on_event(event)
+
+    return asyncio.get_running_loop().create_task(deliver())
+
+
+async def _in_the_next(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Deliver in the next prompt what came too late in this one."""
+    for event in call.here.pop("late", ()):
+        await on_event(event)
+    result = await call.real(session, text, on_event=on_event)
+    if "late" in text:
+        call.here["late"] = [TextReceived(upstream_session_id=session, text="too late")]
+    return result
+
+
+async def _two_at_once(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Take a second prompt while one is running, and say that it was done."""
+    if call.here.get("busy"):
+        return PromptResult(outcome=Outcome.OK)
+    call.here["busy"] = True
+    try:
+        return await call.real(session, text, on_event=on_event)
+    finally:
+        call.here["busy"] = False
+
+
+async def _waits_its_turn(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Keep a second prompt waiting until the first has ended."""
+    lock = call.here.setdefault("lock", anyio.Lock())
+    async with lock:
+        return await call.real(session, text, on_event=on_event)
+
+
+async def _swallows(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Go on when whoever takes the events fails."""
+
+    async def careful(event: Event) -> None:
+        try:
+            await on_event(event)
+        except Exception:  # noqa: BLE001  # that is the fault
+            return
+
+    return await call.real(session, text, on_event=careful)
+
+
+async def _wraps(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    try:
+        return await call.real(session, text, on_event=on_event)
+    except UpstreamError:
+        raise
+    except Exception as error:
+        raise UpstreamError(str(error), outcome=Outcome.UNKNOWN, hint="x") from error
+
+
+async def _no_deadline(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Go on past the deadline."""
+    result = await call.real(session, text, on_event=on_event)
+    if result.outcome is Outcome.TIMED_OUT:
+        await anyio.sleep_forever()
+    return result
+
+
+async def _deadline_at_once(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    if call.request.prompt_timeout_s < 10:
+        return PromptResult(outcome=Outcome.TIMED_OUT)
+    return await call.real(session, text, on_event=on_event)
+
+
+async def _loses_on_deadline(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Have nothing left of a session that ran into its deadline."""
+    if call.known.get("lost") == session:
+        return PromptResult(outcome=Outcome.MISSING, detail="no such session")
+    result = await call.real(session, text, on_event=on_event)
+    if result.outcome in {Outcome.TIMED_OUT, Outcome.CANCELLED}:
+        call.known["lost"] = session
+    return result
+
+
+def _altered(change: Callable[[str], str]) -> Callable[..., Any]:
+    async def does(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+        return await call.real(session, change(text), on_event=on_event)
+
+    return does
+
+
+def _outcome(of: Outcome, instead: Outcome) -> Callable[..., Any]:
+    def does(call: Call, result: PromptResult) -> PromptResult:
+        return replace(result, outcome=instead) if result.outcome is of else result
+
+    return does
+
+
+def _result(**instead: Any) -> Callable[..., Any]:
+    return lambda call, result: replace(result, **instead)
+
+
+async def _raises(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    """Raise what should be returned."""
+    result = await call.real(session, text, on_event=on_event)
+    if result.outcome is Outcome.OK:
+        return result
+    raise UpstreamError(result.detail, outcome=result.outcome, hint="x")
+
+
+async def _garbage_ends_it(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
+    ended: list[Event] = []
+
+    async def watch(event: Event) -> None:
+        await on_event(event)
+        if isinstance(event, UnknownReceived):
+            ended.append(event)
+
+    result = await call.real(session, text, on_event=watch)
+    return replace(result, outcome=Outcome.UNKNOWN) if ended else result
+
+
+# --- cancelling, permissions, starting and ending ------------------------------------------------
+
+
+async def _not_cancelled(call: Call, session: Any) -> None:
+    """Nothing is done."""
+
+
+async def _no_forced_end(call: Call, session: Any) -> None:
+    raise UpstreamError("it cannot be cancelled", outcome=Outcome.UNKNOWN, hint="wait")
+
+
+def _unasked(request: OpenRequest) -> OpenRequest:
+    """Let the agent do all without asking."""
+    more = {**request.environment, "UPTHREAD_REHEARSAL_CAPABILITIES": "no_ask"}
+    return replace(request, environment=more)
+
+
+def _answered_with(kind: str, *, when: str) -> Callable[..., Any]:
+    """Send another answer than the one given, and say that it was the one given."""
+
+    def does(request: OpenRequest) -> OpenRequest:
+        async def answer(asked: Any) -> Any:
+            given = await request.answer_permission(asked)
+            offered = dict(asked.options)
+            if offered.get(given.option_id) != when:
+                return given
+            other = next(option for option, offer in asked.options if offer == kind)
+            return replace(given, option_id=other)
+
+        return replace(request, answer_permission=answer)
+
+    return does
+
+
+def _asked_of_nobody(request: OpenRequest) -> OpenRequest:
+    """Answer for whoever should be asked."""
+
+    async def answer(asked: Any) -> Any:
+        option = next(option for option, offer in asked.options if offer == "allow_once")
+        return PermissionAnswer(option_id=option, answered_by="nobody")
+
+    return replace(request, answer_permission=answer)
+
+
+def _asked_after(request: OpenRequest) -> OpenRequest:
+    """Do what is asked for, then ask."""
+
+    async def answer(asked: Any) -> Any:
+
+        Path(request.working_directory, "note.txt").write_text("hello")  # noqa: ASYNC240
+        return await request.answer_permission(asked)
+
+    return replace(request, answer_permission=answer)
+
+
+def _elsewhere(request: OpenRequest) -> OpenRequest:
+    """Work in another directory."""
+
+    other = Path(request.working_directory).parent / "other"
+    other.mkdir(exist_ok=True)
+    return replace(request, working_directory=str(other))
+
+
+def _made_first(request: OpenRequest) -> OpenRequest:
+    """Make the directory that is not there."""
+
+    Path(request.working_directory).mkdir(exist_ok=True)
+    return request
+
+
+IDLE: list[subprocess.Popen[bytes]] = []
+"""What a fault has started, for the test to end."""
+
+
+def _idle(*, in_group_of_its_own: bool) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    IDLE.append(subprocess.Popen(words, start_new_session=in_group_of_its_own))
+    return IDLE[-1]
+
+
+def _another_process(call: Call) -> AgentProcess:
+    """Name a process that goes on when the connection is left."""
+    if "idle" not in call.here:
+        call.here["idle"] = _idle(in_group_of_its_own=True)
+    return AgentProcess(pid=call.here["idle"].pid, started_at_ticks=1)
+
+
+def _no_leader(call: Call) -> AgentProcess:
+    """Name a process that is in our own group."""
+    if "idle" not in call.here:
+        call.here["idle"] = _idle(in_group_of_its_own=False)
+    return AgentProcess(pid=call.here["idle"].pid, started_at_ticks=1)
+
+
+async def _slow_start(open_real: Any) -> Any:
+    """Wait for what does not start."""
+    try:
+        return await open_real
+    except UpstreamError:
+        await anyio.sleep(30)
+        raise
+
+
+async def _started_all_the_same(open_real: Any) -> Any:
+    """Let what did not start pass for what did."""
+    try:
+        return await open_real
+    except UpstreamError:
+        return None
+
+
+async def _no_cure(open_real: Any) -> Any:
+    try:
+        return await open_real
+    except UpstreamError as error:
+        raise UpstreamError(str(error), outcome=error.outcome, hint="") from error
+
+
+async def _none() -> tuple[()]:
+    return ()
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("A1", "process: goes on when it was left", "process", _another_process),
+    Fault("A1", "process: is in our group", "process", _no_leader),
+    Fault(
+        "A1",
+        "process: has no start",
+        "process",
+        lambda call: call.real and replace(call.real, started_at_ticks=0),
+    ),
+    Fault(
+        "A2_a_bad_start_is_an_error_in_time", "open: takes longer than it may", "open", _slow_start
+    ),
+    Fault(
+        "A2_a_bad_start_is_an_error_in_time",
+        "open: opens what did not start",
+        "open",
+        _started_all_the_same,
+    ),
+    Fault(
+        "A2_a_bad_start_is_an_error_in_time", "open: says nothing of what helps", "open", _no_cure
+    ),
+    Fault("A2", "open: makes a directory that is gone", "request", _made_first),
+    Fault(
+        "A2",
+        "capabilities: another agent's",
+        "capabilities",
+        lambda call: replace(call.real, agent="somebody"),
+    ),
+    Fault(
+        "A2",
+        "capabilities: no version",
+        "capabilities",
+        lambda call: replace(call.real, version=""),
+    ),
+    Fault("A3", "new_session: gives one id twice", "new_session", _same_id),
+    Fault("A3", "new_session: gives an id of nothing", "new_session", _id_of_nothing),
+    Fault("A3", "resume_session: finds nothing", "resume_session", _always_missing),
+    Fault(
+        "A4_what_is_said_after_attaching_is_added_to_it",
+        "prompt: begins an empty session under the id",
+        "prompt",
+        _into_the_empty,
+    ),
+    Fault(
+        "A4_of_two_sessions_the_one_asked_for_is_attached",
+        "prompt: goes to the newest session",
+        "prompt",
+        _to_the_newest,
+    ),
+    Fault("A4", "prompt: is said twice", "prompt", _says_twice),
+    Fault("A4", "resume_session: attaches what is not there", "resume_session", _attaches_anything),
+    Fault("A4", "load_session: attaches what is not there", "load_session", _attaches_anything),
+    Fault("A4", "resume_session: does not say missing", "resume_session", _not_missing),
+    Fault("A4", "load_session: does not say missing", "load_session", _not_missing),
+    Fault("A4", "resume_session: makes one on failure", "resume_session", _made_on_failure),
+    Fault("A4", "load_session: makes one on failure", "load_session", _made_on_failure),
+    Fault("A4", "load_session: attaches another", "load_session", _the_newest),
+    Fault("A4", "load_session: attaches none", "load_session", lambda call, session: _none()),
+    Fault("A4", "resume_session: attaches none", "resume_session", lambda call, session: _none()),
+    Fault("A5", "late_events: a resume replays", "late_events", lambda call: call.real + 3),
+    Fault(
+        "A5",
+        "history: ends after its first turn",
+        "history",
+        lambda call, events: _joined(_turns(events)[:2]),
+    ),
+    Fault(
+        "A5",
+        "history: begins with its second turn",
+        "history",
+        lambda call, events: _joined(_turns(events)[2:] or _turns(events)),
+    ),
+    Fault(
+        "A5",
+        "history: lacks its last turn",
+        "history",
+        lambda call, events: _joined(
+            _turns(events)[:-1] if len(_turns(events)) > 2 else _turns(events)
+        ),
+    ),
+    Fault(
+        "A5",
+        "history: has turns in another order",
+        "history",
+        lambda call, events: _joined(reversed(_turns(events))),
+    ),
+    Fault("A5", "history: is backwards", "history", lambda call, events: reversed(events)),
+    Fault(
+        "A5",
+        "history: has a turn twice",
+        "history",
+        lambda call, events: ([*events, *_turns(events)[-1]]),
+    ),
+    Fault("A5", "history: is empty", "history", lambda call, events: ()),
+    Fault(
+        "A5",
+        "history: is a new one each time",
+        "history",
+        lambda call, events: events if call.here.setdefault(call.real, events) is events else (),
+    ),
+    Fault("A5", "history: has no prompts", "history", _without(UserTextReplayed)),
+    Fault("A5", "history: has no replies", "history", _without(TextReceived)),
+    Fault("A5", "history: has no calls", "history", _without(ToolCallAnnounced)),
+    Fault("A5", "history: has no results", "history", _without(ToolCallUpdated)),
+    Fault(
+        "A5",
+        "history: has failures alone",
+        "history",
+        _change(
+            ToolCallUpdated, status=lambda status: "failed" if status == "completed" else status
+        ),
+    ),
+    Fault(
+        "A5",
+        "history: has other call ids",
+        "history",
+        _change(ToolCallAnnounced, call_id=lambda name: f"{name}x"),
+    ),
+    Fault(
+        "A5", "history: is nobody's", "history", _change(UserTextReplayed, upstream_session_id=None)
+    ),
+    Fault(
+        "A5",
+        "history: is another session's",
+        "history",
+        _change(TextReceived, upstream_session_id="ses_other"),
+    ),
+    Fault(
+        "A5",
+        "history: has replies before prompts",
+        "history",
+        lambda call, events: _joined([turn[1:] + turn[:1] for turn in _turns(events)]),
+    ),
+    Fault("A6", "prompt: does not wait for who takes events", "prompt", _at_once),
+    Fault("A6", "prompt: delivers an event when it has returned", "prompt", _afterwards),
+    Fault("A6", "on_event: lags behind by one", "on_event", _held_back),
+    Fault("A6", "on_event: swaps two", "on_event", _in_pairs_swapped),
+    Fault("A6", "on_event: says all twice", "on_event", _repeated(TextReceived)),
+    Fault("A6", "on_event: ends after the first text", "on_event", _first_text_only),
+    Fault("A6", "on_event: makes one piece of all", "on_event", _all_at_once),
+    Fault(
+        "A7",
+        "on_event: says nothing of whose it is",
+        "on_event",
+        _change(TextReceived, upstream_session_id=None),
+    ),
+    Fault(
+        "A7",
+        "on_event: is another session's",
+        "on_event",
+        _change(TextReceived, upstream_session_id="ses_other"),
+    ),
+    Fault("A7", "on_event: guesses whose it is", "on_event", _stamped),
+    Fault("A7", "on_event: gives a child's words to its parent", "on_event", _of_the_parent),
+    Fault("A7", "on_event: tells of no child", "on_event", _without(ChildStarted)),
+    Fault("A7", "on_event: tells of no child's end", "on_event", _without(ChildEnded)),
+    Fault("A7", "on_event: tells of a child when it has ended", "on_event", _child_first),
+    Fault(
+        "A7",
+        "on_event: names a child as its parent",
+        "on_event",
+        lambda call, event: (
+            [structs.replace(event, child_upstream_session_id=call.real)]
+            if isinstance(event, ChildStarted)
+            else [event]
+        ),
+    ),
+    Fault("A7", "on_event: tells of a child twice", "on_event", _repeated(ChildStarted)),
+    Fault("A8", "late_events: are not counted", "late_events", lambda call: 0),
+    Fault("A8", "prompt: delivers late words in the next", "prompt", _in_the_next),
+    Fault(
+        "A9", "result: a limit is a success", "result", _outcome(Outcome.RATE_LIMITED, Outcome.OK)
+    ),
+    Fault(
+        "A9",
+        "result: a limit is unknown",
+        "result",
+        _outcome(Outcome.RATE_LIMITED, Outcome.UNKNOWN),
+    ),
+    Fault(
+        "A9",
+        "result: a full context is unknown",
+        "result",
+        _outcome(Outcome.CONTEXT_FULL, Outcome.UNKNOWN),
+    ),
+    Fault(
+        "A9",
+        "result: a lost session is transient",
+        "result",
+        _outcome(Outcome.MISSING, Outcome.TRANSIENT),
+    ),
+    Fault(
+        "A9", "result: a death is a success", "result", _outcome(Outcome.PROCESS_DIED, Outcome.OK)
+    ),
+    Fault("A9", "result: has no word of the agent's", "result", _result(detail="")),
+    Fault("A9", "prompt: raises how it ended", "prompt", _raises),
+    Fault(
+        "A9_a_second_prompt_at_once_is_refused",
+        "prompt: takes a second one",
+        "prompt",
+        _two_at_once,
+    ),
+    Fault(
+        "A9_a_second_prompt_at_once_is_refused",
+        "prompt: keeps a second one waiting",
+        "prompt",
+        _waits_its_turn,
+    ),
+    Fault(
+        "A9_an_error_of_the_caller_comes_through",
+        "prompt: passes over an error of the caller",
+        "prompt",
+        _swallows,
+    ),
+    Fault(
+        "A9_an_error_of_the_caller_comes_through",
+        "prompt: makes an error of the caller its own",
+        "prompt",
+        _wraps,
+    ),
+    Fault("A10", "cancel: does nothing", "cancel", _not_cancelled),
+    Fault("A10", "cancel: refuses", "cancel", _no_forced_end),
+    Fault(
+        "A10",
+        "result: a cancelled prompt is a success",
+        "result",
+        _outcome(Outcome.CANCELLED, Outcome.OK),
+    ),
+    Fault(
+        "A10",
+        "result: a cancelled prompt is a death",
+        "result",
+        _outcome(Outcome.CANCELLED, Outcome.PROCESS_DIED),
+    ),
+    Fault("A10", "prompt: loses a session that was cancelled", "prompt", _loses_on_deadline),
+    Fault(
+        "A11",
+        "request: knows no deadline",
+        "request",
+        lambda request: replace(request, prompt_timeout_s=3_600.0),
+    ),
+    Fault("A11", "prompt: goes on past its deadline", "prompt", _no_deadline),
+    Fault("A11", "prompt: ends before its deadline", "prompt", _deadline_at_once),
+    Fault("A11", "prompt: loses a session that timed out", "prompt", _loses_on_deadline),
+    Fault(
+        "A11",
+        "result: a deadline is a cancel",
+        "result",
+        _outcome(Outcome.TIMED_OUT, Outcome.CANCELLED),
+    ),
+    Fault(
+        "A12",
+        "on_event: leaves NUL out",
+        "on_event",
+        _change(TextReceived, text=lambda text: text.replace("\0", "")),
+    ),
+    Fault(
+        "A12",
+        "on_event: replaces half a character",
+        "on_event",
+        _change(TextReceived, text=lambda text: text.encode(errors="replace").decode()),
+    ),
+    Fault(
+        "A12",
+        "on_event: cuts long texts",
+        "on_event",
+        _change(TextReceived, text=lambda text: text[:65_536]),
+    ),
+    Fault("A12", "prompt: leaves NUL out", "prompt", _altered(lambda text: text.replace("\0", ""))),
+    Fault(
+        "A12",
+        "prompt: composes characters",
+        "prompt",
+        _altered(lambda text: text.replace("e\u0301", "\u00e9")),
+    ),
+    Fault(
+        "A12",
+        "prompt: is cut",
+        "prompt",
+        _altered(lambda text: text[:1_000] + text[-20:] if len(text) > 4_096 else text),
+    ),
+    Fault(
+        "A12", "on_event: leaves out what it does not know", "on_event", _without(UnknownReceived)
+    ),
+    Fault(
+        "A12",
+        "on_event: keeps nothing of what it does not know",
+        "on_event",
+        _change(UnknownReceived, raw=None),
+    ),
+    Fault("A12", "prompt: ends with what it cannot read", "prompt", _garbage_ends_it),
+    Fault("A13", "request: nobody is asked", "request", _unasked),
+    Fault("A13", "request: somebody else answers", "request", _asked_of_nobody),
+    Fault(
+        "A13",
+        "request: a refusal is taken for a yes",
+        "request",
+        _answered_with("allow_once", when="reject_once"),
+    ),
+    Fault(
+        "A13",
+        "request: a yes is taken for a refusal",
+        "request",
+        _answered_with("reject_once", when="allow_once"),
+    ),
+    Fault("A13", "request: it acts, then asks", "request", _asked_after),
+    Fault("A13", "request: it acts elsewhere", "request", _elsewhere),
+    Fault("A13", "on_event: says nothing of an answer", "on_event", _without(PermissionAnswered)),
+    Fault(
+        "A13",
+        "on_event: forgets who answered",
+        "on_event",
+        _change(PermissionAnswered, answered_by=""),
+    ),
+    Fault(
+        "A13",
+        "on_event: says that all was allowed",
+        "on_event",
+        _change(PermissionAnswered, answer="allow_once"),
+    ),
+    Fault(
+        "A13",
+        "on_event: forgets which call was asked about",
+        "on_event",
+        _change(PermissionAnswered, call_id=None),
+    ),
+    Fault("A15", "on_event: tells of no call", "on_event", _without(ToolCallAnnounced)),
+    Fault("A15", "on_event: tells of no result", "on_event", _without(ToolCallUpdated)),
+    Fault(
+        "A15",
+        "on_event: tells of neither",
+        "on_event",
+        _without(ToolCallAnnounced, ToolCallUpdated),
+    ),
+    Fault("A15", "on_event: tells of a call when it has ended", "on_event", _result_first),
+    Fault("A15", "on_event: tells of a call twice", "on_event", _repeated(ToolCallAnnounced)),
+    Fault("A15", "on_event: never ends a call", "on_event", _never_ends),
+    Fault(
+        "A15",
+        "on_event: ends another call",
+        "on_event",
+        _change(ToolCallUpdated, call_id=lambda name: f"{name}x"),
+    ),
+    Fault(
+        "A15",
+        "on_event: fails what was done",
+        "on_event",
+        _change(
+            ToolCallUpdated, status=lambda status: "failed" if status == "completed" else status
+        ),
+    ),
+    Fault("A16", "fork_session: forks nothing", "fork_session", _no_fork),
+    Fault("A16", "fork_session: begins anew", "fork_session", _empty_fork),
+    Fault("A16", "fork_session: takes the first turn alone", "fork_session", _bare_fork),
+    Fault("A16", "prompt: tells the origin what its fork is told", "prompt", _into_the_origin),
+    Fault("A17", "list_sessions: lists none", "list_sessions", _lost_list),
+    Fault("A17", "list_sessions: lists the first", "list_sessions", _first_listed),
+    Fault("A17", "list_sessions: lists one twice", "list_sessions", _listed_twice),
+    Fault("A17", "list_sessions: lists other ids", "list_sessions", _misnamed),
+    Fault("A18", "result: knows no tokens", "result", _result(tokens_in=None, tokens_out=None)),
+    Fault(
+        "A18",
+        "result: swaps tokens",
+        "result",
+        lambda call, result: replace(
+            result, tokens_in=result.tokens_out, tokens_out=result.tokens_in
+        ),
+    ),
+    Fault("A18", "result: counts always the same", "result", _result(tokens_in=1, tokens_out=1)),
+    Fault("A18", "result: knows no end of a limit", "result", _result(reset_at_ms=None)),
+)

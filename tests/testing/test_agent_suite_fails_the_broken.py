@@ -1,0 +1,68 @@
+"""An agent with a fault fails the suite shipped for agents, in the promise it breaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.agents.test_agent_conformance import REHEARSAL
+from tests.testing.broken_agents import FAULTS, IDLE, BrokenAdapter
+
+from upthread.errors import UpstreamError
+from upthread.testing.agent_conformance import PROMISES, start, trial
+
+ENOUGH = 37
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on():
+    """End what a fault has started."""
+    yield
+    while IDLE:
+        with IDLE.pop() as process:
+            process.kill()
+
+
+@pytest.fixture(autouse=True)
+def short_of_patience(monkeypatch):
+    """Do not wait for a fault as long as for an agent that is only slow."""
+    monkeypatch.setattr(trial, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(trial, "CANCEL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(start, "BURIAL_S", 0.3)
+    monkeypatch.setattr(start, "BAD_START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(start, "ENDING_S", 2.0)
+
+
+async def broken_promise(agent, sought, directory):
+    """Return the first promise sought that an agent breaks, None when it keeps them all."""
+    for promise in PROMISES:
+        if sought not in {promise.number, promise.name}:
+            continue
+        place = directory / promise.name
+        place.mkdir()
+        try:
+            await promise.run(agent, place)
+        except (AssertionError, UpstreamError):
+            return promise.name
+    return None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
+async def test_an_agent_with_a_fault_breaks_its_promise(fault, tmp_path):
+    bad_starts = {what: BrokenAdapter(each, fault) for what, each in REHEARSAL.bad_starts.items()}
+    adapter = BrokenAdapter(REHEARSAL.adapter, fault)
+    agent = replace(REHEARSAL, name=fault.what, adapter=adapter, bad_starts=bad_starts)
+    assert await broken_promise(agent, fault.breaks, tmp_path), "the suite passes it"
+
+
+def test_each_fault_is_another_and_there_are_enough_of_them():
+    assert len({fault.what for fault in FAULTS}) == len(FAULTS) >= ENOUGH
+    known = {name for promise in PROMISES for name in (promise.number, promise.name)}
+    assert {fault.breaks for fault in FAULTS} <= known
