@@ -88,9 +88,13 @@ class Draining:
         wait_s = LEASE_WAIT_S if lease_wait_s is None else lease_wait_s
         found = await self._system.in_thread(lambda: list(calls_in(place)))
         over = list(next_of(found))
+        waiting: set[tuple[str, str, int]] = set()
         for each in over:
             after = found[found.index(each) + 1 :]
-            await self._take_in(place, each, after, each.key(project_id), wait_s)
+            if each.whose in waiting or not await self._take_in(
+                place, each, after, each.key(project_id), wait_s
+            ):
+                waiting.add(each.whose)
         await self._system.in_thread(lambda: _prune(place))
         for each in await self._system.in_thread(lambda: list(unread.unread_calls(place))):
             await self._look_again(each, each.key(project_id), wait_s)
@@ -122,7 +126,8 @@ class Draining:
         mine = [each for each in found if each.key(key.project_id) == key]
         for each in next_of(mine):
             after = found[found.index(each) + 1 :]
-            await self._take_in(place, each, after, key, LEASE_WAIT_S)
+            if not await self._take_in(place, each, after, key, LEASE_WAIT_S):
+                return False
         return all(each.is_over for each in mine)
 
     async def _take_in(
@@ -132,12 +137,16 @@ class Draining:
         after: Sequence[Delegated],
         key: ConversationKey,
         lease_wait_s: float,
-    ) -> None:
+    ) -> bool:
+        """Record a call; returns False where it is not over: its words are still to come."""
         async with self._leases.held(_lease_of(key, lease_wait_s)) as fence:
             whole = await self._system.in_thread(lambda: with_words(place, call))
+            if not whole.is_over:
+                return False  # its end came since the spool was read
             await self._system.in_thread(lambda: self._record(place, whole, after, key, fence))
         for path in whole.paths:
             files.remove(path)
+        return True
 
     def _record(
         self,

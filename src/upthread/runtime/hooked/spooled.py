@@ -71,12 +71,12 @@ def next_of(calls: Iterable[Delegated]) -> Iterator[Delegated]:
 
 
 def with_words(place: Place, call: Delegated) -> Delegated:
-    """Return a call that is over with the words that came since the spool was read.
+    """Return a call that is over with what came since the spool was read: its end, its words.
 
-    Who brought them may have kept them after that, and been gone when it was asked whether it
+    Who brought that may have kept it after the reading, and been gone when it was asked whether it
     lives. What somebody else has taken in meanwhile is not there any more: the call as it was.
     """
-    if call.has_words or "ended" not in call.events:
+    if call.has_words:
         return call
     turn_id = turn_id_of(call.any)
     return next((each for each in calls_in(place) if turn_id_of(each.any) == turn_id), call)

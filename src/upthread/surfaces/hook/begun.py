@@ -36,13 +36,26 @@ FIRST, FRESH, RESUME = "first", "start_fresh", "resume"
 NOT_CONTINUED = "recorded_only"
 
 
-def keep(place: Place, call: Call, kind: str, event: dict[str, Any]) -> None:
-    """Keep that a call has begun, and that this was seen.
+def keep(
+    place: Place,
+    call: Call,
+    kind: str,
+    event: dict[str, Any],
+    claimed: tuple[str, dict[str, Any]] | None,
+) -> None:
+    """Keep that a call has begun, the binding it claims by its path, and that this was seen.
 
-    From here on the hook's time is not over any more: what is kept is what the agent is told.
+    From here on the hook's time is not over any more: what is kept is what the agent is told. That
+    it was seen comes last: without its claim a call that was seen would be one that is over.
     """
     _alarm.setitimer(_alarm.ITIMER_REAL, 0)
     spool.put(place, kind, event)
+    if claimed is not None:
+        files.replace(*claimed)
+    _keep_seen(place, call)
+
+
+def _keep_seen(place: Place, call: Call) -> None:
     files.replace(place.call_path(call.agent, call.session, call.call_id), {})
 
 
@@ -57,10 +70,9 @@ def keep_recorded_only(
     held = claim_of(call)
     reasons = [NOT_CONTINUED, *further]
     event = {**where, **held, "because": because, "decision": FRESH, "reasons": reasons}
-    keep(place, call, "decided", event)
     path = place.binding_path(UNASSIGNED, f"{call.session}\0{call.call_id}", CHILD_SLOT)
     binding = {**where, "claim": held}
-    files.replace(path, binding)
+    keep(place, call, "decided", event, (path, binding))
     return path, binding
 
 
@@ -70,8 +82,10 @@ def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | 
     None for a call that is over.
     """
     found = of_call(place, call)
-    seen_path = place.call_path(call.agent, call.session, call.call_id)
-    if found is not None or not (call.call_id and call.role) or files.read(seen_path) is not None:
+    was_seen = files.read(place.call_path(call.agent, call.session, call.call_id)) is not None
+    if found is not None and not was_seen:
+        _keep_seen(place, call)  # the hook that claimed it was killed before it could
+    if found is not None or not (call.call_id and call.role) or was_seen:
         return found
     workstream, because = workstream_of(place, call.agent, call.session)
     free = _free(place, call, child, workstream) if role_of(place, call.role) else None
@@ -89,9 +103,8 @@ def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | 
         "reasons": [UNSEEN],
         "upstream_session_id": child if is_same else "",
     }
-    keep(place, call, "decided", event)
     begins = {**binding, "claim": held}
-    files.replace(path, begins)
+    keep(place, call, "decided", event, (path, begins))
     return path, begins
 
 

@@ -148,9 +148,11 @@ def _decide(
             "upstream_session_id": decided.session,
             "context": decided.context,
         }
-        keep(place, call, "refused" if decided.refusal else "decided", event)
-        if not decided.refusal:
-            files.replace(path, _claimed(binding, held, was_cut_off=was_cut_off))
+        if decided.refusal:
+            keep(place, call, "refused", event, None)
+        else:
+            claimed = _claimed(binding, held, was_cut_off=was_cut_off)
+            keep(place, call, "decided", event, (path, claimed))
         decided.line += _misnamed_in_words(call) + busy + _undecided_before(place)
     return decided
 
@@ -239,8 +241,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
                 "upstream_session_id": child,
                 "context": "",
             }
-            keep(place, call, "decided", event)
-            files.replace(path, {**binding, "claim": held})
+            keep(place, call, "decided", event, (path, {**binding, "claim": held}))
             line = line_of(binding, "resume", child, because=because)
             return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
     workstream, because = workstream_of(place, call.agent, call.session)
