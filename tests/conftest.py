@@ -30,11 +30,22 @@ def pytest_configure():
 
 
 def _name_groups(items):
-    """Pytest-xdist 3.8 names them in an attribute that pytest 9.2 no longer reads."""
+    """Pytest-xdist 3.8 names them in an attribute that pytest 9.2 no longer reads.
+
+    Tests that share a fixture of their module share a worker: two workers would build it twice.
+    """
     for item in items:
         groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
+        if not groups and _has_module_fixture(item):
+            groups = {item.path.stem}
         if groups and "@" not in item.nodeid:
             item._id = NodeId.parse(f"{item.nodeid}@{'_'.join(sorted(groups))}")
+
+
+def _has_module_fixture(item):
+    definitions = item._fixtureinfo.name2fixturedefs.values()
+    own = item.nodeid.partition("::")[0]
+    return any(each.scope == "module" and each.baseid == own for (*_, each) in definitions)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 GROUPED = """
 import pytest
@@ -18,10 +20,22 @@ pytestmark = pytest.mark.xdist_group("one")
 def test_any(n):
     pass
 """
+SHARING = """
+import pytest
+
+@pytest.fixture(scope="module")
+def built():
+    return object()
+
+@pytest.mark.parametrize("n", range(6))
+def test_any(n, built):
+    pass
+"""
 
 
-def test_tests_of_one_group_run_in_one_worker(tmp_path):
-    (tmp_path / "test_grouped.py").write_text(GROUPED)
+@pytest.mark.parametrize("source", [GROUPED, SHARING], ids=["marked", "sharing a fixture"])
+def test_tests_of_one_group_run_in_one_worker(tmp_path, source):
+    (tmp_path / "test_grouped.py").write_text(source)
     options = ["-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
     ours = ["-p", "tests.conftest", "-c", os.devnull, "--rootdir", str(tmp_path)]
     done = subprocess.run(

@@ -118,3 +118,13 @@ def test_the_facts_do_not_cost_by_the_size_of_the_repository(root: Path) -> None
         assert git_facts(root).branch == "main"
     spent_s = sum(os.times()[:4]) - sum(before[:4])
     assert spent_s < 1, f"{spent_s:.2f} s of processor time for ten looks"
+
+
+def test_a_working_directory_that_was_removed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="is not there any more"):
+        find_repository(Path())

@@ -39,7 +39,12 @@ def find_repository(directory: Path) -> Repository:
     Raises UsageError when it is none, or in a repository that must not be read, and ConfigError for
     one that cannot be: by its path alone it would be another project.
     """
-    real = directory.resolve()
+    try:
+        real = directory.resolve()
+    except FileNotFoundError:  # a path that is not absolute, in a directory that was removed
+        raise UsageError(
+            "the working directory is not there any more", hint="change into the project's folder"
+        ) from None
     if not real.is_dir():
         raise UsageError(f"{directory} is not a directory", hint="run inside a project")
     try:
