@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not soak")
+PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not soak", "--durations=40")
 PARTS = (
     ("core, with its branch coverage", ("tools/check_core_coverage.py",)),
     ("all but the real agents", (*PYTEST, "--ignore=tests/core", "--ignore=tests/live")),
