@@ -19,7 +19,7 @@ from tests.support.laboratory.plan import KILLS, draw
 from tests.support.laboratory.summary import as_property
 from tests.support.world import World
 
-SEEDS = 20
+SEEDS = 10
 SOAK_PASSAGES = 50
 SOAK_FIRST_SEED = 1000
 COLD_EVERY = 5
