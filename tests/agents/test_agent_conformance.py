@@ -10,7 +10,7 @@ import pytest
 
 from upthread.agents import base
 from upthread.agents.acp import AcpAdapter
-from upthread.agents.registry import AGENTS, adapter_for
+from upthread.agents.registry import AGENTS_AND_REHEARSAL, adapter_for
 from upthread.core.types import Outcome
 from upthread.testing.agent_conformance import PROMISES, AgentUnderTest, Verdict
 
@@ -35,7 +35,7 @@ REHEARSAL = AgentUnderTest(
         "prints garbage": AcpAdapter(agent="rehearsal", command=BABBLING),
         "speaks another version": AcpAdapter(
             agent="rehearsal",
-            command=AGENTS["rehearsal"].ways[0].command,
+            command=AGENTS_AND_REHEARSAL["rehearsal"].ways[0].command,
             environment={CAPABILITIES: "protocol_version=99"},
         ),
     },

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.vendors.opencode_database import OpenCodeDatabase
 from tests.vendors.transcripts import ClaudeTranscript, rollout, spoken
 
-from upthread.agents.histories import AGENTS, stored_histories
+from upthread.agents.histories import stored_histories
+from upthread.core.agents import WITH_A_STORE
 from upthread.errors import StoreError
 
 
@@ -25,7 +26,7 @@ def filled(home):
 def test_the_stores_of_all_agents_are_found_under_a_home(tmp_path):
     found = list(stored_histories(filled(tmp_path)))
     assert [each.agent for each in found] == ["claude-code", "opencode", "codex"]
-    assert list(AGENTS) == ["claude-code", "opencode", "codex"]
+    assert list(WITH_A_STORE) == ["claude-code", "opencode", "codex"]
 
 
 def test_one_agents_store_is_found_alone_and_elsewhere_when_told(tmp_path):

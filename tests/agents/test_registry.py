@@ -8,21 +8,21 @@ from upthread.agents import registry
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
 from upthread.agents.codex.adapter import CodexAdapter
-from upthread.agents.registry import AGENTS, adapter_for, installed_agents, way_here
+from upthread.agents.registry import AGENTS_AND_REHEARSAL, adapter_for, installed_agents, way_here
 from upthread.boundary.programs import own_module
 from upthread.errors import UsageError
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", AGENTS_AND_REHEARSAL)
 def test_every_known_agent_has_an_adapter_of_its_name(agent):
     adapter = adapter_for(agent)
     assert adapter.agent == agent
-    assert adapter.command == AGENTS[agent].ways[0].command
+    assert adapter.command == AGENTS_AND_REHEARSAL[agent].ways[0].command
 
 
 def test_a_person_resumes_with_the_agents_own_command():
     session = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
-    commands = {agent: adapter_for(agent).resume_command(session) for agent in AGENTS}
+    commands = {agent: adapter_for(agent).resume_command(session) for agent in AGENTS_AND_REHEARSAL}
     assert commands == {
         "rehearsal": None,
         "opencode": ("opencode", "--session", session),
@@ -72,7 +72,7 @@ async def test_installed_agents_are_found_with_their_versions_within_the_deadlin
 
 
 def way_found(agent):
-    way = way_here(AGENTS[agent])
+    way = way_here(AGENTS_AND_REHEARSAL[agent])
     return way and (way.kind, way.command)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from upthread.agents import histories
+from upthread.core.agents import WITH_A_STORE
 from upthread.vendors import homes
 
 
-@pytest.mark.parametrize("agent", histories.AGENTS)
+@pytest.mark.parametrize("agent", WITH_A_STORE)
 def test_every_agent_whose_store_is_read_has_a_home(agent):
     assert homes.home_of(agent, {"HOME": "/h"}).is_relative_to(Path("/h"))
 

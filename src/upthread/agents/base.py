@@ -168,7 +168,7 @@ class OpenRequest:
     keys); `stderr_path` is a file the agent's stderr is appended to, 0600, None for nowhere. What
     `redactor` takes for a secret does not get there, nor into an error; None lets all through.
     `title` is what a session that is made is called, where the agent lets us say so; empty leaves
-    it to the agent. `limits` are those of the role that is told (A15).
+    it to the agent. `limits` are those of the role that is told.
     """
 
     working_directory: str

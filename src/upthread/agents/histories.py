@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 from upthread.agents.folders import part_of
-from upthread.core.agents import AGENTS as KNOWN
+from upthread.core.agents import WITH_A_STORE
 from upthread.errors import StoreError
 from upthread.vendors.base import OUTLINE_CHARACTERS, VendorHistory
 from upthread.vendors.copies import RepairedCopy
 from upthread.vendors.homes import home_of
-
-AGENTS: Final = tuple(name for name, row in KNOWN.items() if row.home is not None)
-"""The agents whose stores are read."""
 
 
 class _Histories(Protocol):
@@ -46,7 +43,7 @@ def stored_histories(
     `environment` says where the agents keep theirs: HOME, XDG_DATA_HOME, CLAUDE_CONFIG_DIR,
     CODEX_HOME. With `agent`, only that one's.
     """
-    for name in AGENTS if agent is None else (agent,):
+    for name in WITH_A_STORE if agent is None else (agent,):
         for path in _reader(name).find_histories(home_of(name, environment)):
             try:
                 yield from outlines(name, path)

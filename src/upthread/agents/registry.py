@@ -22,13 +22,12 @@ from upthread.agents.programs import find_agent, find_program
 from upthread.agents.tested import SeenWay, seen_way
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
-from upthread.core.agents import ACP, NATIVE, Agent, Way
-from upthread.core.agents import AGENTS as KNOWN
+from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
     "ACP",
-    "AGENTS",
+    "AGENTS_AND_REHEARSAL",
     "InstalledAgent",
     "Way",
     "adapter_for",
@@ -54,15 +53,15 @@ _REHEARSAL_ROW: Final = Agent(
     how_to_install="it comes with upthread",
 )
 
-AGENTS: Final = {REHEARSAL: _REHEARSAL_ROW, **KNOWN}
+AGENTS_AND_REHEARSAL: Final = {REHEARSAL: _REHEARSAL_ROW, **AGENTS}
 """Every agent known by name, the rehearsal agent first."""
 
 
 def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
-    """Return the adapter of an agent: a name of AGENTS, or `acp:COMMAND LINE` for any other.
+    """Return the adapter of an agent: by its name, or `acp:COMMAND LINE` for any other.
 
-    An agent of AGENTS is driven in the first of its ways that this machine has. A command line is
-    split as a shell would, and no shell ever sees it. `environment` is added to what the agent
+    One known by its name is driven in the first of its ways that this machine has. A command line
+    is split as a shell would, and no shell ever sees it. `environment` is added to what the agent
     gets. Raises UsageError for an unknown name. Nothing is started, and the command need not exist
     yet.
     """
@@ -77,11 +76,12 @@ def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> Age
 def _way_of(agent: str) -> Way:
     if agent.startswith(ACP_PREFIX):
         return Way(kind=ACP, command=_words(agent))
-    entry = AGENTS.get(agent)
+    entry = AGENTS_AND_REHEARSAL.get(agent)
     if entry is None:
+        names = ", ".join(AGENTS_AND_REHEARSAL)
         raise UsageError(
             f"there is no agent {agent!r}",
-            hint=f'known: {", ".join(AGENTS)}, and acp:"COMMAND" for any that speaks ACP',
+            hint=f'known: {names}, and acp:"COMMAND" for any that speaks ACP',
         )
     return way_here(entry) or entry.ways[0]
 
@@ -101,12 +101,14 @@ def agents_on_path(search_path: str | None = None) -> tuple[str, ...]:
 
     On this machine is what is on PATH; a `search_path` is looked through in its place.
     """
-    return tuple(name for name, entry in AGENTS.items() if _installed(entry, search_path))
+    return tuple(
+        name for name, entry in AGENTS_AND_REHEARSAL.items() if _installed(entry, search_path)
+    )
 
 
 def seen_way_here(agent: str) -> SeenWay | None:
     """Return what this release was tested with of an agent, driven as it would be here."""
-    entry = AGENTS.get(agent)
+    entry = AGENTS_AND_REHEARSAL.get(agent)
     way = _installed(entry) if entry else None
     return seen_way(agent, way.kind) if way else None
 
@@ -117,7 +119,7 @@ def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
     `kind` is how it is driven, None as it would be here. Where nobody has looked, the agent itself
     is asked: a session it does not open is replaced.
     """
-    entry = AGENTS.get(agent)
+    entry = AGENTS_AND_REHEARSAL.get(agent)
     if kind is None and entry is not None:
         kind = (way_here(entry) or entry.ways[0]).kind
     row = seen_way(agent, kind or "")
@@ -177,7 +179,11 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 
     Each is asked for its version at the same time, at most VERSION_TIMEOUT_S seconds in all.
     """
-    ways = {name: way for name, entry in AGENTS.items() if (way := _installed(entry)) is not None}
+    ways = {
+        name: way
+        for name, entry in AGENTS_AND_REHEARSAL.items()
+        if (way := _installed(entry)) is not None
+    }
     paths = {agent: find_program(way.command[0]) or "" for agent, way in ways.items()}
     versions: dict[str, str] = {}
 

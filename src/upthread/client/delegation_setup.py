@@ -17,7 +17,7 @@ from upthread.agents.base import AgentAdapter, OpenRequest
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.actors import CALLERS_VARIABLE
-from upthread.core.agents import AGENTS
+from upthread.core.agents import AGENTS, one_of
 from upthread.core.names import Address, key_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
@@ -106,10 +106,10 @@ class Preparing:
         if len(names) == 1:
             return names[0]
         if not names:
+            programs = (row.program for row in AGENTS.values())
             raise UsageError(
                 "no agent is installed that upthread can drive",
-                hint="install Claude Code, OpenCode, Codex or Gemini CLI; "
-                "or try without a model: --agent rehearsal",
+                hint=f"install {one_of(programs)}; or try without a model: --agent rehearsal",
             )
         raise SeveralAgentsError(
             f"several agents are installed: {', '.join(names)}",
@@ -169,7 +169,9 @@ class Preparing:
     def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
         """What is started by a command line is known by what it calls itself, if at all."""
         configured = self._settings.agents.get(agent)
-        is_command = bool(configured and configured.command) or agent not in registry.AGENTS
+        is_command = (
+            bool(configured and configured.command) or agent not in registry.AGENTS_AND_REHEARSAL
+        )
         row = (
             registry.seen_way_called(calls_itself) if is_command else registry.seen_way_here(agent)
         )

@@ -7,6 +7,7 @@ agent is no row: it is ours, and is used where somebody asks for it by name.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -176,3 +177,13 @@ AGENTS: Final = MappingProxyType(
     {row.name: row for row in (_CLAUDE_CODE, _OPENCODE, _CODEX, _GEMINI)}
 )
 """Every agent this release knows by name, in the order in which people are shown them."""
+
+
+WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is not None)
+"""The agents whose stores are read."""
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return names as a sentence offers them: `a, b or c`. At least one must be given."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last

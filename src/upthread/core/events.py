@@ -48,7 +48,8 @@ class ReasoningReceived(AgentEvent, frozen=True, kw_only=True):
 class ToolCallAnnounced(AgentEvent, frozen=True, kw_only=True):
     """The agent means to use a tool. `tool_kind` as in ACP; `locations` are paths, as given.
 
-    `implied_kinds` are what its content shows it to be, for the judgement alone: see core/foreseen.
+    `implied_kinds` are what its content shows it to be, for the judgement alone: see
+    core/shell/expected_call.
     """
 
     call_id: str

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from msgspec import Struct, structs
 
+from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
 from upthread.core.commands import (
     EndLink,
@@ -112,7 +113,7 @@ def stays_as_it_is(writes: Sequence[Write], redactor: Redactor) -> bool:
                 if value and not redactor.gather(value, texts):
                     return False
         elif isinstance(write, RecordAct):
-            texts.append(write.detail)
+            texts += (write.by_user, write.detail)
         elif type(write) in _KEEPERS:
             return False
     return not texts or redactor.finds_nothing_in(texts)
@@ -299,6 +300,8 @@ def _keep_event(
 
 
 def _redacted_value(value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, Actor):
+        return _with(value, name=redactor.redact(value.name))
     if isinstance(value, tuple):
         members = cast("tuple[str | Question, ...]", value)
         return _same_or_new(members, (_redacted_member(each, redactor) for each in members))
@@ -363,9 +366,11 @@ _GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
         SessionAttached: ("upstream_session_id",),
         AttachFailed: ("upstream_session_id",),
         TurnEnded: ("surroundings",),
+        QuestionAnswered: ("answered_by",),
+        AnswerSuggested: ("by",),
     }
 )
-"""Where they hold what an agent calls itself and its sessions."""
+"""Where they hold what an agent, or a client of MCP, calls itself and its sessions."""
 
 _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
@@ -431,8 +436,9 @@ def _keep_end(write: EndLink, _mode: RecordMode, redactor: Redactor) -> EndLink:
 
 
 def _keep_act(write: RecordAct, _mode: RecordMode, redactor: Redactor) -> RecordAct:
-    """Its detail may be a session's id."""
-    return _with(write, detail=redactor.redact(write.detail))
+    """Its detail may be a session's id, and who did it what a client of MCP calls itself."""
+    by_user, detail = redactor.redact(write.by_user), redactor.redact(write.detail)
+    return _with(write, by_user=by_user, detail=detail)
 
 
 _KEEPERS: Final[Mapping[type[Any], Callable[[Any, RecordMode, Redactor], Write]]] = (

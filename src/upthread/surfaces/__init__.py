@@ -1,1 +1,1 @@
-"""What shows: the command line, and later hooks, servers and pages. Surfaces know the client."""
+"""What people and agents reach: command line, hooks, MCP server. Surfaces know the client."""

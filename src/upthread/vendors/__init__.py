@@ -1,1 +1,1 @@
-"""The stores of the agents themselves: read, diagnosed, repaired in a copy, never written to."""
+"""What reading any agent's own store takes: lines, homes, copies. No store is written to."""

@@ -1,4 +1,4 @@
-"""A sub-agent's session of Claude Code, read back from its transcript.
+"""A session of Claude Code, its own or a sub-agent's, read back from its transcript.
 
 Where nobody was told which sub-agent a call made, the small file beside its transcript names the
 call. What a call asked for is in the main session's transcript as well, from before there is a

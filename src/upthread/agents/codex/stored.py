@@ -1,4 +1,4 @@
-"""A sub-agent's thread of Codex, read back from its rollout.
+"""A thread of Codex, its own or a sub-agent's, read back from its rollout.
 
 What was sent to the model tells that a call was made; what Codex completed, under the same id,
 tells it whole. A call without either end was cut off. Shapes as in rollouts of 0.169.0.

@@ -1,4 +1,4 @@
-"""A sub-agent's session of OpenCode, read back from its database.
+"""A session of OpenCode, its own or a sub-agent's, read back from its database.
 
 Where nobody was told which session a call made, the running part of the call names it. That part
 has what the call asked for as well, from before there is a session.

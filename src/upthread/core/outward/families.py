@@ -2,7 +2,8 @@
 
 Where what it does cannot be told, such as a ref that only git knows, that place of the target is
 None, which may be anything (actions.py). The words of each program's command line are those of its
-own documentation, as seen in git 2.51, gh 2.83, curl 8.17, npm 11, kubectl 1.34, Terraform 1.14.
+own documentation, as seen in git 2.51, gh 2.83, curl 8.17, npm 11, kubectl 1.34, Terraform 1.14,
+OpenSSH 9.2 and rsync 3.4.
 """
 
 from __future__ import annotations
@@ -307,11 +308,23 @@ def read_mail(line: Line) -> tuple[Action, ...]:
     return (Action(family="mail", target=(", ".join(recipients) or line.option("--to", "-t"),)),)
 
 
+_BEYOND: Final = re.compile(r"(?:rsync://|[\w.@-]+:)")
+
+
 def copying(line: Line) -> tuple[Action, ...]:
-    """Files copied to another host."""
-    to = line.operands[-1] if len(line.operands) > 1 else None
-    is_beyond = to is not None and re.match(r"(rsync://|[\w.@-]+:)", to)
-    return (Action(family="copy", target=(to,)),) if is_beyond and not line.has("-n") else ()
+    """Files copied to another host, or taken away from one: each place there that changes."""
+    if len(line.operands) < 2 or line.has("-n", "--dry-run", "--list-only"):
+        return ()
+    *sources, to = line.operands
+    changed = [to, *sources] if line.has("--remove-source-files") else [to]
+    places = [each for each in changed if each is not None and _BEYOND.match(each)]
+    return tuple(Action(family="copy", target=(each,)) for each in places)
+
+
+def commanding(line: Line) -> tuple[Action, ...]:
+    """`sftp HOST`: what its commands do there is not in its words; `sftp HOST:FILE TO` fetches."""
+    is_telling = len(line.operands) != 1 or line.has("-h", "--help")
+    return () if is_telling else (Action(family="copy", target=(None,)),)
 
 
 def elsewhere(line: Line) -> tuple[Action, ...]:

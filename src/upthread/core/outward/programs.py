@@ -17,6 +17,7 @@ from upthread.core.outward.families import (
     always,
     by_name,
     cloud,
+    commanding,
     copying,
     elsewhere,
     httpie,
@@ -214,7 +215,8 @@ _FAMILIES: Final[Mapping[str, Read]] = {
     **dict.fromkeys(
         ("mail", "mailx", "sendmail", "mutt", "neomutt", "msmtp", "swaks", "s-nail"), read_mail
     ),
-    **dict.fromkeys(("scp", "rsync", "sftp"), copying),
+    **dict.fromkeys(("scp", "rsync"), copying),
+    "sftp": commanding,
     "ssh": elsewhere,
 }
 """What reads a program's words, by its name."""
@@ -226,6 +228,19 @@ _HTTP_VALUES: Final = frozenset(
     | {"-K", "--config", "-E", "--cert", "--key", "--cacert", "-r", "--range", "--limit-rate"}
     | {"-D", "--dump-header", "--resolve", "--unix-socket", "--oauth2-bearer", "--max-redirs"}
     | {*BODY}
+)
+_RSYNC_VALUES: Final = frozenset(
+    f"--{name}"
+    for name in (
+        *("address", "backup-dir", "block-size", "bwlimit", "checksum-choice", "checksum-seed"),
+        *("chmod", "chown", "compare-dest", "compress-choice", "compress-level", "contimeout"),
+        *("copy-as", "copy-dest", "debug", "early-input", "exclude", "exclude-from", "files-from"),
+        *("groupmap", "iconv", "include", "include-from", "info", "link-dest", "log-file"),
+        *("log-file-format", "max-alloc", "max-delete", "max-size", "min-size", "modify-window"),
+        *("only-write-batch", "out-format", "outbuf", "partial-dir", "password-file", "port"),
+        *("protocol", "read-batch", "remote-option", "rsync-path", "skip-compress", "sockopts"),
+        *("stop-after", "stop-at", "suffix", "temp-dir", "timeout", "usermap", "write-batch"),
+    )
 )
 _VALUES: Final[Mapping[str, frozenset[str]]] = {
     "git": frozenset(
@@ -284,10 +299,10 @@ _VALUES: Final[Mapping[str, frozenset[str]]] = {
         frozenset({"-s", "-a", "-r", "-c", "-b", "-S", "-A", "-f", "-F", "-H", "-i"})
         | {"--to", "--from", "--server", "--body", "--header"},
     ),
-    **dict.fromkeys(
-        ("scp", "rsync", "ssh", "sftp"),
-        frozenset({"-i", "-p", "-P", "-o", "-F", "-l", "-J", "-L", "-R", "-D", "-e", "--rsh"})
-        | {"--exclude", "--include", "-c"},
-    ),
+    # One letter is another thing to each of them: `-p` is ssh's port, and keeps scp's times.
+    "ssh": frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOoPpQRSWw"),
+    "scp": frozenset(f"-{letter}" for letter in "cDFiJloPSX"),
+    "sftp": frozenset(f"-{letter}" for letter in "BbcDFiJloPRSsX"),
+    "rsync": frozenset({"-e", "--rsh", "-f", "--filter", "-B", "-T", "-M", "-@", *_RSYNC_VALUES}),
 }
 """The options of each program that take the next word; another one's words are operands."""

@@ -7,7 +7,7 @@ import os
 from upthread.runtime.bindings import files
 
 DIRECTORY = "heard"
-AGENTS = {"claude-code": "systemMessage", "codex": "systemMessage", "opencode": "line"}
+LINE_FIELDS = {"claude-code": "systemMessage", "codex": "systemMessage", "opencode": "line"}
 """What an agent is called by its hooks, and the field of an answer whose line it shows a person.
 
 Any other word is text from outside, and no path. Beside the rows of `core.agents`, which load more
@@ -21,7 +21,7 @@ def note(home: str, agent: str) -> None:
     It tells a person that hooks run at all. What must not be lost is kept elsewhere and fails
     there, so a directory that cannot be written is left as it is.
     """
-    if agent not in AGENTS:
+    if agent not in LINE_FIELDS:
         return
     path = os.path.join(home, DIRECTORY, agent)
     try:

@@ -96,7 +96,7 @@ def _request() -> str:
 
 
 def _answer(agent: str, place: Place, fields: dict[str, Any]) -> dict[str, Any]:
-    if agent not in heard.AGENTS:
+    if agent not in heard.LINE_FIELDS:
         raise UnknownAgentError(f"no agent is called {agent[:40]!r}")
     # Only the translator of this agent is loaded, and `importlib` would cost more than it does.
     name = f"upthread.surfaces.hook.{agent.replace('-', '_')}"
@@ -121,7 +121,7 @@ def _undecided(
     from upthread.surfaces.hook.words import one_line
 
     line = one_line(f"upthread: UNDECIDED, the agent goes on without it: {why}")
-    return {heard.AGENTS.get(agent, "systemMessage"): line}
+    return {heard.LINE_FIELDS.get(agent, "systemMessage"): line}
 
 
 def _why(error: Exception) -> str:

@@ -26,8 +26,6 @@ PART_KINDS: Final[dict[type[Any], str]] = {
     types.ErasedPart: "erased",
 }
 
-"""The kind under which the recorder keeps an answered permission."""
-
 
 def audit(record: Audit) -> Shape:
     """Return the whole record."""

@@ -1,4 +1,4 @@
-"""What `doctor` finds, whoever looks."""
+"""What `doctor` tells of one fault, in whichever store, hook or file it was found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is wrong with one history, and what to do; the names are the JSON keys."""
+    """What is wrong, and what to do; the names are the JSON keys."""
 
     store: str
     history: str

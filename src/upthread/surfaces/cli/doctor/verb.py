@@ -16,10 +16,11 @@ from typing import Final
 
 import anyio.to_thread
 
-from upthread.agents.histories import AGENTS, stored_histories
+from upthread.agents.histories import stored_histories
 from upthread.client import Project
 from upthread.client.database_files import diagnose
 from upthread.config import load_settings
+from upthread.core.agents import WITH_A_STORE
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import HistoryMessage, history_of
 from upthread.core.history.soundness import CURES, Fault, faults, is_sound
@@ -66,9 +67,9 @@ class _Diagnosis:
 
 def doctor(call: Call, agent: str | None) -> int:
     """Diagnose every stored history, or those of one store."""
-    if agent is not None and agent not in {OURS, *AGENTS}:
+    if agent is not None and agent not in {OURS, *WITH_A_STORE}:
         raise UsageError(
-            f"there is no store {agent!r}", hint=f"one of: {', '.join((OURS, *AGENTS))}"
+            f"there is no store {agent!r}", hint=f"one of: {', '.join((OURS, *WITH_A_STORE))}"
         )
     diagnosis = _Diagnosis(0, [])
     if agent in {None, OURS}:

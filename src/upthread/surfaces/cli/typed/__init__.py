@@ -1,1 +1,1 @@
-"""The verbs as they are typed: names, options, help. What each does stands in `verbs`."""
+"""Verbs as a person types them: names, options, help. What each does stands in `verbs`."""

@@ -1,4 +1,4 @@
-"""The verbs as they are typed: names, options, help. What each does is in a module of its own.
+"""The program's command line: every verb with its words, and those that need a few lines only.
 
 A verb imports its module when it is called: `--help`, `--version` and the light verbs must not pay
 for the heavy ones. The first eight are the ones people use daily; the rest comes after.
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from upthread import __version__
+from upthread.core.agents import WITH_A_STORE, one_of
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.terminal.neutral import command
@@ -351,7 +352,7 @@ def doctor(
     *,
     store: Annotated[
         str | None,
-        typer.Argument(metavar="STORE", help="upthread, claude-code, opencode or codex."),
+        typer.Argument(metavar="STORE", help=f"upthread, {one_of(WITH_A_STORE)}."),
     ] = None,
     probe: Annotated[
         str | None,
@@ -384,7 +385,7 @@ def repair(
     call: Call,
     *,
     target: Annotated[
-        str, typer.Argument(metavar="AGENT|ADDRESS", help="claude-code, opencode, codex, or ours.")
+        str, typer.Argument(metavar="AGENT|ADDRESS", help=f"{one_of(WITH_A_STORE)}, or ours.")
     ],
     session: Annotated[
         str | None, typer.Argument(metavar="SESSION", help="One session; all without it.")

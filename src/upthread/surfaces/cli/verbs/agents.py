@@ -13,7 +13,12 @@ import anyio
 
 from upthread import __version__
 from upthread.agents.programs import find_program
-from upthread.agents.registry import AGENTS, REHEARSAL, InstalledAgent, installed_agents
+from upthread.agents.registry import (
+    AGENTS_AND_REHEARSAL,
+    REHEARSAL,
+    InstalledAgent,
+    installed_agents,
+)
 from upthread.agents.tested import seen_way
 from upthread.client.consent import load_trusting
 from upthread.config import Settings
@@ -51,7 +56,9 @@ def list_agents(call: Call) -> int:
     """List the known agents and those the configuration adds."""
     settings = load_trusting(Path(), environment=os.environ, database=call.database)
     found, states = anyio.run(_looked_up, settings)
-    listed = [_known(name, found, states) for name in AGENTS if name not in settings.agents]
+    listed = [
+        _known(name, found, states) for name in AGENTS_AND_REHEARSAL if name not in settings.agents
+    ]
     listed += [_configured(name, each.command, states) for name, each in settings.agents.items()]
     output = call.output
     if output.is_json:
@@ -87,7 +94,7 @@ async def _looked_up(
 def _known(
     name: str, found: Mapping[str, InstalledAgent], states: Mapping[str, HookState]
 ) -> ListedAgent:
-    entry, installed = AGENTS[name], found.get(name)
+    entry, installed = AGENTS_AND_REHEARSAL[name], found.get(name)
     way = installed.way if installed else entry.ways[0]
     is_own = name == REHEARSAL
     row = seen_way(name, way.kind)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from upthread.agents.registry import AGENTS
+from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
 from upthread.client import Project
 from upthread.core.decision.own_interface import OwnInterface
@@ -164,7 +164,7 @@ def _refuse_two_writers(view: RoleView) -> None:
 
 
 def _become(command: tuple[str, ...], link: Link) -> NoReturn:
-    entry = AGENTS.get(link.agent)
+    entry = AGENTS_AND_REHEARSAL.get(link.agent)
     install = entry.how_to_install if entry else f"put {command[0]} on PATH"
     if not Path(link.working_directory).is_dir():
         raise UpthreadError(

@@ -14,9 +14,10 @@ from typing import Final
 
 import anyio.to_thread
 
-from upthread.agents.histories import AGENTS, stored_histories
+from upthread.agents.histories import stored_histories
 from upthread.client import Project
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
+from upthread.core.agents import WITH_A_STORE
 from upthread.core.config_file import Keep
 from upthread.core.names import parse_role, parse_workstream
 from upthread.core.states import effects_command
@@ -221,7 +222,7 @@ def _sum_of(each: HeldWorkstream) -> tuple[int, int, int | None]:
 def _with_elsewhere(found: _Found) -> _Found:
     sessions = dict.fromkeys(_sessions(found.workstreams))
     paths: dict[tuple[str, str], str] = {}
-    for agent in {agent for agent, _ in sessions} & set(AGENTS):
+    for agent in {agent for agent, _ in sessions} & set(WITH_A_STORE):
         for stored in stored_histories(os.environ, agent=agent):
             if not isinstance(stored, StoreError):
                 paths[agent, stored.session_id] = str(stored.path)
