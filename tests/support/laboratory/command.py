@@ -12,32 +12,15 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing import process
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.support import upthread_process
-from tests.support.upthread_process import CONTEXT
-
-from upthread.surfaces.cli.__main__ import main
-
-CONTEXT.set_forkserver_preload([upthread_process.__name__, __name__])
+from tests.support.warm_process import Invocation, Warm
 
 PROC = Path("/proc")
 ENDS_WITHIN_S = 60.0
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """What to run and where. `output` is the file of its lines; its errors go beside it."""
-
-    words: tuple[str, ...]
-    directory: str
-    environment: dict[str, str]
-    output: str
 
 
 class Started(Protocol):
@@ -53,7 +36,7 @@ class Command:
 
     def __init__(self, invocation: Invocation, *, is_cold: bool = False) -> None:
         self.invocation = invocation
-        self._started: Started = (_Cold if is_cold else _Warm)(invocation)
+        self._started: Started = (_Cold if is_cold else Warm)(invocation)
         self.pid = self._started.pid
 
     @property
@@ -85,7 +68,7 @@ class Command:
 
     @property
     def stderr(self) -> str:
-        return Path(f"{self.invocation.output}.stderr").read_text()
+        return Path(self.invocation.errors).read_text()
 
     def agents(self) -> list[int]:
         """The agents it has started: its children that lead a session of their own."""
@@ -101,7 +84,7 @@ class _Cold:
     def __init__(self, invocation: Invocation) -> None:
         with (
             Path(invocation.output).open("wb") as out,
-            Path(f"{invocation.output}.stderr").open("wb") as errors,
+            Path(invocation.errors).open("wb") as errors,
         ):
             self._popen = subprocess.Popen(
                 [sys.executable, "-m", "upthread", *invocation.words],
@@ -117,32 +100,6 @@ class _Cold:
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(within_s)
         return self._popen.returncode
-
-
-class _Warm:
-    def __init__(self, invocation: Invocation) -> None:
-        for path in (invocation.output, f"{invocation.output}.stderr"):
-            Path(path).touch()
-        self._process: process.BaseProcess = CONTEXT.Process(target=_play, args=(invocation,))
-        self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    def exit_code(self, within_s: float) -> int | None:
-        self._process.join(within_s)
-        return self._process.exitcode
-
-
-def _play(invocation: Invocation) -> None:
-    """Become the program: its directory, its environment, its output, its arguments."""
-    os.environ.clear()
-    os.environ.update(invocation.environment)
-    os.chdir(invocation.directory)
-    for number, path in ((1, invocation.output), (2, f"{invocation.output}.stderr")):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.dup2(descriptor, number)
-        os.close(descriptor)
-    sys.exit(main(invocation.words))
 
 
 def _children_of(pid: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import re
@@ -14,12 +13,11 @@ import sys
 import termios
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support import trusting
+from tests.support import trusting, warm_process
+from tests.support.warm_process import Done
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TIMEOUT_S = 60.0
@@ -33,24 +31,6 @@ case "$1" in
   *) echo "opened $* in $PWD" ;;
 esac
 """
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a process ended."""
-
-    out: str
-    err: str
-    code: int
-
-    @property
-    def json(self) -> Any:
-        (line,) = self.out.splitlines()
-        return json.loads(line)
-
-    @property
-    def stream(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 class Upthread:
@@ -74,18 +54,15 @@ class Upthread:
 
     def __call__(self, *arguments: str, stdin: bytes = b"", code: int | None = 0) -> Done:
         """Run to the end; `code` None takes any exit code."""
-        finished = subprocess.run(
-            self.words(*arguments),
-            cwd=self.directory,
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
+        ended = warm_process.done(
+            *arguments,
+            directory=self.directory,
+            environment=self.environment,
+            stdin=stdin,
+            within_s=TIMEOUT_S,
         )
-        done = Done(finished.stdout.decode(), finished.stderr.decode(), finished.returncode)
-        assert code is None or done.code == code, done
-        return done
+        assert code is None or ended.code == code, ended
+        return ended
 
     def beside(self, **environment: str) -> Upthread:
         """The same project seen from another environment."""
