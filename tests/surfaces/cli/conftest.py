@@ -34,11 +34,15 @@ esac
 
 
 class Upthread:
-    """`python -m upthread` in a directory, with a home of its own."""
+    """`python -m upthread` in a directory, with a home of its own.
+
+    `is_cold` starts it as a person does, for what a start itself reads and imports.
+    """
 
     def __init__(self, directory: Path, home: Path, **environment: str) -> None:
         self.directory = directory
         self.home = home
+        self.is_cold = False
         self.environment = {
             "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -54,15 +58,32 @@ class Upthread:
 
     def __call__(self, *arguments: str, stdin: bytes = b"", code: int | None = 0) -> Done:
         """Run to the end; `code` None takes any exit code."""
-        ended = warm_process.done(
+        ended = (self._cold if self.is_cold else self._warm)(arguments, stdin)
+        assert code is None or ended.code == code, ended
+        return ended
+
+    def _warm(self, arguments: tuple[str, ...], stdin: bytes) -> Done:
+        ours = {name for name in self.environment if name.startswith("PYTHON")}
+        assert ours <= {"PYTHONPATH"}, "only a cold start heeds these"
+        return warm_process.done(
             *arguments,
             directory=self.directory,
             environment=self.environment,
             stdin=stdin,
             within_s=TIMEOUT_S,
         )
-        assert code is None or ended.code == code, ended
-        return ended
+
+    def _cold(self, arguments: tuple[str, ...], stdin: bytes) -> Done:
+        finished = subprocess.run(
+            self.words(*arguments),
+            cwd=self.directory,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return Done(finished.stdout.decode(), finished.stderr.decode(), finished.returncode)
 
     def beside(self, **environment: str) -> Upthread:
         """The same project seen from another environment."""

@@ -36,6 +36,7 @@ class InClone:
         program.write_text(INSTALLED.format(python=sys.executable))
         program.chmod(0o755)
         up.words = lambda *words: [str(program), *words]
+        up.is_cold = True
         up("use", "spec-42")
         for agent in AGENTS:
             up("setup", agent, "--yes")

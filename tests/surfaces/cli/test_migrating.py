@@ -54,6 +54,7 @@ def test_another_kind_of_database_is_refused(up):
 
 def test_without_its_driver_postgresql_says_what_to_install(up):
     (up.home / "psycopg.py").write_text("raise ModuleNotFoundError('no psycopg', name='psycopg')")
+    up.is_cold = True
     up.environment["PYTHONPATH"] = f"{up.home}:{up.environment['PYTHONPATH']}"
     refused = up("ls", "--db", "postgres://ada@127.0.0.1:1/work", code=2).err
     assert "pip install 'upthread[postgres]'" in refused

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import warm_process
 
 from upthread.runtime.bindings.claims import lives
 
@@ -69,21 +70,15 @@ class HookPlace:
         (self.home / "hooks" / "installed.json").write_text(json.dumps(installed))
         (self.home / "hooks" / "installed.json").chmod(0o600)
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "upthread", *words],
-            cwd=self.project,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
+    def run(self, *words: str) -> warm_process.Done:
+        return warm_process.done(
+            *words, directory=self.project, environment=self.environment, within_s=TIMEOUT_S
         )
 
     def upthread(self, *words: str) -> Any:
         done = self.run(*words, "--json")
-        assert done.returncode == 0, (done.stdout, done.stderr)
-        return json.loads(done.stdout)
+        assert done.code == 0, done
+        return done.json
 
     def hook(
         self,

@@ -71,14 +71,14 @@ READING = (
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_whoever_reads_a_record_that_lacks_a_turn_is_told_so_and_what_helps(stuck, words):
     (taker,) = takers(stuck)
-    told = stuck.run(*words).stderr
+    told = stuck.run(*words).err
     assert "the record is behind: 3 events" in told
     assert f"kill -9 {taker}" in told
     behind = stuck.upthread(*words)["behind"]
     assert (behind["events"], behind["takers"]) == (3, [taker])
     os.kill(taker, signal.SIGKILL)
     done = stuck.run(*words)
-    assert "behind" not in done.stderr
+    assert "behind" not in done.err
     assert "behind" not in stuck.upthread(*words)
 
 
@@ -95,5 +95,5 @@ def test_turns_stand_in_the_order_they_were_decided_in(stuck):
 def test_a_turn_of_ours_is_refused_while_an_earlier_one_is_not_on_record(stuck):
     (taker,) = takers(stuck)
     refused = stuck.run("tell", "spec-42/planner", "Go on.", "--agent", "rehearsal")
-    assert refused.returncode == 6
-    assert f"`upthread drain` (pid {taker}), which has words of its last call" in refused.stderr
+    assert refused.code == 6
+    assert f"`upthread drain` (pid {taker}), which has words of its last call" in refused.err

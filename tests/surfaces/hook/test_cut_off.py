@@ -83,7 +83,7 @@ def test_whatever_is_asked_first_tells_what_was_asked_done_and_cut_off(killed):
     killed.begin()
     killed.leave_transcript()
     for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("brief", "spec-42/planner")):
-        told = killed.place.run(*words).stdout
+        told = killed.place.run(*words).out
         assert "KIWI-9" in told, words
         assert "made.txt" in told, words
         assert "cut off: the agent ended before its sub-agent did" in told, words
@@ -111,7 +111,7 @@ def test_why_says_what_the_hook_then_says_of_a_call_inside_the_agent(killed):
     assert why["now"]["reasons"][0] == "sub_agent_session"
     assert why["inside"]["agent"] == "claude-code"
     assert why["inside"]["reasons"][0] == "cut_off_elsewhere"
-    text = killed.place.run("why", "spec-42/planner").stdout
+    text = killed.place.run("why", "spec-42/planner").out
     killed.place.upthread("drain")
     line = killed.before("Go on.", "c2")["systemMessage"]
     assert why["inside"]["words"] in line
@@ -208,7 +208,7 @@ def test_secrets_are_not_kept(killed):
     killed.begin(f"Use {secret}.")
     killed.leave_transcript(f"Use {secret}.")
     killed.place.upthread("drain")
-    assert secret not in killed.place.run("audit", "spec-42").stdout
+    assert secret not in killed.place.run("audit", "spec-42").out
     held = [path for path in killed.place.home.rglob("*") if path.is_file()]
     assert [path for path in held if secret.encode() in path.read_bytes()] == []
 
@@ -232,14 +232,14 @@ def test_a_transcript_that_leads_elsewhere_is_not_read_and_that_is_said(killed, 
         killed.transcript.symlink_to(moved)
     else:
         os.mkfifo(killed.transcript)
-    told = killed.place.run("show", "spec-42").stdout
+    told = killed.place.run("show", "spec-42").out
     assert "KIWI-9" not in told
     assert "is not read" in told
 
 
 def test_without_a_transcript_it_is_said_that_what_was_asked_was_not_kept(killed):
     killed.begin()
-    told = killed.place.run("show", "spec-42").stdout
+    told = killed.place.run("show", "spec-42").out
     assert "cut off: the agent ended before its sub-agent did" in told
     assert "it was asked: not kept" in told
 
@@ -250,7 +250,7 @@ def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(killed):
     an_hour_ago_ns = killed.transcript.stat().st_mtime_ns - 3_600_000_000_000
     os.utime(killed.transcript, ns=(an_hour_ago_ns, an_hour_ago_ns))
     killed.place.upthread("drain")
-    why = killed.place.run("why", "spec-42/planner").stdout
+    why = killed.place.run("why", "spec-42/planner").out
     assert "made.txt" in why.partition("  now  ")[2]
 
 
@@ -270,14 +270,14 @@ def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubl
     assert killed.place.upthread("drain")["calls"] == 1
     effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
     assert len(effects) == 2, "those of the first call alone"
-    assert "not kept" in killed.place.run("show", "spec-42").stdout
+    assert "not kept" in killed.place.run("show", "spec-42").out
 
 
 def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(killed):
     killed.begin()
     killed.leave_transcript()
     for words in (("show", "spec-42"), ("show", "spec-42/planner")):
-        told = killed.place.run(*words).stdout
+        told = killed.place.run(*words).out
         assert "agent-stderr" not in told, words
         assert "look whether it was done, and say so" in told, "it was pushing"
         go_on = "then delegate it again in the agent, or tell it from here: upthread tell"
@@ -287,7 +287,7 @@ def test_the_cure_after_a_persons_own_agent_died_sends_nobody_to_a_log_of_ours(k
 def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(killed):
     killed.begin()
     killed.leave_transcript()
-    told = killed.place.run("show", "spec-42/planner").stdout
+    told = killed.place.run("show", "spec-42/planner").out
     assert "has no interface of its own" not in told
     assert (
         "open it with nothing: it is a sub-agent's session, which claude-code opens only inside the "
@@ -297,14 +297,14 @@ def test_a_sub_agents_session_is_reached_from_its_main_session_and_that_is_said(
     assert "claude --resume main-1\n" in told
     assert f"and there    ask it to go on with {CHILD} by SendMessage" in told
     refused = killed.place.run("open", "spec-42/planner", "--dry-run")
-    assert refused.returncode == 2
-    assert "claude --resume main-1" in refused.stderr
-    assert CHILD in refused.stderr
+    assert refused.code == 2
+    assert "claude --resume main-1" in refused.err
+    assert CHILD in refused.err
 
 
 def test_that_nothing_was_done_is_not_said_of_a_call_whose_doings_are_not_on_record(killed):
     killed.begin()
-    told = killed.place.run("show", "spec-42", "--effects").stdout
+    told = killed.place.run("show", "spec-42", "--effects").out
     assert "nothing was done" not in told
     assert "whether anything was done to the world in spec-42 is not known" in told
     assert "one turn was delegated inside claude-code, of which no call is on record here" in told
@@ -411,7 +411,7 @@ def test_what_was_asked_is_in_the_main_session_before_there_is_a_sub_agent(kille
     main.assistant({**use("c1", "Agent"), "input": {"prompt": PROMPT, "subagent_type": "planner"}})
     main.write(killed.main)
     for words in (("show", "spec-42"), ("why", "spec-42/planner"), ("brief", "spec-42/planner")):
-        assert "it was asked: Make the file, KIWI-9." in killed.place.run(*words).stdout, words
+        assert "it was asked: Make the file, KIWI-9." in killed.place.run(*words).out, words
     answer = killed.before("Go on.", "c2")
     assert "KIWI-9" in answer["hookSpecificOutput"]["updatedInput"]["prompt"]
 
@@ -450,7 +450,7 @@ def opencode(place) -> KilledOpenCode:
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_session_that_never_got_its_first_prompt_is_not_gone_on_with(opencode, is_begun):
     opencode.begin("c1", PROMPT, child=opencode.database.session() if is_begun else "")
-    assert "KIWI-9" in opencode.place.run("show", "spec-42").stdout
+    assert "KIWI-9" in opencode.place.run("show", "spec-42").out
     answer = opencode.hook("before", "c2", prompt="Go on.")
     assert "KIWI-9" in answer["prompt"]
     assert answer["task_id"] == ""
@@ -463,7 +463,7 @@ def test_a_session_that_is_resumed_and_never_got_the_last_prompt_is_not_said_to_
     opencode.place.call("c1", child)
     opencode.place.upthread("drain")
     opencode.begin("c2", PROMPT, child=child)
-    assert "KIWI-9" in opencode.place.run("show", "spec-42").stdout
+    assert "KIWI-9" in opencode.place.run("show", "spec-42").out
     answer = opencode.hook("before", "c3", prompt="Go on.")
     assert answer["task_id"] == child
     assert "the last turn was cut off before the session got its prompt" in answer["line"]
@@ -475,10 +475,10 @@ def test_a_transcript_that_was_away_is_read_when_it_is_back_and_once(killed):
     killed.leave_transcript()
     away = killed.transcript.rename(killed.transcript.with_suffix(".away"))
     for _ in range(2):
-        assert "KIWI-9" not in killed.place.run("show", "spec-42").stdout
+        assert "KIWI-9" not in killed.place.run("show", "spec-42").out
     away.rename(killed.transcript)
     for _ in range(2):
-        told = killed.place.run("show", "spec-42").stdout
+        told = killed.place.run("show", "spec-42").out
         assert "it was asked: Make the file, KIWI-9." in told
         assert "made.txt: done" in told
     effects = killed.place.upthread("show", "spec-42", "--effects")["effects"]
@@ -501,12 +501,12 @@ def test_a_database_that_was_locked_is_read_when_it_is_free(opencode):
     execute = opencode.database.connection.execute
     execute("PRAGMA locking_mode = EXCLUSIVE")
     execute("BEGIN EXCLUSIVE")
-    told = opencode.place.run("show", "spec-42").stdout
+    told = opencode.place.run("show", "spec-42").out
     assert "locked" in told
     assert "not kept" in told
     execute("ROLLBACK")
     opencode.database.close()
-    told = opencode.place.run("show", "spec-42").stdout
+    told = opencode.place.run("show", "spec-42").out
     assert "it was asked: Make the file, KIWI-9." in told
     assert "made.txt: done" in told
 
@@ -518,7 +518,7 @@ def test_what_was_forgotten_is_not_looked_for_again(killed):
     killed.place.run("show", "spec-42")
     killed.place.upthread("forget", "spec-42", "--yes")
     away.rename(killed.transcript)
-    assert "KIWI-9" not in killed.place.run("audit", "spec-42").stdout
+    assert "KIWI-9" not in killed.place.run("audit", "spec-42").out
 
 
 def test_a_store_is_not_looked_into_again_once_the_conversation_has_gone_on(killed):
@@ -546,7 +546,7 @@ def test_a_store_is_looked_into_again_for_some_days_only(killed):
 
 def test_that_a_turn_did_nothing_is_said_where_its_store_was_read(killed):
     ended_without_a_call(killed)
-    told = killed.place.run("show", "spec-42", "--effects").stdout
+    told = killed.place.run("show", "spec-42", "--effects").out
     assert "not known" not in told
     unseen = killed.place.upthread("show", "spec-42", "--effects")["unseen"]
     assert unseen == {"turns": 0, "agents": [], "calls": 0}
@@ -556,6 +556,6 @@ def test_two_conversations_of_a_role_that_were_cut_off_are_told_apart(killed):
     killed.before(PROMPT, "c1")
     killed.before("Another, PLUM-9.", "c2")
     killed.die()
-    told = killed.place.run("show", "spec-42").stdout
+    told = killed.place.run("show", "spec-42").out
     assert "\n  planner:\n" in told
     assert "\n  planner~2:\n" in told

@@ -76,7 +76,7 @@ def test_a_call_under_way_is_running_for_whoever_asks(place, calls_before):
     assert listed["state"] == "running"
     shown = place.upthread("show", "spec-42/planner")
     assert (shown["state"], shown["standing"]["agent"]) == ("running", "opencode")
-    assert f"pid {os.getpid()}" in place.run("show", "spec-42/planner").stdout
+    assert f"pid {os.getpid()}" in place.run("show", "spec-42/planner").out
     assert place.upthread("why", "spec-42/planner")["now"]["reasons"][0] == "busy"
     assert place.upthread("status")["underway"] == ["spec-42/planner"]
 
@@ -209,7 +209,7 @@ def test_a_session_that_the_agent_does_not_have_is_said_and_on_record_when_a_mod
     (role,) = place.upthread("show", "spec-42")["roles"]
     assert (role["turns"], role["upstream_session_id"]) == (2, "ses_1")
     assert role["last_turn"]["reasons"] == ["unchanged", "unknown_session"]
-    said = place.run("why", "spec-42/planner").stdout
+    said = place.run("why", "spec-42/planner").out
     assert "the call named a session that the agent does not have" in said
 
 

@@ -125,9 +125,9 @@ def test_a_spool_that_is_no_directory_is_an_error_that_names_it(seen):
     spool.write_text("")
     for verb in (("ls",), ("doctor",)):
         done = seen.run(*verb)
-        assert "bug" not in done.stderr, done.stderr
-        assert "Traceback" not in done.stderr
-        assert str(spool) in done.stdout + done.stderr
+        assert "bug" not in done.err, done.err
+        assert "Traceback" not in done.err
+        assert str(spool) in done.out + done.err
 
 
 @pytest.mark.parametrize("damage", DAMAGES[:-1], ids=lambda damage: damage.__name__)

@@ -170,6 +170,6 @@ def test_what_a_call_is_using_is_not_forgotten_under_it(place):
     place.call("c1", "ses_1", prompt="Find Kestrel-11.")
     place.hook(place.request("before", "c2", prompt="Go on."))
     refused = place.run("forget", "spec-42", "--yes")
-    assert refused.returncode == 6
-    assert "spec-42/planner" in refused.stderr
+    assert refused.code == 6
+    assert "spec-42/planner" in refused.err
     assert holding(place, ["Kestrel-11"]) != {}

@@ -67,13 +67,13 @@ def test_a_call_finds_a_turn_under_way_and_works_beside_it(ours):
 def test_a_turn_is_refused_while_a_call_uses_the_session_and_says_who(ours):
     ours.hook(ours.request("before", "c1", prompt="Plan it."))
     refused = ours.run("tell", "spec-42/planner", "Me too.")
-    assert refused.returncode == 6
-    assert f"pid {os.getpid()}" in refused.stderr
-    assert "a sub-agent of opencode" in refused.stderr
+    assert refused.code == 6
+    assert f"pid {os.getpid()}" in refused.err
+    assert "a sub-agent of opencode" in refused.err
     assert ours.hook(ours.request("ended", "c1", child="ses_1", outcome="ok")).code == 0
     ours.upthread("drain")
     ours.hook(ours.request("before", "c2", prompt="Go on."))
-    assert ours.run("reset", "spec-42/planner", "--yes").returncode == 6
+    assert ours.run("reset", "spec-42/planner", "--yes").code == 6
 
 
 def test_a_turn_that_waits_goes_on_in_the_session_the_call_has_left(ours):
@@ -159,7 +159,7 @@ def test_what_has_not_moved_is_not_published_again(ours):
     (still,) = ours.files("bindings/*.json")
     written = still.stat().st_ino
     told = ours.run("tell", "spec-42/auditor", "[[rehearse: say fine]]", "--agent", "rehearsal")
-    assert told.returncode == 0, told.stderr
+    assert told.code == 0, told.err
     assert len(ours.files("bindings/*.json")) == 2
     assert still.stat().st_ino == written
 
@@ -177,7 +177,7 @@ def test_what_was_published_before_the_settings_changed_is_published_again(ours)
 
 def test_a_hook_says_what_why_says_of_a_session_that_is_nearly_full(ours):
     prompt = "[[rehearse: usage 95000 100000]] [[rehearse: say planned]]"
-    assert ours.run("tell", "spec-42/planner", prompt, "--agent", "rehearsal").returncode == 0
+    assert ours.run("tell", "spec-42/planner", prompt, "--agent", "rehearsal").code == 0
     now = ours.upthread("why", "spec-42/planner", "--agent", "rehearsal")["now"]
     call = ours.request("before", "c1", prompt="Go on.")
     line = ours.hook(call, agent="opencode").answer["line"]
