@@ -183,6 +183,7 @@ def given_by_an_agent():
         commands.OpenConversation(conversation=CALLED),
         commands.EndLink(conversation_id=OWN, seq=1, ended_because=SECRET, ended_at_ms=1),
         commands.RecordAct(what="adopted", by_user="a", recorded_at_ms=1, detail=SECRET),
+        commands.RecordAct(what="told", by_user=f"a (model: {SECRET})", recorded_at_ms=1),
         commands.RecordExamined(
             conversation_id=OWN,
             turn_id=TURN,

@@ -152,6 +152,7 @@ def test_a_call_whose_agent_died_frees_its_session_and_is_told_as_interrupted(pl
     assert again["task_id"] == "ses_1"
     assert "cut off" in again["line"]
     place.hook(place.request("ended", "c2", child="ses_1", outcome="ok", reply="Planned."))
+    place.wait_for_words()
     assert place.upthread("drain")["calls"] == 2
     (conversation,) = place.upthread("audit", "spec-42")["conversations"]
     assert [t["outcome"] for t in conversation["turns"]] == ["process_died", "ok"]
