@@ -288,6 +288,7 @@ def test_a_session_the_agent_does_not_have_is_replaced_with_what_was_said(place)
     assert "KIWI" in answer["prompt"]
     assert "no longer has the session" in answer["line"]
     place.hook(place.request("ended", "c2", child="ses_2", outcome="ok", reply="Planned."))
+    place.wait_for_words()
     place.upthread("drain")
     chain = place.upthread("show", "spec-42/planner")["chain"]
     assert [link["upstream_session_id"] for link in chain] == ["ses_1", "ses_2"]

@@ -71,6 +71,7 @@ def test_a_turn_is_refused_while_a_call_uses_the_session_and_says_who(ours):
     assert f"pid {os.getpid()}" in refused.err
     assert "a sub-agent of opencode" in refused.err
     assert ours.hook(ours.request("ended", "c1", child="ses_1", outcome="ok")).code == 0
+    ours.wait_for_words()
     ours.upthread("drain")
     ours.hook(ours.request("before", "c2", prompt="Go on."))
     assert ours.run("reset", "spec-42/planner", "--yes").code == 6
@@ -112,6 +113,7 @@ def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours)
     line = ours.hook(ours.request("before", "c1", prompt="Go on.")).answer["line"]
     assert line.startswith("upthread: UNDECIDED")
     assert "cut off" in line
+    ours.wait_for_words()
     ours.upthread("drain")
     line = ours.hook(ours.request("before", "c2", prompt="Go on.")).answer["line"]
     assert "UNDECIDED before this: 1" in line
@@ -120,11 +122,13 @@ def test_after_a_turn_that_was_killed_nothing_is_decided_until_it_is_known(ours)
 
 def test_a_call_waits_until_it_is_known_what_a_turn_that_was_killed_came_to(ours):
     ours.call("c0", "ses_1")
+    ours.wait_for_words()
     ours.upthread("drain")
     ours.start_drains_by_words((sys.executable, "-m", "upthread", "drain"))
     told = tell(ours, SLOW)
     wait_for_claim(ours)
     time.sleep(1)
+    ours.wait_for_words()
     ours.upthread("drain")
     os.killpg(told.pid, signal.SIGKILL)
     told.communicate()
@@ -155,6 +159,7 @@ def test_settings_that_cannot_be_read_are_told_and_the_agent_goes_on(place):
 
 def test_what_has_not_moved_is_not_published_again(ours):
     ours.call("c1", "ses_1")
+    ours.wait_for_words()
     ours.upthread("drain")
     (still,) = ours.files("bindings/*.json")
     written = still.stat().st_ino
@@ -166,10 +171,12 @@ def test_what_has_not_moved_is_not_published_again(ours):
 
 def test_what_was_published_before_the_settings_changed_is_published_again(ours):
     ours.call("c1", "ses_1")
+    ours.wait_for_words()
     ours.upthread("drain")
     (binding,) = ours.files("bindings/*.json")
     before = json.loads(binding.read_text())["decided"]["warm"]
     (ours.project / "upthread.toml").write_text('[roles.planner]\ncontinuity = "fresh"\n')
+    ours.wait_for_words()
     ours.upthread("drain")
     after = json.loads(binding.read_text())["decided"]["warm"]
     assert (before["decision"], after["decision"]) == ("resume", "start_fresh_with_briefing")
