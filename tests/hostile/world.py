@@ -432,7 +432,12 @@ class World:
         """Files of ours that hold what only the person's environment and files hold."""
         needle = SECRET.encode()
         for path in (*_files(self.home / "upthread"), *_files(self.home / "sessions")):
-            raw = path.read_bytes()
+            # A drain that a hook began may be at work still: a file is written under a name of
+            # its own, then renamed. One gone before it is read is met again by its last name.
+            try:
+                raw = path.read_bytes()
+            except FileNotFoundError:
+                continue
             if needle in raw:
                 path.write_bytes(raw.replace(needle, b"x" * len(needle)))
                 yield path
