@@ -59,6 +59,7 @@ def lost_lease(name: str, token: int) -> FencedError:
 def check_attempt(write: RecordOnce, last: tuple[str, str] | None) -> None:
     """Refuse a step that does not follow the last one, an attempt and its state (S23)."""
     name = f"the action {write.key!r}"
+    # An action that was never begun stands as one whose attempt has failed: it may be begun.
     attempt_id, state = last or ("", "failed")
     if write.state == "intent":
         if state != "failed":
@@ -69,6 +70,7 @@ def check_attempt(write: RecordOnce, last: tuple[str, str] | None) -> None:
             )
         return
     must_exist(last, what="attempt at the action", name=write.key)
+    # Nor may an attempt that another has followed: its end, come late, is not the other one's.
     if last != (write.attempt_id, "intent"):
         raise ConflictError(
             f"{name} stands at attempt {attempt_id}: {state}; this one cannot end",
@@ -139,6 +141,8 @@ def seal_of(*columns: str | float | bytes | None) -> bytes:
     Text that is not valid Unicode may be given as its bytes.
     """
     # ASCII and not as it is: what counts as printable differs between versions of Python.
+    # Bytes stand there by their length, in a tuple, which no other column is; they themselves
+    # follow, since written out they could be four times as long.
     told = ascii([(len(each),) if type(each) is bytes else each for each in columns])
     content = [each for each in columns if type(each) is bytes]
     return sha256(b"".join((told.encode(), *content))).digest()
@@ -182,8 +186,11 @@ def first_damaged(parts: Iterable[ChainedPart]) -> int | None:
     for header, chain, digest, content, _ in parts:
         seq, ordinal = place
         place = (header.seq, header.ordinal)
+        # Of the first one (0, 1) would follow as well, and no message is numbered 0.
         if place not in {(seq, ordinal + 1), (seq + 1, 0)} or place[0] < 1:
+            # A damaged number may be anything; what is named is a message that there can be.
             return max(1, min(header.seq, seq + 1))
+        # A digest stored beside its content proves nothing: it may have been changed with it.
         computed = digest_of(content) if isinstance(content, bytes) else digest
         if (
             not isinstance(computed, bytes)

@@ -102,6 +102,7 @@ SAID_WITHIN_MESSAGES: Final = 10_000
 """How far back `prior_messages` looks. Tools speak in most messages, but not in that many."""
 
 
+# The order is a promise: what names another comes after it, and moves write in this order.
 ProjectSection: TypeAlias = Literal[
     "project",
     "workstream",
@@ -194,7 +195,10 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Once:
-    """An action that is to be done once, as its last attempt stands. No receipt before `done`."""
+    """An action that is to be done once, as its last attempt stands.
+
+    `receipt` is None before `done`; after it, what the caller gave, None included.
+    """
 
     key: str
     attempt_id: str
@@ -314,7 +318,7 @@ class Store(Protocol):
         ...
 
     def turn_owner(self, turn_id: TurnId, /) -> ConversationId | None:
-        """Return whose turn it is."""
+        """Return the conversation a turn was opened in, None for an unknown turn."""
         ...
 
     def turn_events(self, turn_id: TurnId, /) -> tuple[TurnEvent, ...]:
@@ -371,7 +375,10 @@ class Store(Protocol):
     def examined(
         self, conversation_id: ConversationId, /, *, upstream_session_id: str | None = None
     ) -> tuple[ExaminedFile, ...]:
-        """Return each file an upstream session knows, as it knows it; None: any session (S24)."""
+        """Return the last word on each path, in the order those words were committed (S24).
+
+        Of what one upstream session has examined; None: of all of the conversation's sessions.
+        """
         ...
 
     def examined_count(self, turn_id: TurnId, /) -> int:
@@ -400,19 +407,22 @@ class Store(Protocol):
     def acquire_lease(
         self, name: str, holder: Holder, *, seen: Lease | None = None
     ) -> Lease | None:
-        """Take a lease (S13). None: it is held; read it to see by whom."""
+        """Take a lease and return it under its new token (S13).
+
+        None: it is held, or has moved since it was `seen`; read it to see by whom.
+        """
         ...
 
     def heartbeat(self, fence: Fence) -> None:
-        """Show life (S14)."""
+        """Raise a lease's heartbeat by one. FencedError unless held under this token (S14)."""
         ...
 
     def release_lease(self, fence: Fence) -> None:
-        """Give a lease back (S14)."""
+        """Release a lease. FencedError under an old token; a second release is none (S14)."""
         ...
 
     def lease(self, name: str) -> Lease | None:
-        """Return a lease as it stands, None if never taken."""
+        """Return a lease, None if it was never taken. One that was released has no holder."""
         ...
 
     def close(self) -> None:

@@ -38,6 +38,7 @@ class ToColumns(Protocol):
 
 def from_columns(row: Row) -> Row:
     """Return a row with its text as text. Not for columns that hold content, which is bytes."""
+    # Most rows on SQLite, which gives text as text.
     if bytes not in map(type, row):
         return row
     # From a list: twice as fast as from a generator, and there is one for each row.
@@ -54,12 +55,14 @@ class Tail(NamedTuple):
     chain: bytes
 
 
+# Such that part 0 of message 1 follows it as any part follows another.
 NO_PART: Final = Tail(0, -1, (), FIRST_CHAIN)
 
 
 class Batch(Protocol):
     """One transaction's writes."""
 
+    # By position alone, here and below: a backend may have it as an attribute, to spare calls.
     def execute(self, query: str, values: Sequence[Column], /) -> None:
         """Run a statement whose answer nobody needs."""
         ...
@@ -131,6 +134,8 @@ class Step(NamedTuple):
     """A write that is encoded: what is left to do in the transaction, and whom it names."""
 
     apply: Callable[[Batch], None]
+    # What PostgreSQL looks up, locks and forgets by: its `owner` finds none but these, and what the
+    # batch itself has opened.
     conversation: str | None = None
     turn: str | None = None
     run: str | None = None

@@ -15,6 +15,7 @@ from upthread.core.record_policy import NO_EDIT, forgotten, without_text
 from upthread.store._rules import is_before
 from upthread.store.sql.batch import Batch, Row, Step, ToColumns, from_columns
 
+# JSON, and not NULL: what is left is read by the same decoder as what is whole.
 _NOTHING: Final = encode_json(None)
 _NO_EDIT: Final = encode_json(NO_EDIT)
 
@@ -29,6 +30,7 @@ def erase_conversation(write: EraseConversation, _to_columns: ToColumns) -> Step
         batch.execute("erase_quarantined", (conversation, before_ms, _NOTHING))
         batch.execute("erase_examined", (conversation, before_ms))
         batch.execute("erase_briefing_edits", (conversation, before_ms, _NO_EDIT))
+        # Read to be retold: text stands within a payload, which no statement can open.
         stored = batch.content_rows("turn_events_to_erase", (conversation,))
         told = [without_text(decode_turn_event(*_kind_and_payload(row))) for row in stored]
         _retell(batch, "change_turn_event", zip(stored, told, strict=True), before_ms)
@@ -42,6 +44,7 @@ def erase_run(write: EraseRun, _to_columns: ToColumns) -> Step:
     def apply(batch: Batch) -> None:
         stored = batch.content_rows("run_events_to_erase", (batch.owner("run", write.run_id),))
         events = [decode_run_event(*_kind_and_payload(row)) for row in stored]
+        # Of all events, whatever their time: whose an answer is, a question before it tells.
         told = forgotten(events, write.role)
         _retell(batch, "change_run_event", zip(stored, told, strict=True), write.before_ms)
 
@@ -49,6 +52,7 @@ def erase_run(write: EraseRun, _to_columns: ToColumns) -> Step:
 
 
 def _kind_and_payload(row: Row) -> tuple[str, bytes]:
+    # Before them is the place: one column on SQLite, two on PostgreSQL.
     *_, kind, payload, _ = row
     return from_columns((kind,))[0], payload
 
@@ -61,5 +65,6 @@ def _retell(
 ) -> None:
     for (*place, _, payload, recorded_at_ms), event in events:
         _, retold = encode_event(event)
+        # What has no text is left alone: a row that is changed leaves its old self for `scrub`.
         if is_before(recorded_at_ms, before_ms) and retold != payload:
             batch.execute(query, (*place, retold))

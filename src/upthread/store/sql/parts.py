@@ -45,6 +45,8 @@ def record_parts(write: RecordParts, to_columns: ToColumns) -> Step:
         before = tail = batch.tail(conversation)
         for piece in pieces:
             tail = _place(batch, piece, tail, (conversation, author))
+        # Only where something was added: of what has grown, PostgreSQL has the server check the
+        # end.
         if tail is not before:
             batch.grow(conversation, tail)
 
@@ -52,6 +54,7 @@ def record_parts(write: RecordParts, to_columns: ToColumns) -> Step:
 
 
 def _piece(write: RecordParts, ordinal: int, stored: StoredPart, to_columns: ToColumns) -> _Piece:
+    # Of a part whose content is not kept the digest came with it, from where the content was.
     digest = stored.digest or digest_of(stored.content)
     named = to_columns(stored.kind, stored.call_id)
     return _Piece(header_of(write, ordinal, stored), digest, stored, named)
@@ -72,6 +75,7 @@ def _place(batch: Batch, piece: _Piece, tail: Tail, whose: tuple[OwnerKey, Row])
     if stored.content is None:
         batch.execute("record_erased_part", (*place, digest, stored.size_bytes))
     else:
+        # No digest beside content, which has it in itself: 32 bytes less for each part.
         batch.execute("record_part", (*place, None, stored.content))
     return Tail(seq, ordinal, author, chain)
 
@@ -85,6 +89,7 @@ def _follows(header: PartHeader, author: Row, tail: Tail) -> bool:
     last_ordinal = tail.ordinal if is_same_message else -1
     if not is_next(seq, last=tail.seq, what="message", owner=owner) and not is_same_message:
         return False
+    # Shifted by one: what `is_next` numbers begins with 1, parts with 0.
     return is_next(ordinal + 1, last=last_ordinal + 1, what=f"in message {seq}, part", owner=owner)
 
 

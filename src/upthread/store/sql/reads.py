@@ -58,7 +58,7 @@ class Reads(ABC):
     def _messages(
         self, conversation_id: ConversationId, query: str, *values: int, after_seq: int | None
     ) -> tuple[Message, ...]:
-        """Return messages as `store.sql.rows.messages_of` has them."""
+        """Return the messages of a statement's rows, `after_seq` as `rows.messages_of` takes it."""
 
     def _row(self, query: str, *values: Asked) -> Row | None:
         """Return the first row of a statement, None without one."""
@@ -66,6 +66,8 @@ class Reads(ABC):
         return found[0] if found else None
 
     def resolve(self, key: ConversationKey) -> Resolved | None:
+        # No seal is checked: that takes twice the time. Whoever decides on it reads the links next,
+        # and those are (S33, ADR 89).
         row = self._row("resolve", key.project_id, key.workstream, key.role, key.slot)
         return None if row is None else rows.resolved_of(key, row)
 
@@ -102,6 +104,7 @@ class Reads(ABC):
     ) -> tuple[Message, ...]:
         if newest is None:
             return self._messages(conversation_id, "messages", after_seq, after_seq=after_seq)
+        # The first of the newest may have any number, so there is no `after_seq` it has to follow.
         limits = (after_seq, max(newest, 0))
         return self._messages(conversation_id, "newest_messages", *limits, after_seq=None)
 
@@ -112,6 +115,7 @@ class Reads(ABC):
     def turns(
         self, conversation_id: ConversationId, *, newest: int | None = None
     ) -> tuple[Turn, ...]:
+        # A negative LIMIT is none at all on SQLite, and an error on PostgreSQL.
         limit = None if newest is None else max(newest, 0)
         found = self._read("turns", conversation_id, limit)
         return tuple(rows.turn_of(conversation_id, row) for row in reversed(found))

@@ -43,6 +43,7 @@ from upthread.store.sql.rows import conversation_of, examined_of, link_of, proje
 Columns = tuple[Any, ...]
 
 FIRST_PLACE: Final = (-1, -1)
+# Attempts are in order within their action alone, so a place there begins with the action's key.
 _FIRST_ONCE: Final = (b"", -1)
 
 
@@ -57,7 +58,7 @@ def recorded_of(section: Section, owner: str, row: Columns) -> Recorded:
 
 
 def _text(value: Any) -> Any:
-    """Return text from a column; None as it is."""
+    """Return a column, bytes as the text they are; numbers and None as they are."""
     return decode_text(value) if isinstance(value, bytes) else value
 
 
@@ -121,7 +122,7 @@ def _once(owner: str, columns: Columns) -> Write:
 
 
 def act_of(_owner: str, columns: Columns) -> RecordAct:
-    """Return an act from its columns, in the order of RecordAct's fields of the schema."""
+    """Return an act from its columns: conversation, run, what, by whom, detail, when."""
     conversation_id, run_id, what, by_user, detail, at_ms = map(_text, columns)
     return RecordAct(
         conversation_id=conversation_id,
@@ -134,6 +135,7 @@ def act_of(_owner: str, columns: Columns) -> RecordAct:
 
 
 def _transition(_owner: str, columns: Columns) -> Write:
+    # Its queue stays behind: it is of the source's hosts, and workers pass on what they must.
     run_id, run_seq, due_at_ms = columns
     return EnqueueTransition(run_id=RunId(_text(run_id)), run_seq=run_seq, due_at_ms=due_at_ms)
 
@@ -149,6 +151,7 @@ def _turn_event(_owner: str, columns: Columns) -> Write:
 def _part(owner: str, columns: Columns) -> Write:
     seq, ordinal, speaker, turn_id, upstream, at_ms, kind, call_id, content, digest, size = columns
     part = decode_part(_text(kind), _text(call_id), content, digest, size)
+    # A write for each part, in whatever commits a message came: a page may end between two parts.
     return RecordParts(
         conversation_id=ConversationId(owner),
         seq=seq,

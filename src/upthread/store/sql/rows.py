@@ -107,6 +107,7 @@ def resolved_of(key: ConversationKey, row: Row) -> Resolved:
 
 def links_of(conversation_id: ConversationId, rows: Collection[Row]) -> tuple[Link, ...]:
     """Return all links of a conversation from the columns of `-- links`; none may be missing."""
+    # A row that is gone has no seal to tell of it; the numbers of those around it do.
     must_count((row[0] for row in rows), what="link", owner=conversation_id)
     return tuple(_make_link(conversation_id, *from_columns(row)) for row in rows)
 
@@ -193,6 +194,7 @@ def said_of(
                 texts = []
                 last_seq = seq
             session = upstreams[upstream]
+            # Asked here for SQLite, whose statement reads the texts of all sessions.
             if session in readable:
                 if not texts:
                     speaker_of = _SPEAKERS[speaker]

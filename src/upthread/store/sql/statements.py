@@ -67,8 +67,11 @@ class Migration(NamedTuple):
 def read_queries(dialect: str, file: str = "queries") -> Mapping[str, str]:
     """Return all statements of `DIALECT/FILE.sql`, each on one line, their columns written out."""
     queries: dict[str, str] = {}
+    # What stands before the first name is about the file.
     for block in (_SQL / dialect / f"{file}.sql").read_text("utf-8").split("\n-- ")[1:]:
         title, _, statement = block.partition("\n")
+        # A comment within a statement would swallow the rest of it here: what is to be said of it
+        # goes into its title.
         one_line = " ".join(statement.split())
         queries[title.partition(":")[0]] = _PLACE.sub(
             lambda place: _written_out(place, _MARKS[dialect]), one_line

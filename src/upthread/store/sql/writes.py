@@ -76,6 +76,7 @@ def _open_workstream(write: OpenWorkstream, to_columns: ToColumns) -> Step:
         stored = batch.row("workstream", values[:2])
         if stored is not None:
             return must_equal(stored, given, what=f"workstream {write.workstream!r}")
+        # A unique key would stop it, too, but not say who has the name.
         owner = batch.row("workstream_of_base_name", (values[0], values[2]))
         if owner is not None:
             raise ConflictError(
@@ -94,10 +95,12 @@ def _open_conversation(write: OpenConversation, to_columns: ToColumns) -> Step:
     values = to_columns(*given)
 
     def apply(batch: Batch) -> None:
+        # First: what is there already would be found below as the one that has its key.
         stored = batch.row("conversation", values[:1])
         if stored is not None:
             return must_equal(stored, given, what=f"conversation {new.conversation_id}")
         taken = batch.row("conversation_of_key", values[1:6])
+        # Children, slot 0, share a key and are not in each other's way.
         if key.slot >= MAIN_SLOT and taken is not None:
             raise ConflictError(
                 f"{key.address} generation {new.generation} is conversation {taken[0]}",
@@ -106,6 +109,7 @@ def _open_conversation(write: OpenConversation, to_columns: ToColumns) -> Step:
         found = batch.row("workstream", values[1:3])
         home = must_exist(found, what="workstream", name=key.workstream)
         must_equal(home[2], new.base_name, what=f"the base name of workstream {key.workstream!r}")
+        # Read and not named by the step: nothing is written to it, so PostgreSQL need not lock it.
         parent = new.parent_conversation_id
         if parent is not None:
             must_exist(
@@ -132,6 +136,7 @@ def _open_link(write: OpenLink, to_columns: ToColumns) -> Step:
             batch.execute("open_link", (conversation, *values))
         else:
             stored = batch.row("link", (conversation, link.seq))
+            # Without its end: a link that has ended since it was opened is the same link.
             must_equal(stored, given, what=f"link {link.seq} of {owner}")
         if link.ended_because is not None:
             ended = to_columns(link.ended_because, link.ended_at_ms or 0)
@@ -199,6 +204,7 @@ def _record_run_event(write: RecordRunEvent, to_columns: ToColumns) -> Step:
     append = _append_of("run", write.run_id, write, to_columns)
 
     def apply(batch: Batch) -> None:
+        # The same event again has settled what was before it in its own transaction.
         if append(batch) and settles(write.event):
             batch.execute("settle_transitions", (batch.owner("run", write.run_id), write.seq))
 
@@ -216,8 +222,10 @@ def _append_of(
 
     def append(batch: Batch) -> bool:
         owner = batch.owner(table, name)
+        # Most often it is next: only when it is not is anything read to compare with.
         if batch.append_event(table, owner, seq, event):
             return True
+        # For the error of a gap; of what is no gap the place is taken.
         is_next(seq, last=batch.last_event(table, owner), what=f"{table} event", owner=name)
         stored = batch.content_row(f"{table}_event", (owner, seq))
         must_equal(stored, event, what=f"event {seq} of {table} {name}")
@@ -232,8 +240,10 @@ def _enqueue_transition(write: EnqueueTransition, _to_columns: ToColumns) -> Ste
         stored = batch.row("transition", (run, write.run_seq))
         if stored is not None:
             what = f"the transition after event {write.run_seq} of run {write.run_id}"
+            # By its time alone: SQLite keeps no queue, and a move leaves it behind.
             return must_equal(stored[0], write.due_at_ms, what=what)
         last, owner = batch.last_event("run", run), write.run_id
+        # What it follows must be there; what it leads to may be there already, by another process.
         is_next(write.run_seq + 1, last=last, what="a transition to event", owner=owner)
         return batch.enqueue(run, write)
 
@@ -258,6 +268,7 @@ def _record_quarantine(write: RecordQuarantine, to_columns: ToColumns) -> Step:
 
 
 def _record_decision(write: RecordDecision, to_columns: ToColumns) -> Step:
+    # It has no number of its own to compare by: the statement looks whether the same is there.
     reasons, inputs = encode_json(write.reasons), encode_json(write.inputs)
     given = (*to_columns(write.decision), reasons, inputs, write.decided_at_ms)
 
@@ -323,6 +334,7 @@ def _record_once(write: RecordOnce, to_columns: ToColumns) -> Step:
     attempt = to_columns(write.attempt_id, write.state)
 
     def apply(batch: Batch) -> None:
+        # First: no step could follow itself, and the same again is accepted (S2).
         stored = batch.content_row("once_event", (*action, *attempt))
         if stored is not None:
             return must_equal(stored, given, what=f"{write.state} of the action {write.key!r}")
