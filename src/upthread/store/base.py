@@ -418,7 +418,7 @@ class Store(Protocol):
         ...
 
     def release_lease(self, fence: Fence) -> None:
-        """Release a lease. FencedError under an old token; a second release is none (S14)."""
+        """Release a lease. FencedError under an old token; a second one changes nothing (S14)."""
         ...
 
     def lease(self, name: str) -> Lease | None:

@@ -65,12 +65,14 @@ def copied(path: Path, *, beside: Path, key: bytes | None) -> Generator[Path]:
     copy = new_copy(beside)
     try:
         _copy(path, copy, key)
+        # The copy and not its source: what is checked here nobody writes to meanwhile.
         found = check_file(copy, key=key)
         if not found.is_sound:
             raise StoreError(f"{path} is damaged: {found.faults[0]}", hint=CURE_OF_DAMAGE)
         sync_file(copy)
         yield copy
     finally:
+        # The check has had it open, and may have left a log beside it.
         for suffix in ("", *SIDECARS):
             copy.with_name(copy.name + suffix).unlink(missing_ok=True)
 
@@ -82,6 +84,8 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
     database, which is not taken for a new one: presence.py.
     """
     with _alone(path, key):
+        # The database before its log. Killed between the two, a log without a database is refused;
+        # a database without its log would be opened, and lack what was committed to the log.
         for suffix in ("", *SIDECARS):
             was = path.with_name(path.name + suffix)
             if was.exists():
@@ -128,6 +132,7 @@ def _alone(path: Path, key: bytes | None) -> Generator[None]:
 
 def _connect(path: Path, key: bytes | None) -> _Copied:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    # Resolved: without that, NOFOLLOW also refuses the links further up, which are the system's.
     connection = cast("_Copied", apsw.Connection(str(path.resolve()), flags=flags))
     if key is not None:
         unlock(connection, key)

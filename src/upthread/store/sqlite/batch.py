@@ -28,6 +28,7 @@ class Rows:
     def put(self, table: str, name: str, row: int) -> None:
         known = self._tables[table]
         if len(known) >= ROWS_MAX:
+            # All at once: to drop the oldest alone, each look would have to keep an order.
             known.clear()
         known[name] = row
 
@@ -41,6 +42,7 @@ class Batch:
     def __init__(self, connection: Connection, rows: Rows) -> None:
         self._connection = connection
         self._rows = rows
+        # For this transaction alone: before the next one another process may have written.
         self._tails: dict[Column, Tail] = {}
         self.minted: list[tuple[str, int, str]] = []
         """Table, row and name of all that this transaction opened."""

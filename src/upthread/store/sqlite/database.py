@@ -76,6 +76,7 @@ ENGINE_MIN: Final = (3, 51, 3)
 
 APPLICATION_ID: Final = 0x75707468  # "upth"
 
+# Without a limit the log stays as large as it ever was: SQLite overwrites it and cuts nothing off.
 _JOURNAL_BYTES_MAX: Final = 16 * 1024 * 1024
 _CACHE_KIB: Final = 8 * 1024
 _WAL_RETRY_S: Final = 0.01
@@ -157,6 +158,7 @@ class Database:
         self.is_encrypted = key is not None
         self._is_synced: bool | None = None
         with _OPENING:
+            # Before a file is made: nothing is to be written where one is missing beside its log.
             refuse_remains(path)
             place = prepare_file(path)
             with self.worded("open"):
@@ -196,6 +198,7 @@ class Database:
         """Commit, or roll back and raise."""
         try:
             self.connection.execute("COMMIT")
+        # An interrupt, too: a transaction left open would keep every other writer waiting.
         except BaseException as error:
             self.rollback(error)
             raise
@@ -247,14 +250,19 @@ class Database:
                 name, function, arguments, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
             )
         migrations = read_migrations()
+        # Before the switch, which writes to the file: what is refused is left as it was (S17).
         self._refuse_unknown(migrations)
         self._switch_to_wal(time.monotonic() + busy_timeout_s)
         connection.execute(
+            # The engine encrypts no temporary file, so there is none (ADR 33). What is freed is
+            # overwritten (S27). A file's own views call only what is innocuous.
             f"PRAGMA journal_size_limit={_JOURNAL_BYTES_MAX}; PRAGMA cache_size=-{_CACHE_KIB};"
             "PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF; PRAGMA secure_delete=ON;"
             "PRAGMA cell_size_check=ON"
         ).fetchall()  # apsw stops at the first row, and the first of these returns one
         if self._schema_version() < len(migrations):
+            # Synced: the key beside the file is made after the schema. Were the power to take the
+            # schema and leave the key, the file would be refused as the remains of a database.
             with self.transaction(is_synced=True):
                 self._migrate(migrations)
         self._check_migrations(migrations)
@@ -309,6 +317,7 @@ class Database:
                 "INSERT INTO schema_migration (version, name, checksum) VALUES (?, ?, ?)",
                 (step.version, step.name, step.checksum),
             )
+            # On the file's first page, so in the transaction: a kill leaves it with its schema.
             self.connection.execute(f"PRAGMA user_version={step.version}")
             self.connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
@@ -354,6 +363,7 @@ def _sha256(content: bytes) -> bytes:
 
 def _is_whole(seal: object, sealed: object, what: str, name: object) -> bool:
     """Raise StoreError for a row that does not match its seal; one that has none is taken."""
+    # NULL where a process of an older version wrote on after the schema was moved on (ADR 89).
     if seal is None or seal == sealed:
         return True
     raise not_whole(what, decode_text(name) if isinstance(name, bytes) else name)

@@ -60,9 +60,11 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
         if before is not None:
             unlock(connection, before)
         be_alone(connection)
+        # Only now, alone: while others may be here, one of them may be making such a copy.
         _remove_copies(place)
         copy = new_copy(place)
         connection.execute("VACUUM INTO ?", (_with_key(copy, after),))
+        # Before it has the name: a power cut must not leave the name with half a file behind it.
         sync_file(copy)
         # Whoever has opened the old file and waits for it is refused: SQLite does not write to a
         # file that has lost its name.
@@ -82,6 +84,7 @@ def be_alone(connection: Keyed) -> None:
     connection.pragma("locking_mode", "exclusive")
     # The log goes only while nobody else has it.
     connection.pragma("journal_mode", "delete")
+    # The mode alone takes no lock: it keeps the one that is taken next.
     connection.execute("BEGIN EXCLUSIVE", ())
     connection.execute("COMMIT", ())
 

@@ -35,6 +35,7 @@ def prepare_file(path: Path) -> Path:
     somebody else, when others may write to the directory, or when it lies on a network.
     """
     try:
+        # The directory first: in one that others may turn elsewhere, no check of a file holds.
         directory = _prepare_directory(path.absolute().parent)
         place = directory / path.name
         refuse_network(place, _mount_table())

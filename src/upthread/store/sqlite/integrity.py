@@ -47,11 +47,15 @@ class FileFaults:
 
 
 def check_file(path: Path, *, key: bytes | None = None) -> FileFaults:
-    """Check a database file, all of it, and change nothing; one that is not there yet is sound."""
+    """Check all of a database file; one that is not there yet is sound, and not made.
+
+    Nothing in it is changed, but for an older schema: that is moved on, as at every opening.
+    """
     try:
         refuse_remains(path)
         if not size_of(path):
             return FileFaults(path=path, is_open=True)
+        # For its refusals: what no store would open is said in the store's words.
         Database(path, busy_timeout_s=_BUSY_TIMEOUT_S, key=key).close()
     except StoreError as error:
         return FileFaults(path=path, is_open=False, faults=(error.message,), cure=error.hint)
@@ -66,8 +70,10 @@ def faults_in(connection: Connection, *, faults_max: int) -> tuple[str, ...]:
     """
     rows = connection.execute(f"PRAGMA integrity_check({faults_max:d})").fetchall()
     told = [line for (text,) in rows for line in str(text).splitlines()]
+    # `*** in database main ***` is the head of what follows it.
     faults = [line for line in told if line != "ok" and not line.startswith("***")]
     if not faults:
+        # Only where the pages are sound: behind a damaged one, owners might only seem to be gone.
         lost = connection.execute(_WITHOUT_OWNER, (faults_max,)).fetchall()
         faults = [
             f"row {row} of {table} is of a row of {owner} that is not there"
@@ -85,6 +91,7 @@ def _checked(path: Path, key: bytes | None) -> FileFaults:
         connection.set_busy_timeout(int(_BUSY_TIMEOUT_S * 1000))
         faults = faults_in(connection, faults_max=FAULTS_MAX)
     except apsw.Error as error:
+        # Damage may also end the check, as that of the schema does: then this is the fault.
         faults = (str(error),)
     finally:
         connection.close()

@@ -15,6 +15,8 @@ def acquire(
     row = connection.execute(QUERIES["lease"], to_columns(name)).fetchone()
     if row is not None:
         stands = lease_of(name, row)
+        # No time is compared: clocks differ. How long it has stood still, who asks has measured
+        # with a clock of its own (ADR 10).
         has_moved = seen is None or (seen.token, seen.heartbeat) != row[:2]
         if stands.holder is not None and has_moved:
             return None

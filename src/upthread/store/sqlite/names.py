@@ -24,6 +24,8 @@ class Names(dict[int | None, Any]):
         self._query = QUERIES[query]
 
     def __missing__(self, row: int) -> Any:
+        # A conversation is read in order, so the turns after this one are asked for next:
+        # `turn_names` returns them as well.
         found: dict[int, Any] = {}
         found.update(map(from_columns, self._database.rows(self._query, (row,))))
         for each, name in found.items():
@@ -34,5 +36,6 @@ class Names(dict[int | None, Any]):
         """Remember a name that was committed."""
         if len(self) > NAMES_MAX:
             self.clear()
+            # What has no upstream session is looked up like all else, and would find no row.
             self[None] = None
         self[row] = name

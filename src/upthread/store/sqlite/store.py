@@ -75,10 +75,12 @@ class SqliteStore(Reads):
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if not writes and not fences:
             return
+        # JSON and hashes before the lock is taken, which every other writer waits for.
         steps = [prepared(write, to_columns) for write in writes]
         is_synced = any(write.durability >= Durability.SYNCED for write in writes)
         try:
             with self.database.transaction(is_synced=is_synced) as connection:
+                # Under the write lock: from here to the commit nobody can take a lease over (S4).
                 _check_fences(connection, fences)
                 changes_before = connection.total_changes()
                 batch = Batch(connection, self._rows)
@@ -89,6 +91,7 @@ class SqliteStore(Reads):
                     # a transaction that writes nothing.
                     connection.execute(QUERIES["touch_sync_mark"])
         except BaseException:
+            # The rows that it minted were undone, and will be somebody else's.
             self._rows.forget()
             raise
         for table, row, name in batch.minted:
@@ -118,6 +121,7 @@ class SqliteStore(Reads):
         if newest <= 0:
             return ()
         with self.database.worded("read"):
+            # Read one at a time, newest first: of a long conversation a few are most often enough.
             rows = self.database.connection.execute(
                 _PRIOR_PARTS, (conversation, SAID_WITHIN_MESSAGES)
             )
@@ -154,6 +158,7 @@ class SqliteStore(Reads):
         self, name: str, holder: Holder, *, seen: Lease | None = None
     ) -> Lease | None:
         with self.database.transaction(is_synced=False) as connection:
+            # Not synced, as heartbeats are not: the power cut that takes it takes the holder, too.
             return leases.acquire(connection, name, holder, seen=seen)
 
     def heartbeat(self, fence: Fence) -> None:
@@ -178,6 +183,7 @@ class SqliteStore(Reads):
         """
         connection = self.database.connection
         with self.database.worded("verify"):
+            # The first moves when another connection commits, the second when this one writes.
             state = (connection.pragma("data_version"), connection.total_changes())
             if state != self._sound_at:
                 # One fault is enough; doctor tells them all.
