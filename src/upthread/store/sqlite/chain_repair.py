@@ -26,6 +26,7 @@ LOST: Final = "lost"
 GAP_MAX: Final = 1_000_000
 """How many messages may be missing before one; a number beyond is damage itself."""
 
+# Of no content there is, so that an outline cannot be taken for something that was said.
 _NO_DIGEST: Final = bytes(32)
 
 
@@ -68,6 +69,7 @@ class Rechaining:
         self._connection = connection
         self._found = found
         self._now_ms = now_ms
+        # Behind all that were read, whose numbers stay as they are.
         self._next_part = 1 + max(found.rows["part"], default=0)
         self._turn_names = self._names("SELECT id, turn_id FROM turn")
         self._upstream_names = self._names("SELECT id, upstream_session_id FROM upstream")
@@ -125,6 +127,7 @@ class Rechaining:
         found = self._connection.execute(statement, (conversation,)).fetchone()
         if found is not None and found[0] is not None:
             return int(found[0])
+        # A part cannot be without a turn.
         row = 1 + max(self._turn_names, default=0)
         name = self._turn_names[row] = f"trn_{SALVAGED}_{row}"
         self._connection.execute(
@@ -138,6 +141,7 @@ class Rechaining:
         row_id = part.row_id
         if not row_id:
             row_id, self._next_part = self._next_part, self._next_part + 1
+        # A number whose name is lost may one day be another session's.
         upstream = part.upstream if self.upstream_name(part.upstream) else None
         self._connection.execute(
             "INSERT INTO part (id, conversation, message_seq, ordinal, speaker, turn, upstream,"
@@ -172,7 +176,9 @@ class _Chain:
         """Write what is left, and an outline for what is not."""
         owners: dict[int, _Part] = {}
         for part in left.values():
+            # A message has one speaker, turn and session (S6): any part that is left tells them.
             owners.setdefault(part.place.seq, part)
+        # What is lost before the first that is left is put into that one's turn.
         known = next((left[place].turn for place in places if place in left), None)
         turn = self._parts.some_turn(self._conversation) if known is None else known
         for place in places:
@@ -209,14 +215,19 @@ class _Chain:
         if not is_proven:
             self.unproven.add(part.place.seq)
         chain = part.chain if isinstance(part.chain, bytes) else b""
+        # The chain as it was stored, and not the new one: the next part was chained to that.
         self._before, self._is_before_proven = (part.place, chain), is_proven
         has_digest = isinstance(part.content, bytes) or isinstance(part.digest, bytes)
         self._append(part if has_digest else part._replace(digest=_NO_DIGEST))
 
     def _is_damaged(self, part: _Part) -> bool:
-        """Whether a part is not what was recorded, for certain: all before it is, and follows."""
+        """Return whether a part was changed for certain.
+
+        So it is where the part before is proved, nothing stood between, and the chain differs.
+        """
         if self._before is None or not self._is_before_proven or self._is_proven(part):
             return False
+        # A name that the chain covered is lost: that it does not match says nothing of the part.
         if self._header(part) is None:
             return False
         place = self._before[0]
@@ -235,6 +246,7 @@ class _Chain:
         turn = self._parts.turn_name(part.turn)
         upstream = self._parts.upstream_name(part.upstream)
         is_lost = part.upstream is not None and upstream is None
+        # A name that was made here is not the one that the chain covered.
         if is_lost or any(SALVAGED in name for name in (self.name, turn)):
             return None
         return self._header_of(part, turn, upstream)
@@ -289,6 +301,7 @@ def _all_places(conversation: int, known: Iterable[Place]) -> list[Place]:
     return [
         Place(conversation, seq, ordinal)
         for seq in range(1, newest + 1)
+        # Of a message that nothing is left of, one part: it had at least that.
         for ordinal in range(last.get(seq, 0) + 1)
     ]
 

@@ -88,6 +88,7 @@ class Pages:
                 try:
                     length, after = self._varint(number, offset)
                     row_id, after = self._varint(number, after)
+                    # The format's limit: of a longer row a leaf keeps only the beginning.
                     payload = self._payload(number, after, length, self._usable_bytes - 35)
                     values = _decoded(payload)
                 except _UnreadableError:
@@ -96,8 +97,10 @@ class Pages:
 
     def index_rows(self) -> Iterator[IndexRow]:
         """Yield the entries of all indexes that can be read, page by page."""
+        # The format's limit for indexes, lower than that of tables.
         most = (self._usable_bytes - 12) * 64 // 255 - 23
         for number in range(1, self.count + 1):
+            # Inner pages of an index have entries, each behind a pointer; those of a table none.
             for kind, skipped in ((_LEAF_INDEX, 0), (_INNER_INDEX, _POINTER_BYTES)):
                 for cell, offset in self._cells(number, kind):
                     try:
@@ -122,6 +125,7 @@ class Pages:
             return
         for cell in range(cells):
             offset = int.from_bytes(page[first + 2 * cell : first + 2 * cell + 2], "big")
+            # One pointer that leads nowhere says nothing against the others of its page.
             if first + 2 * cells <= offset < self._usable_bytes:
                 yield cell, offset
 
@@ -131,6 +135,7 @@ class Pages:
     def _payload(self, number: int, offset: int, length: int, most: int) -> bytes:
         """Return a cell's content, what has overflown to other pages with it."""
         usable = self._usable_bytes
+        # No row is longer than the file: this also ends the loop where pages lead in a ring.
         if length > len(self._image):
             raise _UnreadableError
         local = length
@@ -164,6 +169,7 @@ def read_pages(path: Path, scratch: Path, *, key: bytes | None) -> Pages:
     `scratch` is a directory for a copy. StoreError when nothing can be made of the file, encrypted
     under another key perhaps.
     """
+    # A copy: whoever opens the file itself writes its log into it, and then removes the log.
     copy = scratch / "damaged.db"
     shutil.copyfile(path, copy)
     log = path.with_name(path.name + LOG_SUFFIX)
@@ -196,6 +202,7 @@ def _fill_up(copy: Path) -> None:
 
 def _first_page_of_none(path: Path, key: bytes | None) -> bytes:
     """Return the first page of a database that holds nothing, so that it leads to no other page."""
+    # Made by the engine and not by hand, so that under a key it is encrypted as ours are.
     connection = cast("_Connection", apsw.Connection(str(path)))
     try:
         if key is not None:

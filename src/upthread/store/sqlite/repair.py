@@ -33,6 +33,7 @@ from upthread.store.sqlite.pages import Value, Values
 from upthread.store.sqlite.shapes import Found, integer
 
 _DETAIL: Final = "its record was damaged, and its end is lost"
+# A turn's event has the row (turn << 20) + seq: migration 1.
 _SEQ_BITS: Final = 20
 
 
@@ -46,11 +47,13 @@ class Mender:
         self.notes: list[str] = []
 
     def mend(self) -> None:
-        """Mend all there is, owners before what they own."""
+        """Mend all there is: first the owners that are lost, then what has lost its owner, then events."""
+        # From below: a conversation tells its workstream, and that one its project.
         self._mend_conversations()
         self._mend_workstreams()
         self._mend_projects()
         self._mend_turns()
+        # Only when all owners are there that can be made again.
         self._drop_orphans()
         self._mend_turn_events()
         self._mend_run_events()
@@ -62,6 +65,7 @@ class Mender:
             name = self._name(row, "con_")
             key = self._found.keys.get(row)
             project, workstream, role, slot, generation = (
+                # A role of its own for each: two that are lost must not have one key.
                 key[:5] if key else (self._some_project(), SALVAGED, f"{SALVAGED}-{row}", 1, 1)
             )
             known = self._row(
@@ -97,6 +101,7 @@ class Mender:
             " (SELECT project_id FROM project_identity)"
         )
         for (project,) in missing:
+            # Where most of its sessions worked: a few may have had worktrees.
             found = self._row(
                 "SELECT l.working_directory FROM link AS l JOIN conversation AS c"
                 " ON c.id = l.conversation WHERE c.project_id = ?"
@@ -133,6 +138,7 @@ class Mender:
             dropped = self._connection.total_changes() - before
             if dropped:
                 self.notes.append(f"{dropped} of {table} belonged to a lost {owner}")
+        # A turn stands without its run: what was said in it is not to go with that.
         self._connection.execute("UPDATE turn SET run = NULL WHERE run NOT IN (SELECT id FROM run)")
 
     # --- events --------------------------------------------------------------------------------
@@ -147,6 +153,7 @@ class Mender:
             self.notes.append(f"{lost} of turn_event belonged to a lost turn")
         first_seqs = {
             integer(values[4]): integer(values[1])
+            # From the end, so that of each turn's messages the first one stays: its prompt.
             for values in sorted(self._found.rows["part"].values(), key=lambda v: -integer(v[1]))
         }
         for turn in turns:
@@ -175,11 +182,13 @@ class Mender:
                     " VALUES (?, ?, ?, ?, ?, ?)",
                     (run, seq, *columns),
                 )
+        # Nothing goes on by itself from a record that lacks something: a person looks first.
         self._connection.execute("UPDATE transition SET is_settled = 1")
 
     def _columns_of(self, event: TurnEvent | RunEvent, stored: Sequence[Values]) -> Values:
         """Return an event's columns, with the seal of the one in its place that it still is."""
         kind, payload = encode_event(event)
+        # With the seal it came with, by which `_sealed_anew` tells whether it was damaged.
         for _, was, at_ms, seal in stored:
             return kind, payload, at_ms, seal if was == payload else None
         return kind, payload, self._now_ms, None
@@ -205,6 +214,7 @@ class Mender:
         return named
 
     def _name(self, row: int, prefix: str) -> str:
+        # Indexes of other tables have rows of the same number.
         known = (name for name in self._found.names[row] if name.startswith(prefix))
         return next(known, f"{prefix}{SALVAGED}_{row}")
 
@@ -265,10 +275,12 @@ def _turn_of(stored: list[tuple[int, Values]], *, prompt_seq: int) -> list[TurnE
         kept = [next(known, lost)]
         view = apply(TurnView(), kept[0])
     ended = next((event for event in events if isinstance(event, TurnEnded)), None)
+    # How it ended was read, and is known, whatever is lost before it.
     if view.ended is None and ended is not None:
         return [*kept, ended]
     if view.is_over:
         return kept
+    # The prompt left, and what came of it is lost: a person decides, as after a crash.
     if view.state in {TurnState.SENT, TurnState.UNCERTAIN}:
         return [*kept, TurnParked(reason=SALVAGED, detail="")]
     return [*kept, TurnEnded(outcome=Outcome.UNKNOWN, detail=_DETAIL)]

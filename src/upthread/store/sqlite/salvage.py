@@ -65,6 +65,8 @@ def salvage(path: Path, target: Path, *, key: bytes | None, now_ms: int) -> Salv
         store = SqliteStore(made, key=key)
         try:
             with store.database.transaction(is_synced=True) as connection:
+                # In this order: parts name turns that mending may have to make, chains cover the
+                # names of their owners, and seals cover which row is before.
                 _insert(connection, found)
                 mender = Mender(connection, found, now_ms=now_ms)
                 mender.mend()
@@ -74,6 +76,7 @@ def salvage(path: Path, target: Path, *, key: bytes | None, now_ms: int) -> Salv
             counts = {table: _count(connection, table) for table in SHAPES}
         finally:
             store.close()
+        # Before it has the name: whoever finds a file there may throw the damaged one away.
         sync_file(made)
         made.rename(target)
         sync_directory(target.parent)

@@ -80,10 +80,12 @@ def read(pages: Pages) -> Found:
     for row in pages.table_rows():
         table = _table_of(row)
         if table is not None:
+            # A row may be read twice where a copy of it was left on another page: one is kept.
             found.rows[table].setdefault(row.row_id, _filled(table, row.values))
     before: IndexRow | None = None
     for entry in pages.index_rows():
         _learn(found, entry)
+        # Within a page alone: between two pages another may have been lost.
         if before is not None and (before.page, before.cell + 1) == (entry.page, entry.cell):
             both = (_place_of(before.values), _place_of(entry.values))
             if both[0] is not None and both[1] is not None:
@@ -115,6 +117,7 @@ def _table_of(row: TableRow) -> str | None:
     fitting = [table for table in SHAPES if _fits(table, row.values[1:])]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
+    # Two pairs of tables have one shape each: what a row holds has to tell.
     if "run_event" in fitting:
         return "run_event" if _is_run_event(row.values) else "quarantine"
     return "run" if str(row.values[1]).startswith("run_") else "workstream"
@@ -141,6 +144,7 @@ def _is_run_event(values: Values) -> bool:
 
 def _filled(table: str, values: Values) -> Values:
     missing = len(_KINDS[table]) - (len(values) - 1)
+    # As the migration that added it has it: not settled. All other columns came as NULL.
     added: Value = 0 if table == "transition" else None
     return (*values[1:], *[added] * missing)
 
@@ -155,6 +159,7 @@ def _learn(found: Found, entry: IndexRow) -> None:
         found.places.add(place)
         return
     match values:
+        # Of any index of one text: which table the row is of, the beginning of an id tells.
         case (str(name), int(row)):
             found.names[row].append(name)
         case (str(), str(), str(), int(), int(), int(row)):
@@ -166,6 +171,7 @@ def _learn(found: Found, entry: IndexRow) -> None:
 def _place_of(values: Values) -> Place | None:
     match values:
         case (int(conversation), int(seq), int(ordinal), int()):
+            # The index of parts is the only one of four numbers.
             return Place(conversation, seq, ordinal)
         case _:
             return None
