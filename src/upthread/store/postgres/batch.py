@@ -99,6 +99,7 @@ class Batch:
         if table == "conversation":
             self._tails[owner] = NO_PART
         else:
+            # A write that comes after it in the batch may name it (S21).
             self._opened[table][owner] = Opened(given, 0)
 
     def append_event(
@@ -118,6 +119,7 @@ class Batch:
     def enqueue(self, run: bytes, write: EnqueueTransition) -> None:
         queue = encode_text(write.queue) if write.queue else None
         due = (write.due_at_ms, write.delay_ms)
+        # The job is made from the transition's row, and only if no later event has settled that.
         self.execute("enqueue_transition", (run, write.run_seq, *due, queue))
         self.execute("enqueue_job", (run, write.run_seq, write.delay_ms))
 
@@ -141,6 +143,7 @@ class Batch:
         return self._tails[conversation]
 
     def grow(self, conversation: bytes, tail: Tail) -> None:
+        # The end before the first of its parts here: that is what the server has.
         self.grown.setdefault(conversation, self._tails[conversation].chain)
         self._tails[conversation] = tail
 
@@ -161,6 +164,8 @@ class Transaction:
     def look_up(self, steps: Sequence[Step], fences: Sequence[Fence]) -> Known:
         """Check the leases and read what the steps name. FencedError for a lease that is lost."""
         ordered = in_order(fences)
+        # Leases before conversations, and ends after their locks: every statement sees what was
+        # committed before it began, so one that came first would not see what was waited for.
         leases = [
             (QUERIES["keep_held"], (encode_text(fence.name), fence.token)) for fence in ordered
         ]
@@ -173,6 +178,7 @@ class Transaction:
         }
         questions = {query: (QUERIES[query], (named,)) for query, named in names.items() if named}
         said = at_once(self._connection, [_BEGIN, *self._before, *leases, *questions.values()])
+        # Without those of BEGIN and what was said before.
         answers = said[1 + len(self._before) :]
         for fence, held in zip(ordered, answers, strict=False):
             if not held:
@@ -196,6 +202,7 @@ class Transaction:
     def write(self, query: str, values: Sequence[Column]) -> None:
         """Add a statement whose answer nobody needs."""
         statement = (QUERIES[query], values)
+        # Only bytes can be large.
         self._written_bytes += sum([len(each) for each in values if isinstance(each, bytes)])
         if self._written_bytes > AT_ONCE_BYTES_MAX:
             self._sent(statement)
@@ -215,6 +222,7 @@ class Transaction:
         return at_once(self._connection, [*written, last])[-1]
 
 
+# Said here as well as in the session: behind a pooler the session may be another's.
 _BEGIN: Final[Statement] = (b"BEGIN ISOLATION LEVEL READ COMMITTED", ())
 _COMMIT: Final[Statement] = (b"COMMIT", ())
 
@@ -225,4 +233,5 @@ def _named(names: Iterable[str | None]) -> list[bytes]:
 
 def in_order(fences: Sequence[Fence]) -> list[Fence]:
     """Return leases in the one order they are locked in."""
+    # In any other order two writers with the same two leases could wait for each other.
     return sorted(fences, key=lambda fence: fence.name)

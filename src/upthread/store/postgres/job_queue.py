@@ -18,6 +18,7 @@ from upthread.errors import UsageError
 if TYPE_CHECKING:
     from upthread.store.postgres.server import Connection
 
+# Named last, or the server would look among temporary tables first, which anybody may make.
 SEARCH_PATH: Final = "upthread, pg_temp"
 
 _ROUTINES: Final = b"""
@@ -31,6 +32,7 @@ def migrate_job_queue(connection: Connection) -> None:
     steps = _steps()
     made = _steps_made(connection)
     connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
+    # The schema is that of the newest version: of a new database its steps are only written down.
     if not made:
         _run(connection, _schema())
     for name, script in steps.items():
@@ -38,6 +40,7 @@ def migrate_job_queue(connection: Connection) -> None:
             _run(connection, script)
     for name in steps.keys() - made:
         connection.execute(b"INSERT INTO upthread.job_queue_migration (name) VALUES ($1)", (name,))
+    # All of them, each time: a step may have made one anew, and without its setting.
     for (routine,) in connection.execute(_ROUTINES).fetchall():
         statement = f"ALTER ROUTINE {routine} SET search_path = {SEARCH_PATH}"
         connection.execute(statement.encode())
@@ -49,6 +52,7 @@ def _steps_made(connection: Connection) -> set[str]:
 
 
 def _run(connection: Connection, script: str) -> None:
+    # Many statements in one script, which cannot be prepared.
     connection.execute(script.encode(), prepare=False)
 
 
@@ -58,6 +62,7 @@ def _schema() -> str:
 
 def _steps() -> dict[str, str]:
     """Return the scripts that lead from one of the queue's versions to the next, in order."""
+    # Their names begin with the version they came with, two digits a number.
     found = sorted(_sql().joinpath("migrations").iterdir(), key=lambda each: each.name)
     return {
         each.name: each.read_text(encoding="utf-8") for each in found if each.name.endswith(".sql")

@@ -17,6 +17,7 @@ ROWS_MAX: Final = 12
 _LEASE: Final = b"upthread.must_hold"
 _CONVERSATION: Final = b"upthread.must_end_with"
 
+# Nothing may follow the values: with an ON CONFLICT the unique key would stop nobody.
 _PLAIN: Final = re.compile(rb"(INSERT INTO [^$]* VALUES )\(([$0-9, ]+)\)", re.DOTALL)
 _PLACE: Final = re.compile(rb"\$(\d+)")
 
@@ -32,6 +33,7 @@ def joined(leases: int, conversations: int, shape: Shape) -> bytes | None:
         return None
     number = 1
     checks: list[bytes] = []
+    # Leases first, as a transaction locks them: batch.py.
     for check in (_LEASE,) * leases + (_CONVERSATION,) * conversations:
         checks.append(b"%b($%d, $%d)" % (check, number, number + 1))
         number += 2
@@ -40,6 +42,7 @@ def joined(leases: int, conversations: int, shape: Shape) -> bytes | None:
         insert, values = _insert(query, rows, number)
         inserts.append(b"w%d AS (%b)" % (at, insert))
         number += values
+    # The server carries out inserts in a WITH though nothing reads from them.
     head = b"WITH %b " % b", ".join(inserts) if inserts else b""
     return head + b"SELECT " + (b", ".join(checks) or b"1")
 

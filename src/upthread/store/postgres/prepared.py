@@ -85,12 +85,14 @@ class Prepared:
         types = tuple(map(type, values))
         known = self._known.get((statement, types))
         if known is None:
+            # Arrays are psycopg's to write.
             if len(self._known) >= self._most or not _OIDS.keys() >= set(types):
                 return None
             known = self._prepare(statement, types)
         try:
             return self._execute(known, values)
         except errors.InvalidSqlStatementName:
+            # The server refused it before it did anything, so it can be done again.
             self._known.clear()
             return self._execute(self._prepare(statement, types), values)
 

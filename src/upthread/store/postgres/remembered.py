@@ -50,6 +50,7 @@ class Memory:
         try:
             is_done = commit_as_remembered(prepared, self._known, steps, fences)
         finally:
+            # After an error, too: what was moved on and not committed is not what the server has.
             if is_done:
                 self._keep_to_size()
             else:
@@ -81,6 +82,7 @@ class Memory:
         known = self._known
         for each in (known.tails, known.turns, known.runs):
             while len(each) > REMEMBERED_MAX:
+                # The one that was learnt first: to know the least used, each commit would pay.
                 del each[next(iter(each))]
 
 
@@ -90,14 +92,18 @@ def commit_as_remembered(
     """Commit in one statement and move `known` on; False, or an error, and it means nothing."""
     if not steps or len(steps) > STEPS_MAX:
         return False
+    # By statement: rows of one table stay in their order, and between tables it does not matter,
+    # since there are no foreign keys (ADR 35).
     sent: dict[str, list[Sequence[Column]]] = defaultdict(list)
     batch = Batch(known, send=lambda query, row: sent[query].append(row), ask=_asked)
     try:
         for step in steps:
             step.apply(batch)
+    # Also an error of a rule: what is remembered may be out of date, and the error with it.
     except (NotRememberedError, UpthreadError):
         return False
     values: list[Column] = []
+    # In the order in which `joined` numbers them: leases, conversations, rows.
     for fence in in_order(fences):
         values += (encode_word(fence.name), fence.token)
     for conversation, chain in batch.grown.items():
@@ -108,6 +114,7 @@ def commit_as_remembered(
         for row in rows:
             values += row
     statement = joined(len(fences), len(batch.grown), tuple(shape))
+    # Nothing was sent so far, so the same batch can still be made by looking up.
     if statement is None or _size_bytes(sent) > BYTES_MAX:
         return False
     prepared.send(statement, values)

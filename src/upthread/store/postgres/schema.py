@@ -63,21 +63,26 @@ def _migrate(connection: Connection, name: str) -> Migrated:
         if connection.info.server_version >= 170_000:
             connection.execute(b"SET LOCAL transaction_timeout = 0")
         connection.execute(b"SELECT pg_advisory_xact_lock($1)", (_LOCK,))
+        # Policies hold for the owner of the tables, too, and a step changes rows of every project.
         connection.execute(ACT_FOR, (ALL_PROJECTS, True))
+        # Under the lock: whoever waited for it finds the steps made.
         before = len(_steps_made(connection))
         _refuse_newer(before, name)
         for step in migrations[before:]:
+            # Many statements in one script, which cannot be prepared.
             connection.execute(step.script.encode(), prepare=False)
             connection.execute(
                 b"INSERT INTO upthread.schema_migration (version, name, checksum)"
                 b" VALUES ($1, $2, $3)",
                 (step.version, step.name, step.checksum),
             )
+        # In the same transaction: a store that finds our schema calls the queue's functions.
         migrate_job_queue(connection)
     return Migrated(name, before, len(migrations))
 
 
 def _steps_made(connection: Connection) -> list[tuple[int, str]]:
+    # Asked for, since to read a table that is not there would end the transaction.
     exists = connection.execute(
         b"SELECT to_regclass('upthread.schema_migration') IS NOT NULL"
     ).fetchone()

@@ -141,6 +141,8 @@ class Server:
     def act_for(self, project_id: bytes) -> None:
         """Act for one project from now on: the database has no row of any other."""
         with self._lock, self._worded("open"):
+            # A setting is text in the server's encoding, and an id may be any bytes: so in digits,
+            # as BYTEA is read (migration 7).
             self._project = f"x{project_id.hex()}"
             if self._connection is not None and not self._connection.closed:
                 self._say_project(self._connection)
@@ -240,6 +242,7 @@ class Server:
         settings = dict(_SESSION)
         if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
             settings["transaction_timeout"] = _TRANSACTION_TIMEOUT
+        # Only then: a server may be set to wait for more than its own disk.
         if _setting(connection, "synchronous_commit") == "off":
             settings["synchronous_commit"] = "on"
         settings["default_transaction_isolation"] = _ISOLATION

@@ -26,6 +26,7 @@ from upthread.store.sql.writes import prepared
 PAGE_PARTS: Final = 1_000
 """How many parts are read at once where all might be more than memory should hold."""
 
+# A guess, for the first page alone: too few cost an exchange, too many are read for nothing.
 _PARTS_OF_A_MESSAGE: Final = 4
 _TAKE_LEASE: Final = QUERIES["take_lease"]
 _SEQ_MAX: Final = 2**31 - 1  # PostgreSQL's INTEGER
@@ -49,6 +50,7 @@ class PostgresStore(Reads):
             raise
 
     def act_for(self, project_id: ProjectId) -> None:
+        # What was there under another project is not to be believed under this one.
         self._memory.forget()
         self.server.act_for(encode_text(project_id))
         if self.server.is_pooled:  # then each statement says it, and none is prepared
@@ -57,6 +59,7 @@ class PostgresStore(Reads):
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
         if writes or fences:
             steps = [prepared(write, to_columns) for write in writes]
+            # Done again when the connection is lost: the same batch twice is once (S2).
             self.server.run("write", lambda connection: self._commit(connection, steps, fences))
 
     def prior_messages(
@@ -127,6 +130,7 @@ class PostgresStore(Reads):
         statements = self._prepared_on(connection)
         if self._memory.commit(statements, steps, fences):
             return
+        # By looking up, which also words the error of whatever was not as remembered.
         with rolled_back(connection):
             opened = Transaction(connection, self.server.said_in_transaction)
             known = opened.look_up(steps, fences)
@@ -134,6 +138,7 @@ class PostgresStore(Reads):
             for step in steps:
                 step.apply(batch)
             opened.commit()
+        # Only now: a commit that failed has left nothing to remember.
         self._memory.put(known)
 
     def _read(self, query: str, *values: Asked) -> list[Row]:
@@ -182,6 +187,7 @@ class PostgresStore(Reads):
             place, limit = page[-1][:2], PAGE_PARTS
 
     def _all_parts(self, conversation_id: ConversationId) -> Iterator[Row]:
+        # From below 1: a row whose number was damaged is to be found, not passed over.
         place: Row = (-_SEQ_MAX, 0)
         while page := self._read("chained_parts", conversation_id, *place, PAGE_PARTS):
             yield from page

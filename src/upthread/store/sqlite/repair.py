@@ -47,7 +47,7 @@ class Mender:
         self.notes: list[str] = []
 
     def mend(self) -> None:
-        """Mend all there is: first the owners that are lost, then what has lost its owner, then events."""
+        """Mend all there is: lost owners, then what cannot stand without its owner, then events."""
         # From below: a conversation tells its workstream, and that one its project.
         self._mend_conversations()
         self._mend_workstreams()
