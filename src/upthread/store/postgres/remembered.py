@@ -35,7 +35,7 @@ class NotRememberedError(Exception):
 
 
 class Memory:
-    """What is remembered. A commit that goes by it moves it on before it is sent."""
+    """What one connection remembers: its commits put into it how they leave what they name."""
 
     def __init__(self) -> None:
         self._known = Known()
@@ -89,7 +89,11 @@ class Memory:
 def commit_as_remembered(
     prepared: Prepared, known: Known, steps: Sequence[Step], fences: Sequence[Fence]
 ) -> bool:
-    """Commit in one statement and move `known` on; False, or an error, and it means nothing."""
+    """Commit in one statement, and put into `known` how that leaves things.
+
+    False: nothing was sent, since something has to be looked up. After that, or an error of
+    psycopg's, what `known` has of all that the steps name may be wrong, and is to be forgotten.
+    """
     if not steps or len(steps) > STEPS_MAX:
         return False
     # By statement: rows of one table stay in their order, and between tables it does not matter,

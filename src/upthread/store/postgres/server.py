@@ -180,7 +180,7 @@ class Server:
                 self._connection.close()
 
     def _run_again(self, work: Callable[[Connection], Result], error: psycopg.Error) -> Result:
-        """Return what work returns that failed, once its race is won or its connection back."""
+        """Do work again that failed with `error`, until its race is won or its connection is back."""
         deadline_s = time.monotonic() + RECONNECT_S
         has_lost_race = isinstance(error, _LOST_RACE)
         while True:
@@ -276,7 +276,7 @@ def _is_pooled(connection: Connection) -> bool:
 
 @contextlib.contextmanager
 def unhurried(connection: Connection) -> Generator[None]:
-    """Let a statement take as long as there is data, and not what a transaction may take."""
+    """Lift the limit on a transaction's time for the block, where a server has one (from 17)."""
     if connection.info.server_version < _TRANSACTION_TIMEOUT_SINCE:
         yield
         return

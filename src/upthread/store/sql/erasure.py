@@ -21,7 +21,7 @@ _NO_EDIT: Final = encode_json(NO_EDIT)
 
 
 def erase_conversation(write: EraseConversation, _to_columns: ToColumns) -> Step:
-    """Return what forgets a conversation in the transaction."""
+    """Return the step that erases what a conversation said before a time, None: all of it (S26)."""
     before_ms = write.before_ms
 
     def apply(batch: Batch) -> None:
@@ -39,7 +39,7 @@ def erase_conversation(write: EraseConversation, _to_columns: ToColumns) -> Step
 
 
 def erase_run(write: EraseRun, _to_columns: ToColumns) -> Step:
-    """Return what forgets a run in the transaction."""
+    """Return the step that erases what one role, or every role, said in a run before a time."""
 
     def apply(batch: Batch) -> None:
         stored = batch.content_rows("run_events_to_erase", (batch.owner("run", write.run_id),))

@@ -31,7 +31,7 @@ class _Piece(NamedTuple):
 
 
 def record_parts(write: RecordParts, to_columns: ToColumns) -> Step:
-    """Return what is left to do of writing parts of one message."""
+    """Return the step that appends parts of one message, or compares those that are there."""
     (speaker,) = to_columns(str(write.speaker))
     pieces = [
         _piece(write, ordinal, encode_part(part), to_columns)

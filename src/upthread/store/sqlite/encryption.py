@@ -79,7 +79,10 @@ def change_key(path: Path, *, before: bytes | None, after: bytes | None) -> None
 
 
 def be_alone(connection: Keyed) -> None:
-    """Take the file for this connection alone, until it is closed; its log goes. BusyError."""
+    """Take the file for this connection alone, until it is closed, and remove its log.
+
+    apsw.BusyError or LockedError when somebody else has it open.
+    """
     connection.pragma("temp_store", _MEMORY)
     connection.pragma("locking_mode", "exclusive")
     # The log goes only while nobody else has it.

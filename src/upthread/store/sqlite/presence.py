@@ -64,7 +64,7 @@ def refuse_remains(path: Path) -> None:
 
 
 def remains(path: Path, suffixes: Iterable[str] = (KEY_SUFFIX, LOG_SUFFIX)) -> list[Path]:
-    """Return what lies beside a path and says that a database was there."""
+    """Return the files beside a path that hold something and show that a database was there."""
     beside = (path.with_name(path.name + suffix) for suffix in suffixes)
     return [each for each in beside if size_of(each)]
 
