@@ -180,7 +180,7 @@ class Server:
                 self._connection.close()
 
     def _run_again(self, work: Callable[[Connection], Result], error: psycopg.Error) -> Result:
-        """Do work again that failed with `error`, until its race is won or its connection is back."""
+        """Do work again that failed with `error`, until its race is won or its connection back."""
         deadline_s = time.monotonic() + RECONNECT_S
         has_lost_race = isinstance(error, _LOST_RACE)
         while True:
