@@ -42,6 +42,7 @@ class CallListener:
     async def serve(self, stream: SocketStream) -> None:
         """Answer one question; whoever does not know the token gets no answer."""
         async with stream:
+            # Whoever hangs up, or sends no line, must not end the listener that all calls wait for.
             with suppress(anyio.IncompleteRead, anyio.BrokenResourceError, anyio.DelimiterNotFound):
                 received = BufferedByteReceiveStream(stream)
                 line = await received.receive_until(b"\n", QUESTION_BYTES_MAX)
@@ -57,6 +58,8 @@ class CallListener:
         if not hmac.compare_digest(text_at(told, "token").encode(), self.token.encode()):
             return None
         held = await self.hold(told) if self.hold is not None else None
+        # Empty lets it run, and no answer does not: so a listener that has died lets nothing
+        # through.
         return {"held": f"upthread: {held.why}" if held else ""}
 
 

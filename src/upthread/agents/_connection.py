@@ -92,6 +92,7 @@ class Connection(ABC):
             self._is_prompting = False
 
     async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
+        # One that comes late must not end the prompt of another session.
         if self._running is not None and self._running.session == upstream_session_id:
             self._running.request_cancel()
 
@@ -117,6 +118,8 @@ class Connection(ABC):
                 limits=limits,
             )
         except BaseException:
+            # The caller may be cancelled: unshielded, the first await in here would leave the agent
+            # running.
             with anyio.CancelScope(shield=True):
                 await steps.leave()
                 await child.stop()
@@ -212,6 +215,8 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
     async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         running = self._running
+        # Outside of a prompt there is no turn that could be ended, parked, or have an answer on
+        # record.
         if running is None:
             return None
         held = await self._desk.hold(told, running)
@@ -226,6 +231,7 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
         finally:
             prompt.is_ended.set()
             self._prompt = None
+            # However it ended: what came late and was left out must not go uncounted.
             self._late_events += prompt.turn.late
 
     async def _stop_until_ended(self, prompt: PromptT, stop: Action, *, again_s: float) -> None:
