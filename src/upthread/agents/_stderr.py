@@ -43,6 +43,7 @@ class StderrLog:
         self._written += len(piece)
         self._append(self._redacted.feed(piece) if self._redacted else piece)
         if self._written >= STDERR_BYTES_MAX:
+            # What waited goes first: the line that says it was cut is to be the last of the file.
             self._append(self._redacted.finish() if self._redacted else b"")
             self._append(CUT)
 

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 POLL_S = 0.1
 """How often it is asked during a wait."""
 
+# By the context: what lies between the hop and a wait need not know that it can be given up.
 _GIVEN_UP: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
 
 

@@ -59,6 +59,7 @@ def _lines(file: BinaryIO) -> Iterator[Line]:
     while raw := file.readline(LINE_BYTES_MAX + 1):
         number += 1
         if len(raw) > LINE_BYTES_MAX:
+            # Gone past in pieces: the rest of it may be larger than memory.
             size = len(raw) + _skip(file)
             why = f"the line of {size:,} bytes is longer than {LINE_BYTES_MAX:,}"
             yield Line(number=number, value={}, why=why, raw=raw[:_CHUNK_BYTES])
@@ -83,6 +84,7 @@ def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
         value = decode_json(raw)
     except StoreError as error:
         return {}, f"it is no JSON: {error.message.rpartition(': ')[2]}"
+    # The decoder's own limit is met first, by lines that are nested for that.
     except RecursionError:
         return {}, "it is nested too deeply"
     if not isinstance(value, Mapping):

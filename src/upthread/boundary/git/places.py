@@ -22,6 +22,7 @@ from upthread.errors import UsageError
 UP_MAX = 256
 """How many directories up a repository is looked for."""
 
+# What changes nothing of how files are read here; git refuses what it does not know, as we do.
 _KNOWN_EXTENSIONS = {
     "compatobjectformat",
     "noop",
@@ -62,6 +63,8 @@ def untrusted_around(*paths: str) -> tuple[str, ...]:
     for path in paths:
         above = os.path.dirname(path)
         while above != os.path.dirname(above):
+            # Repositories of dot files have their `.git` there, and what a person installed lies
+            # below it.
             if above != home and os.path.lexists(os.path.join(above, ".git")):
                 found.append(above)
             above = os.path.dirname(above)
@@ -107,8 +110,10 @@ def place_at(top: str) -> GitDirectories | None:
     _require_git_directory(dot_git, git_directory, common)
     if not stat.S_ISDIR(mode) and not points_back(git_directory, top):
         raise _forged(top, git_directory, "does not name this folder")
+    # Such a folder would pass for another project with nothing on that one's side to say so.
     if stat.S_ISDIR(mode) and common != git_directory:
         raise _forged(top, git_directory, "is a folder's own and shares another's")
+    # Each of them: who owns the folder need not own what its `.git` leads to.
     _require_owned(top, (dot_git, top, git_directory, common))
     return GitDirectories(
         top=top,
@@ -153,6 +158,7 @@ def _require_git_directory(dot_git: str, git_directory: str, common: str) -> Non
 
 def _require_owned(top: str, paths: tuple[str, ...]) -> None:
     own = {os.geteuid()}
+    # As git has it: with sudo, what belongs to whoever called it is still theirs.
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
         own.add(int(os.environ["SUDO_UID"]))
     if all(os.lstat(path).st_uid in own for path in paths):
@@ -173,6 +179,7 @@ def _configuration(git_directory: str, common: str) -> Configuration:
     """Return the repository's own values, the working tree's over them, where git reads them so."""
     shared = read_configuration(os.path.join(common, "config"))
     version = shared.last("core.repositoryformatversion") or "0"
+    # In format 0 git heeds no extensions, and has always passed by those it did not know.
     if version == "1":
         _require_known_extensions(shared, common)
     elif version != "0":

@@ -35,6 +35,7 @@ _COPY_BYTES = 1 << 20
 _SHARED_INDEX = "sharedindex."
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 _LOOSE = re.compile(r"[0-9a-f]{2}")
+# Without a HEAD that names something, git takes the directory for no repository at all.
 _UNBORN = "ref: refs/heads/none\n"
 
 
@@ -116,10 +117,12 @@ def tree_of(
 
 @contextmanager
 def _private(place: GitDirectories, timeout_s: float | None) -> Generator[PrivateGit]:
+    # Before git: on a pipe it would wait for as long as it is given.
     _require_plain_objects(place.objects)
     until_s = time.monotonic() + (process.TIMEOUT_S if timeout_s is None else timeout_s)
     parent = private_parent(place.untrusted)
     with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=parent) as directory:
+        # Empty: git asks whether they are there, and takes the objects from where it is told.
         for name in ("objects", "refs"):
             os.mkdir(os.path.join(directory, name))
         environment = {
@@ -140,6 +143,7 @@ def _configuration(place: GitDirectories, values: dict[str, str]) -> str:
         raise GitFileError(
             f"{place.common_directory} names objects by {kind!r}, which is not known"
         )
+    # Format 1: in format 0 git does not heed how objects are named.
     lines = ["[core]", "repositoryformatversion = 1", f"hooksPath = {os.devnull}"]
     for name, value in values.items():
         quoted = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -95,9 +95,11 @@ def run_git(
     git = find_git(outside)
     if git is None:
         return None
+    # Nothing of GIT_*: it would name another repository, or programs, over all that is said here.
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     path = {"PATH": programs.search_path(os.environ, outside)}
     began_s = time.monotonic()
+    # A file and no pipe: git that answers while it still reads would wait for us, and we for it.
     with tempfile.TemporaryFile(dir=private_parent(outside)) as asked:
         asked.write(given)
         asked.seek(0)
@@ -139,6 +141,7 @@ def _heard(
         selector.register(process.stderr, selectors.EVENT_READ, complained)
         while selector.get_map():
             ready = selector.select(_next_look_s(until_s))
+            # Also while git says much: a person who pressed Ctrl-C waits for no more than one look.
             _require_wanted()
             if not ready and time.monotonic() >= until_s:
                 raise _too_slow(arguments, until_s - began_s)

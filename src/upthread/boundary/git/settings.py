@@ -30,6 +30,7 @@ _CHOICES: Final = {
     "core.checkstat": {"default", "minimal"},
     "core.eol": {"crlf", "lf", "native"},
 }
+# Git takes no `true` for these: handed on, each command would end with an error.
 _NO_TRUTHS: Final = {"core.checkstat", "core.eol"}
 
 
@@ -44,6 +45,8 @@ class Settings:
 
 def read_settings(place: GitDirectories) -> Settings:
     """Return the settings for a working tree. Blocking. Raises GitFileError."""
+    # The repository's last, as git reads them; a value of no known form is left out, whoever set
+    # it.
     found = place.configuration.over(person_configuration(place.untrusted))
     values: dict[str, str] = {}
     for name in (*_TRUTHS, *_CHOICES):
