@@ -70,12 +70,14 @@ def read_git(line: Line) -> tuple[Action, ...]:
     refs: list[Word] = list(rest[1:])
     if line.has("--tags") and not refs:
         refs = ["--tags"]
+    # Git's configuration says what goes then: it may be any ref.
     if not refs or line.has(*_EVERY_REF):
         refs = [None]
     return tuple(_push(remote, ref, place, is_deleted=line.has("--delete", "-d")) for ref in refs)
 
 
 def _push(remote: Word, ref: Word, place: Word, *, is_deleted: bool) -> Action:
+    # `+main` and `a:main` reach the same ref as `main` does.
     source, has_to, to = (ref or "").lstrip("+").rpartition(":")
     named = to.removeprefix("refs/heads/")
     if "*" in named or (has_to and not named and not source):  # a pattern, all that have the name

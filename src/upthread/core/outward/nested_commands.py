@@ -81,6 +81,7 @@ def unwrapped(words: tuple[Word, ...]) -> str | tuple[Word, ...]:
     if name == "-c":  # `flock FILE -c LINE`
         return _first_known(words[1:])
     if name == "busybox":
+        # `busybox sh -c …` is a shell by its first word.
         words, name = words[1:], name_of(words[1]) if words[1:] else ""
     if name in SHELLS or name == "script":
         for at, word in enumerate(words[1:], 1):
@@ -103,6 +104,7 @@ def without_wrapper(words: tuple[Word, ...]) -> tuple[Word, ...]:
     while words and (taking := _OPTIONS_WITH_VALUE.get(name_of(words[0]))) is not None:
         name, at = name_of(words[0]), 1
         while at < len(words) and ((word := words[at]) or "").startswith("-"):
+            # An option's own word must not be taken for the program that is run.
             at += 2 if word in taking else 1
         if name in _OPERAND_FIRST:
             at += 1
@@ -187,6 +189,7 @@ def _run_by_find(words: tuple[Word, ...]) -> Iterator[str]:
     for at in starts:
         rest = words[at + 1 :]
         end = next((i for i, word in enumerate(rest) if word in {";", "+"}), len(rest))
+        # What is found stands there, which only running it would tell.
         yield as_line([None if word and "{}" in word else word for word in rest[:end]])
 
 
