@@ -18,6 +18,7 @@ class RedactedStream:
 
     def feed(self, piece: bytes) -> bytes:
         """Take the next bytes. One that is no UTF-8 stays as it is."""
+        # A character for each byte: a piece may end within one of UTF-8, and bytes may be none.
         self._held += piece.decode("latin-1")
         length = settled_length(self._held)
         settled, self._held = self._held[:length], self._held[length:]

@@ -91,11 +91,14 @@ class Redactor:
 
     def redact_bytes(self, content: bytes) -> bytes:
         """Return UTF-8 without its secrets, the same object when it has none."""
+        # Again, until nothing is found: an expression takes what stands right behind a match only
+        # then.
         for _ in range(PASSES_MAX):
             spans = self._spans(content)
             if not spans:
                 return content
             content = self._replaced(content, spans)
+        # What never comes to rest goes by whole lines: let through, it would be kept.
         return self._replaced(content, _lines_of(content, self._spans(content)))
 
     def redact_json(self, value: JsonValue) -> JsonValue:
@@ -144,6 +147,8 @@ class Redactor:
             content = value.encode("utf-8", "surrogatepass")
             if self._is_secret_under(name, content):
                 whole = [Span(0, len(content), "named-secret")]
+                # What was redacted before stays: a digest of a placeholder would tell equal secrets
+                # apart.
                 left = _without(whole, self._known.placeholder.spans(content))
                 return self._replaced(content, left).decode() if left else value
         return self.redact_json(value)
@@ -166,6 +171,8 @@ class Redactor:
         for name, each in members.items():
             texts.append(name)
             if isinstance(each, str):  # most are: no call for these
+                # Under such a name a secret need have no form, so that one look over all texts is
+                # not enough.
                 if not _says_nothing(name):
                     return False
                 if len(each) != DIGEST_CHARACTERS or not _is_digest(each):
@@ -189,11 +196,14 @@ class Redactor:
     def _spans(self, content: bytes) -> list[Span]:
         """Return what is to be replaced, left to right, nothing overlapping."""
         found = self._found_in(content)
+        # Beside the text as it is, not in its place: without a colour two words may become one.
         if bare := unpainted(content):
             seen = self._found_in(bare.text)
             found += [Span(*bare.span(span.start, span.end), span.family) for span in seen]
         if not found:
             return found
+        # Placeholders left out: the words around one, such as `token=`, would have it redacted
+        # again.
         return _without(_merged(found), self._known.placeholder.spans(content))
 
     def _found_in(self, content: bytes) -> list[Span]:
@@ -205,6 +215,7 @@ class Redactor:
             for start, end in places:
                 value = content[start:end]
                 if value and rule.check(value) and not self._is_allowed(value):
+                    # Half a character would make the text one that is no UTF-8.
                     found.append(Span(*_whole_characters(content, start, end), rule.family))
         return found
 
@@ -278,6 +289,7 @@ def _secret_names() -> tuple[Expression, Expression]:
 def _merged(found: list[Span]) -> list[Span]:
     """Join what overlaps; the one that begins first, and of these the longest, names the family."""
     merged: list[Span] = []
+    # Of those that begin at one place the longest first, so that it names the family.
     for span in sorted(found, key=lambda each: (each.start, -each.end)):
         if merged and span.start < merged[-1].end:
             last = merged[-1]
