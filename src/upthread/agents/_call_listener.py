@@ -55,6 +55,7 @@ class CallListener:
         if isinstance(asked, Unreadable):
             return None
         told = as_object(asked)
+        # In constant time: whatever runs on this machine can come and try.
         if not hmac.compare_digest(text_at(told, "token").encode(), self.token.encode()):
             return None
         held = await self.hold(told) if self.hold is not None else None

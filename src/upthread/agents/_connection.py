@@ -85,6 +85,7 @@ class Connection(ABC):
                 hint=PROMPT_RUNNING_HINT,
                 upstream_session_id=upstream_session_id,
             )
+        # Before the first await: whoever prompts meanwhile has to find it.
         self._is_prompting = True
         try:
             return await self._answered(upstream_session_id, text, on_event)
@@ -220,6 +221,7 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
         if running is None:
             return None
         held = await self._desk.hold(told, running)
+        # The agent is only told that this call does not run, and would go on with the next.
         if held is not None and held.ends_turn:
             running.request_cancel()
         return held
@@ -229,6 +231,7 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
         try:
             await self._run(prompt.running, steps, on_event)
         finally:
+            # Whoever asks for the end until it is told has to stop, also where it never will be.
             prompt.is_ended.set()
             self._prompt = None
             # However it ended: what came late and was left out must not go uncounted.

@@ -120,6 +120,7 @@ class ChildProcess:
         self._scanned = 0
         self._outbox, self._frames = anyio.create_memory_object_stream[bytes](OUTBOX_FRAMES_MAX)
         self._stopping = anyio.Lock()
+        # Shielded: whoever cancels the rest still waits for the child to be reaped.
         self._watching = anyio.CancelScope(shield=True)
         self._exited = anyio.Event()
         self.pid = popen.pid
@@ -217,6 +218,7 @@ class ChildProcess:
             async with task_group() as tasks:
                 tasks.start_soon(self._watch_exit)
                 tasks.start_soon(self._write_frames)
+                # All the time: an agent whose stderr is full would stop in the middle of a turn.
                 tasks.start_soon(self._read_stderr)
                 try:
                     yield self
@@ -343,6 +345,8 @@ def _spawn(start: ChildStart) -> ChildProcess:
     try:
         popen = subprocess.Popen(
             command,
+            # The pipes are read and written by their descriptors: what a buffer holds would be
+            # lost.
             bufsize=0,
             cwd=start.working_directory,
             env=environment,

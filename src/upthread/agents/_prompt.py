@@ -129,6 +129,7 @@ class RunningPrompt:
         self._stop_asking()
         await send_cancel()
         await anyio.sleep(limits.cancel_timeout_s)
+        # Before it is ended: the prompt ends by that, and says at once how.
         self.is_forced = True
         await end_agent()
 
@@ -216,6 +217,7 @@ class RunningPrompt:
             self._tokens = event
         elif isinstance(event, TextReceived):
             if event.message_id is not None:
+                # Of a prompt that was left these may go on in the next, and are not its reply.
                 self.message_ids.add(event.message_id)
             self._last_text = (self._last_text + event.text)[-LAST_TEXT_CHARACTERS_MAX:]
         # What stands before a call or a thought is not what a turn ended with.

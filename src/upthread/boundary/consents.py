@@ -136,8 +136,10 @@ def change_consents(
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A file apart: a lock on one that is replaced holds up nobody who opened the new one.
     with _locked(home / LOCK):
+        # Read under the lock: what another process has just written is not to be lost.
         kept = _newest(tuple(change(read_consents(home))))
         raw = msgspec.json.format(msgspec.json.encode(_File(schema=SCHEMA, consents=kept)))
+        # Refused here: once written, every verb that reads it would fail.
         if len(raw) > FILE_BYTES_MAX:
             raise ConfigError(
                 f"{home / FILE} would have {len(raw)} bytes",

@@ -56,6 +56,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 def _lines(file: BinaryIO) -> Iterator[Line]:
     number = 0
+    # One byte more than is taken shows that there is more.
     while raw := file.readline(LINE_BYTES_MAX + 1):
         number += 1
         if len(raw) > LINE_BYTES_MAX:

@@ -108,6 +108,7 @@ def place_at(top: str) -> GitDirectories | None:
     if common is None:
         raise _forged(top, git_directory, "names a repository that does not hold it")
     _require_git_directory(dot_git, git_directory, common)
+    # A link as well as a file: either can be laid by whoever may write in the folder.
     if not stat.S_ISDIR(mode) and not points_back(git_directory, top):
         raise _forged(top, git_directory, "does not name this folder")
     # Such a folder would pass for another project with nothing on that one's side to say so.

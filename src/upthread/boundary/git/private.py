@@ -98,6 +98,7 @@ def tree_of(
     with _private(place, timeout_s) as git:
         at = git.directory
         values = dict(settings.values)
+        # The commit itself: of the branch there is no reference in here.
         _write(at, "HEAD", f"{commit}\n" if commit else _UNBORN)
         os.mkdir(os.path.join(at, "info"))
         for name in ("exclude", "attributes"):
@@ -106,6 +107,7 @@ def tree_of(
         for name, content in (("excludes", settings.ignored), ("attributes", settings.attributes)):
             if content is not None:
                 _write(at, name, content)
+                # A copy: where the real one lies there may be a pipe by the time git opens it.
                 values[f"core.{name}file"] = os.path.join(at, name)
         _write(at, "config", _configuration(place, values))
         if not index:
@@ -132,6 +134,7 @@ def _private(place: GitDirectories, timeout_s: float | None) -> Generator[Privat
         }
         shallow = os.path.join(place.common_directory, "shallow")
         ends = read_plain(shallow, bytes_max=SHALLOW_BYTES_MAX)
+        # Without it, what a shallow clone left out would look like damage to git.
         if ends is not None:
             _write(directory, "shallow", ends)
         yield PrivateGit(place=place, directory=directory, environment=environment, until_s=until_s)

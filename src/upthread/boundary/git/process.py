@@ -42,6 +42,7 @@ CLOSED: Final[Mapping[str, str]] = {
     "GIT_EDITOR": "false",
     "GIT_NO_LAZY_FETCH": "1",  # git 2.45; before, a repository without a promisor fetches nothing
     "GIT_NO_REPLACE_OBJECTS": "1",
+    # Else `status` would write the index that it has refreshed.
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",

@@ -81,6 +81,7 @@ def _read(place: GitDirectories, name: str) -> str | None:
     # An empty folder may be left where a reference was.
     if os.path.islink(loose) or not os.path.isdir(loose):
         line = read_line(loose)
+        # Before what is packed: that may hold where it was before it moved.
         if line is not None:
             return line
     return _packed(place.common_directory, os.fsencode(name))

@@ -82,6 +82,7 @@ def _linked(record: str) -> LinkedTree | None:
         branch=_branch(record),
         record=record,
         is_missing=not _belongs(path, record),
+        # An empty file locks as well; git asks for no reason.
         lock="" if lock is None else lock or "locked",
     )
 
@@ -174,6 +175,7 @@ def _make_record(place: GitDirectories, path: str, branch: str) -> str:
 def _fill(path: str, record: str, commit: str) -> dict[bytes, bytes]:
     os.makedirs(path, exist_ok=True)
     _write(os.path.join(path, ".git"), f"gitdir: {record}\n")
+    # Read back by the rules for any clone: what we made ourselves has to pass them.
     made = place_at(os.path.realpath(path))
     if made is None:
         raise GitFileError(f"{path} did not become a working tree")

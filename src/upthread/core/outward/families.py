@@ -139,6 +139,7 @@ def read_gh(line: Line) -> tuple[Action, ...]:
 
 
 def _title(line: Line, noun: str) -> Word:
+    # A pull request is that of its branch: under another title it would be the same one.
     return None if noun in {"pr", "mr"} else line.option("--title", "-t", "--name")
 
 
@@ -238,6 +239,7 @@ def _url(url: Word) -> Word:
     whole = url if "://" in url else f"http://{url}"
     scheme, _, rest = whole.partition("://")
     host, slash, path = rest.partition("/")
+    # Who asks changes nothing of what is asked for.
     host = re.sub(r":(80|443)$", "", host.rpartition("@")[2]).casefold()
     host = _LOOPBACK.sub("localhost", host)
     return f"{scheme.casefold()}://{host}{slash}{path}".partition("#")[0].rstrip("/")
@@ -269,6 +271,7 @@ def kubectl(line: Line) -> tuple[Action, ...]:
 
 def cloud(line: Line) -> tuple[Action, ...]:
     """A cloud's own program: what it is asked to do, unless that is to look."""
+    # The first words: `aws s3 ls`, `gcloud compute instances list` have their verb at the end.
     if not line.operands or any(word and _CLOUD_LOOKS.match(word) for word in line.operands[:4]):
         return ()
     if line.has("--dry-run", "--dryrun", "--help"):

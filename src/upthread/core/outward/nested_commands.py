@@ -95,6 +95,7 @@ def arguments_of(words: tuple[Word, ...]) -> tuple[Word, ...]:
     words = without_wrapper(words)
     for at, word in enumerate(words[1:], 1):
         if name_of(words[0]) in SHELLS and word and _COMMAND_OPTION.fullmatch(word):
+            # Behind the line stands `$0`, which is none of them.
             return words[at + 3 :]
     return ()
 
@@ -200,6 +201,7 @@ def _run_by_git(words: tuple[Word, ...], aliases: Mapping[str, str]) -> Iterator
         begin = as_line(words[:at])
         yield (
             f"{meant[1:]} {as_line(rest)}"
+            # With a mark it is a line of shell, else words for git itself.
             if meant[:1] == "!"
             else (f"{begin} {meant} {as_line(rest)}")
         )

@@ -120,6 +120,7 @@ def _interpreted(words: tuple[Word, ...]) -> Opaque | None:
         if _CODE.fullmatch(word) or (word == "-r" and name == "php"):
             return Opaque(words=words, said=words[1:], is_closed=None in words)
         at += 2 if word in {"-W", "-X", "-r", "--require", "--import", "--loader"} else 1
+    # Its code is its input, which is looked at where it is fed.
     return None if words[at : at + 1] == ("-",) else _script(words, at, "code")
 
 
@@ -145,6 +146,7 @@ def _task(words: tuple[Word, ...]) -> Opaque | None:
         return Opaque(words=words, said=words[1:])
     names = (file,) if file else _JUSTFILES if name == "just" else _MAKEFILES
     files = tuple(f"{places}{each}" for each in names)
+    # `A=b` gives make a variable, and is no target.
     targets = tuple(word for word in operands if word is None or "=" not in word)
     return Opaque(words=words, said=words[1:], files=files, way="make", arguments=targets)
 
@@ -210,6 +212,7 @@ def _is_interpreter(name: str, words: tuple[Word, ...]) -> bool:
 
 def _is_by_path(name: str, words: tuple[Word, ...]) -> bool:
     path = words[0] or ""
+    # What the system brings is no script that an agent wrote.
     return "/" in path and not path.startswith(_SYSTEM) and not name.startswith("git-")
 
 

@@ -77,6 +77,7 @@ def _rules_of(text: str) -> tuple[dict[str, tuple[list[str], list[str]]], dict[s
     for line in text.replace("\\\n", " ").splitlines():
         if line[:1] in {"\t", " "}:
             for name in at:
+                # These marks are for make, which takes them off.
                 rules[name][1].append(line.strip().lstrip("@+-"))
         elif found := _VARIABLE.fullmatch(line):
             variables[found[1]] = found[2]

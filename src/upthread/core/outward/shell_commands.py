@@ -146,6 +146,7 @@ def _one(
     yield ShellCommand(words=inner, directory=where, written=words, is_told_again=is_told_again)
     if not depth:
         return
+    # Without arguments there is nothing to add: its body stands in the line, and is read there.
     if inner[0] in known.functions and inner[1:]:
         inside = replace(known, arguments=inner[1:])
         yield from _commands(known.functions[inner[0] or ""], where, depth - 1, inside)

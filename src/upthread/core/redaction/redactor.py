@@ -70,6 +70,7 @@ class Redactor:
         self._rules = (*RULES, *own)
         for rule in own:  # one that is none is refused at once
             _expression(rule.pattern)
+        # A person's own rule may match less than any that is shipped.
         self._shortest = 1 if own else SHORTEST_CHARACTERS
         self._has_own_rules = bool(own)
         self._allowed = tuple(map(Expression, allowed))

@@ -57,6 +57,7 @@ def called_with(will_happen: Foreseen, *, tool: str, reads_by_commands: bool) ->
 def _of_command(will_happen: Foreseen, *, reads_by_commands: bool) -> CalledWith:
     told = (line for each in will_happen.tellings for line in commands_of(each.arguments))
     lines = tuple(dict.fromkeys(told))
+    # To an agent that has no tool to read with, commands denied would be reading denied.
     if reads_by_commands and lines and all(map(only_reads, lines)):
         places = tuple(place for line in lines for place in files_read(line))
         return CalledWith(places=places, only_reads=True)

@@ -290,6 +290,7 @@ def _permission_mode(value: object, source: str) -> RoleLimits:
     value = value if isinstance(value, str) else ""
     if value in _LOOSE_MODES:
         return RoleLimits(not_given=(said,))
+    # Its own plan mode is not used: it changes what the model is told, and waits for a person.
     if value == "plan":
         rules = tuple(ToolRule(tool=name, word="deny") for name in (*EDITING, BASH))
         return RoleLimits(lists=(rules,), said=(said,))
