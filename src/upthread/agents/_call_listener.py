@@ -59,8 +59,7 @@ class CallListener:
         if not hmac.compare_digest(text_at(told, "token").encode(), self.token.encode()):
             return None
         held = await self.hold(told) if self.hold is not None else None
-        # Empty lets it run, and no answer does not: so a listener that has died lets nothing
-        # through.
+        # Empty lets it run, no answer does not: a listener that died lets nothing through.
         return {"held": f"upthread: {held.why}" if held else ""}
 
 

@@ -119,8 +119,7 @@ class Connection(ABC):
                 limits=limits,
             )
         except BaseException:
-            # The caller may be cancelled: unshielded, the first await in here would leave the agent
-            # running.
+            # Unshielded, a cancelled caller would leave the agent running at the first await.
             with anyio.CancelScope(shield=True):
                 await steps.leave()
                 await child.stop()
@@ -216,8 +215,7 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
     async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         running = self._running
-        # Outside of a prompt there is no turn that could be ended, parked, or have an answer on
-        # record.
+        # Outside of a prompt there is no turn to end, to park, or to record an answer in.
         if running is None:
             return None
         held = await self._desk.hold(told, running)

@@ -124,8 +124,7 @@ class ChildProcess:
         self._watching = anyio.CancelScope(shield=True)
         self._exited = anyio.Event()
         self.pid = popen.pid
-        # 0 for one that is dead already: no process has that, so a successor will signal nobody for
-        # it.
+        # 0 for one that is dead already, which no process has: a successor signals nobody.
         self.started_at_ticks = started_at_ticks(popen.pid) or 0
 
     @property
@@ -258,8 +257,7 @@ class ChildProcess:
     def _close_stdin(self) -> None:
         stdin = self._popen.stdin
         if stdin is not None and not stdin.closed:
-            # A write that waits for room would wait on, for a number that is another file's by
-            # then.
+            # A write that waits for room would wait on, on a number that may become another's.
             anyio.notify_closing(stdin)
             stdin.close()
 
@@ -340,13 +338,12 @@ def _spawn(start: ChildStart) -> ChildProcess:
     command = [*_parent_death_wrapper(outside), *agent]
     file = open_private_append(start.stderr_path) if start.stderr_path else None
     stderr = StderrLog(file, start.redactor)
-    # Before the agent: were we killed between the two, what it starts would be ended by nobody.
+    # Before the agent: were that first, a kill between the two would leave all that it starts.
     guard = started_guard(mark)
     try:
         popen = subprocess.Popen(
             command,
-            # The pipes are read and written by their descriptors: what a buffer holds would be
-            # lost.
+            # The pipes are used by their descriptors: what a buffer holds would be lost.
             bufsize=0,
             cwd=start.working_directory,
             env=environment,

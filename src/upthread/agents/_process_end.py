@@ -23,10 +23,11 @@ async def died(
     violation: QuotaExceededError | None = None,
     closed: str = "output",
 ) -> UpstreamError:
-    """End what is left of an agent that says nothing more, and return how it went.
+    """End what is left of an agent that says nothing more, and return the error that tells it.
 
-    `violation` is the limit it went past where we stopped reading; `closed` what it closed where it
-    had not exited.
+    It has EXIT_CODE_PATIENCE_S seconds to exit by itself. `violation` is the limit it went past
+    where we stopped reading, and is returned as it is. `during` and `closed` are words of the
+    message: in what it ended, and what it closed where it had not exited.
     """
     # We stopped reading ourselves: its exit code would only tell how we ended it.
     if violation is not None:

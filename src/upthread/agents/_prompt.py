@@ -209,8 +209,7 @@ class RunningPrompt:
     def _note(self, event: AgentEvent) -> None:
         if isinstance(event, ToolCallAnnounced | ToolCallUpdated):
             self._note_call(event)
-        # How a turn ended is said by its own session: a sub-agent's tokens and last words are not
-        # its.
+        # How a turn ended is told by its own session, not by a sub-agent's tokens and words.
         if event.upstream_session_id not in {self.session, None}:
             return
         if isinstance(event, UsageReported):

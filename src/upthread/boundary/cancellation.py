@@ -24,7 +24,7 @@ class GivenUpError(Exception):
 
 @contextmanager
 def heeding(given_up: threading.Event) -> Generator[None]:
-    """Have what is done within ask an event whether it is still waited for."""
+    """Have `is_given_up` return true within, once the event is set; outside nothing changes."""
     token = _GIVEN_UP.set(given_up)
     try:
         yield

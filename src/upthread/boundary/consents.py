@@ -102,7 +102,7 @@ def as_known(path: str | os.PathLike[str]) -> str:
 
 
 def consents_path(home: Path) -> Path:
-    """Return where it is kept what was decided."""
+    """Return the file of consents in upthread's home, which need not be there."""
     return home / FILE
 
 
@@ -194,8 +194,7 @@ def _replace(path: Path, raw: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(raw)
             file.flush()
-            # Before the name is taken: after a crash there might be an empty file, which is an
-            # error.
+            # Before the name is taken: a crash could else leave an empty file, which is an error.
             os.fsync(descriptor)
         aside.replace(path)
     finally:

@@ -113,8 +113,7 @@ def is_beyond(tree: str, place: str) -> bool:
     """Return whether a path, as it was named in a tree, leads out of it or to git's own files."""
     top = os.path.realpath(tree)
     try:
-        # The agent may take `~` for the home, as a shell does; what may be is judged as what will
-        # be.
+        # An agent may take `~` for the home, as a shell does: judged as if it did.
         found = os.path.realpath(os.path.join(top, os.path.expanduser(place)))
     except ValueError:  # a NUL in it: nothing that could be looked at
         return True

@@ -44,7 +44,7 @@ class RepairedCopy:
 
 
 def still_wrong(history: VendorHistory) -> Iterator[str]:
-    """Yield what is wrong with a history as it is read."""
+    """Yield what is wrong with a history, each `SESSION PLACE: WHAT`; what is unreadable last."""
     for fault in faults(history.history.messages):
         yield f"{history.session_id} {fault.place}: {fault.what}"
     for each in history.unreadable:
@@ -131,8 +131,7 @@ def repaired_lines(
                 plan.edit(line, line.why)
             else:
                 copy.writelines(raw + b"\n" for raw in rewrite(line, plan))
-    # Read again from the file: that it was repaired is told by what a reader finds, not by the
-    # plan.
+    # Read again: that it is mended is told by what a reader finds, not by the plan.
     left = tuple(still_wrong(read(after)))
     return RepairedCopy(source=path, before=before, after=after, edits=tuple(plan.edits), left=left)
 

@@ -85,7 +85,7 @@ def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
         value = decode_json(raw)
     except StoreError as error:
         return {}, f"it is no JSON: {error.message.rpartition(': ')[2]}"
-    # The decoder's own limit is met first, by lines that are nested for that.
+    # What is nested deeper still meets the decoder's own limit, before ours is asked.
     except RecursionError:
         return {}, "it is nested too deeply"
     if not isinstance(value, Mapping):

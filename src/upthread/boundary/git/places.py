@@ -22,7 +22,7 @@ from upthread.errors import UsageError
 UP_MAX = 256
 """How many directories up a repository is looked for."""
 
-# What changes nothing of how files are read here; git refuses what it does not know, as we do.
+# What another one means for the files that are read here is not known; git refuses it as well.
 _KNOWN_EXTENSIONS = {
     "compatobjectformat",
     "noop",
@@ -63,8 +63,7 @@ def untrusted_around(*paths: str) -> tuple[str, ...]:
     for path in paths:
         above = os.path.dirname(path)
         while above != os.path.dirname(above):
-            # Repositories of dot files have their `.git` there, and what a person installed lies
-            # below it.
+            # A repository of dot files is there, and what a person installed lies in it.
             if above != home and os.path.lexists(os.path.join(above, ".git")):
                 found.append(above)
             above = os.path.dirname(above)
@@ -180,7 +179,7 @@ def _configuration(git_directory: str, common: str) -> Configuration:
     """Return the repository's own values, the working tree's over them, where git reads them so."""
     shared = read_configuration(os.path.join(common, "config"))
     version = shared.last("core.repositoryformatversion") or "0"
-    # In format 0 git heeds no extensions, and has always passed by those it did not know.
+    # In format 0 git passes by the extensions that it does not know.
     if version == "1":
         _require_known_extensions(shared, common)
     elif version != "0":

@@ -92,7 +92,9 @@ def tree_of(
 ) -> Generator[PrivateGit]:
     """Give git the working tree of a place too, and a copy of its index, for reading.
 
-    `index` names an index to write instead, for a tree that is being made.
+    `commit` is what HEAD is to be, None before the first. All calls together have `timeout_s`
+    seconds, TIMEOUT_S without. `index` names an index to write instead, for a tree that is being
+    made. Raises GitFileError for what git would wait for or could not read.
     """
     settings = read_settings(place)
     with _private(place, timeout_s) as git:
@@ -124,7 +126,7 @@ def _private(place: GitDirectories, timeout_s: float | None) -> Generator[Privat
     until_s = time.monotonic() + (process.TIMEOUT_S if timeout_s is None else timeout_s)
     parent = private_parent(place.untrusted)
     with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=parent) as directory:
-        # Empty: git asks whether they are there, and takes the objects from where it is told.
+        # Empty: they make it a repository to git, which takes objects from where it is told.
         for name in ("objects", "refs"):
             os.mkdir(os.path.join(directory, name))
         environment = {
@@ -146,7 +148,7 @@ def _configuration(place: GitDirectories, values: dict[str, str]) -> str:
         raise GitFileError(
             f"{place.common_directory} names objects by {kind!r}, which is not known"
         )
-    # Format 1: in format 0 git does not heed how objects are named.
+    # Format 1: git refuses a repository of format 0 that says how its objects are named.
     lines = ["[core]", "repositoryformatversion = 1", f"hooksPath = {os.devnull}"]
     for name, value in values.items():
         quoted = value.replace("\\", "\\\\").replace('"', '\\"')

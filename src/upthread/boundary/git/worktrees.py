@@ -130,8 +130,7 @@ def add_tree(place: GitDirectories, path: str, branch: str) -> dict[bytes, bytes
     try:
         return _fill(path, record, start)
     except BaseException:
-        # The record first: what is left by a kill between the two is a folder, which git does not
-        # know.
+        # The record first: a kill between the two leaves a folder, which git does not know.
         forget_tree(LinkedTree(path=path, branch=branch, record=record))
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -206,7 +205,7 @@ def remove_tree(tree: LinkedTree) -> None:
             + command("git", "worktree", "remove", "--force", tree.path),
         )
     if not tree.is_missing:
-        # Before its record: killed between the two, it is listed still and can be removed again.
+        # Before its record: after a kill between the two it is listed still, as missing.
         shutil.rmtree(tree.path)
     forget_tree(tree)
 
@@ -225,8 +224,7 @@ def _require_within(place: GitDirectories, folder: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    # Only ever a new file: what another process, or a link of the clone's, put there is not written
-    # to.
+    # Only ever a new file: what somebody else put there, or led elsewhere, is not written to.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o666), "wb") as file:
         file.write(os.fsencode(text))

@@ -271,7 +271,7 @@ def kubectl(line: Line) -> tuple[Action, ...]:
 
 def cloud(line: Line) -> tuple[Action, ...]:
     """A cloud's own program: what it is asked to do, unless that is to look."""
-    # The first words: `aws s3 ls`, `gcloud compute instances list` have their verb at the end.
+    # Among the first words: `gcloud compute instances list` has its verb in the third place.
     if not line.operands or any(word and _CLOUD_LOOKS.match(word) for word in line.operands[:4]):
         return ()
     if line.has("--dry-run", "--dryrun", "--help"):

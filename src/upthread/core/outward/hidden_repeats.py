@@ -119,7 +119,7 @@ class _Look:
         return any(done.may_be(each) for done in self.held for each in meant)
 
     def _of_opaque(self, opaque: Opaque, command: ShellCommand, text: _Text) -> str:
-        # An alias of git's can push or mail, and do nothing else of what is held.
+        # Doubted only for what git itself does: else each alias of git's would be held.
         if opaque.is_git and not any(_is_of_git(each) for each in self.held):
             return ""
         if word := self._mentioned(_text(_counted(opaque, command))):
@@ -127,8 +127,7 @@ class _Look:
         if not command.written:
             return ""
         if opaque.is_closed:
-            # Within a file it passes: nearly every script has some line like that, and all would be
-            # held.
+            # Within a file it passes, but for git's own: else most scripts would be held.
             return "" if text.depth and not opaque.is_git else _NOT_TOLD
         return self._of_files(opaque, posixpath.join(text.directory, command.directory), text)
 
@@ -142,7 +141,7 @@ class _Look:
         found = [self.read(posixpath.join(where, file)) for file in files]
         for file, each in zip(files, found, strict=True) if text.depth < DEPTH_MAX else ():
             home = posixpath.dirname(posixpath.join(where, file))
-            # `make` and `npm` go to where their file lies; a script stays where it was called.
+            # `make -C` and `npm --prefix` run where their file lies, a script where it is called.
             runs_at = home if opaque.way in {"make", "package"} else where
             if each and (why := self._of_text(each, opaque, runs_at, text.depth)):
                 return why

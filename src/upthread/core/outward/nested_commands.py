@@ -81,7 +81,7 @@ def unwrapped(words: tuple[Word, ...]) -> str | tuple[Word, ...]:
     if name == "-c":  # `flock FILE -c LINE`
         return _first_known(words[1:])
     if name == "busybox":
-        # `busybox sh -c …` is a shell by its first word.
+        # `busybox sh -c …` is the shell that its first operand names.
         words, name = words[1:], name_of(words[1]) if words[1:] else ""
     if name in SHELLS or name == "script":
         for at, word in enumerate(words[1:], 1):

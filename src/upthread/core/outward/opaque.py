@@ -49,7 +49,7 @@ def opaque_of(command: ShellCommand) -> Opaque | None:
 
 
 def is_writing(words: tuple[Word, ...]) -> bool:
-    """Return whether a program's last operand is a file it makes, of others."""
+    """Return whether a program makes files of what it is given: `cp`, `tee` and the like."""
     return name_of(words[0]) in {"cp", "mv", "ln", "install", "tee", "rsync"}
 
 

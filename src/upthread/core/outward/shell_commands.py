@@ -108,7 +108,7 @@ def _commands(line: str, directory: str, depth: int, known: Known) -> Iterator[S
     where = directory
     for words, node in _simple_commands(root, known):
         for name, value in aliases_in(words):
-            # As it stands here: an alias counts from the next command on.
+            # From here on: what stands before it in the line is run without.
             known = known.with_alias(name, value)
         full = words_of(node, known) if node else words
         yield from _one(words, where, depth, known, node, is_told_again=full != words)
@@ -334,8 +334,7 @@ def _fed_by_pipe(pipeline: Node, known: Known) -> Iterator[tuple[Word, ...]]:
         said = output_of(words_of(before, known, hole=HOLE)) if before is not None else None
         if _is_fed(words):
             program, *rest = (words_of(before) if before is not None else ()) or (None,)
-            # `cat a.sh | sh` runs a file that can be read; of any other program's output nothing is
-            # known.
+            # `cat a.sh | sh` runs a file that can be read; all other output is not known.
             file = rest[-1] if rest and name_of(program) == "cat" else None
             yield (name_of(without_wrapper(words)[0]), *(("-c", said) if said else (file,)))
         else:

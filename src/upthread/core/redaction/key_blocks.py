@@ -127,8 +127,7 @@ def key_middles(content: bytes) -> Iterator[tuple[int, int]]:
             block.append(line)
             last = gutter
             continue
-        # What a block names, such as a certificate, is no private key though its lines look the
-        # same.
+        # A block that says what it is, such as a certificate, is no private key.
         if not is_named and b"-----END" not in text:
             yield from _middle(block)
         is_named = b"-----BEGIN" in text or (is_named and not block and not text.strip())

@@ -92,8 +92,7 @@ class Redactor:
 
     def redact_bytes(self, content: bytes) -> bytes:
         """Return UTF-8 without its secrets, the same object when it has none."""
-        # Again, until nothing is found: an expression takes what stands right behind a match only
-        # then.
+        # Again, until nothing is found: what stands right behind a match is only found then.
         for _ in range(PASSES_MAX):
             spans = self._spans(content)
             if not spans:
@@ -148,8 +147,7 @@ class Redactor:
             content = value.encode("utf-8", "surrogatepass")
             if self._is_secret_under(name, content):
                 whole = [Span(0, len(content), "named-secret")]
-                # What was redacted before stays: a digest of a placeholder would tell equal secrets
-                # apart.
+                # What was redacted before stays as it is: to redact twice must change nothing.
                 left = _without(whole, self._known.placeholder.spans(content))
                 return self._replaced(content, left).decode() if left else value
         return self.redact_json(value)
@@ -172,8 +170,7 @@ class Redactor:
         for name, each in members.items():
             texts.append(name)
             if isinstance(each, str):  # most are: no call for these
-                # Under such a name a secret need have no form, so that one look over all texts is
-                # not enough.
+                # Under such a name a secret need have no form: one look over all is not enough.
                 if not _says_nothing(name):
                     return False
                 if len(each) != DIGEST_CHARACTERS or not _is_digest(each):
@@ -203,8 +200,7 @@ class Redactor:
             found += [Span(*bare.span(span.start, span.end), span.family) for span in seen]
         if not found:
             return found
-        # Placeholders left out: the words around one, such as `token=`, would have it redacted
-        # again.
+        # Not what is a placeholder already: the `token=` before it would have it taken again.
         return _without(_merged(found), self._known.placeholder.spans(content))
 
     def _found_in(self, content: bytes) -> list[Span]:

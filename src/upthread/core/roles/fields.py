@@ -80,7 +80,7 @@ def limits_of_front_matter(fields: Mapping[str, object], source: str) -> RoleLim
         if key in fields:
             found.append(read(fields[key], source))
     model = _model(fields, source)
-    # Claude Code's word for the model of whoever calls.
+    # To inherit is what happens without a word, too.
     if model and model != "inherit":
         # OpenCode's names have a provider before them.
         of = OPENCODE if "/" in model else CLAUDE_CODE

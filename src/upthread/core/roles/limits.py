@@ -265,7 +265,7 @@ def _fits(pattern: str, text: str) -> bool:
 def _expression(pattern: str) -> re.Pattern[str]:
     """`*` any characters, `?` one; a pattern ending in ` *` fits also without what follows."""
     pieces = {"*": ".*", "?": "."}
-    # As words, not as an expression: a pattern is a repository's, and `re` backtracks.
+    # As words: it is a repository's text, and `*` and `?` are all that it may mean.
     written = "".join(pieces.get(each) or re.escape(each) for each in pattern)
     if pattern.endswith(" *"):
         written = written.removesuffix(re.escape(" ") + ".*") + r"(?:\ .*)?"

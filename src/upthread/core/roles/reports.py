@@ -94,7 +94,7 @@ def read_report(reply: str, *, lines_max: int | None = None) -> Report:
 
 def decode_report(raw: bytes, *, lines_max: int | None = None) -> Report:
     """Return a report from its JSON; raises MalformedReportError with the place of the fault."""
-    # Before it is decoded: it is a model's, and ends up in the prompt of the next role.
+    # Before it is decoded: it is a model's text, and may be anything.
     if len(raw) > REPORT_BYTES_MAX:
         raise MalformedReportError(f"the report has {len(raw)} bytes, {REPORT_BYTES_MAX} allowed")
     try:

@@ -51,7 +51,7 @@ def _is_harmless(node: Node, depth: int) -> bool:
 
 
 def _is_reader(command: Node, depth: int) -> bool:
-    # A variable may have a harmless program run another one, as PAGER does.
+    # A variable may do what an option may not: RIPGREP_CONFIG_PATH gives `rg` any of its own.
     if any(each.type.endswith(("assignment", "redirect")) for each in command.named_children):
         return False
     words = [word for word in words_of(command) if word is not None]
@@ -91,8 +91,7 @@ def _without(*options: str) -> _Harmless:
         for word in words:
             name = word.partition("=")[0]
             if name.startswith("--"):
-                # Programs take a long option cut short, as long as it is told apart: `--out`
-                # writes, too.
+                # Long options may be cut short where they are told apart: `--out` writes, too.
                 if len(name) > len("--") and any(each.startswith(name) for each in names):
                     return False
             elif name.startswith("-") and letters & set(word):

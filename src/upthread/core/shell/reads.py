@@ -49,7 +49,7 @@ def _names_in(line: str) -> Iterator[str]:
     for command in commands:
         yield from _read_by(command)
     yield from substituted_in(line)
-    # Only then: in a search for `open("a")` that is what is looked for.
+    # Only then: to `grep 'open("a")'` the same is a pattern.
     if any(name_of(command.words[0]) in LANGUAGES for command in commands if command.words):
         yield from opened_in(line)
     for body in looped_over(line):
@@ -118,7 +118,7 @@ def _operands(words: Sequence[Word], reader: _Reader) -> list[Word]:
             operands.append(word)
             continue
         name = word.partition("=")[0]
-        # A file that is changed is no longer what the session saw of it.
+        # It writes there, in place of showing what is there.
         if name in reader.writing or any(word.startswith(each) for each in reader.writing):
             return []
         # The pattern came by an option, so that the first operand is a file already.
@@ -207,7 +207,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
 
 def _by_git(words: Sequence[Word]) -> list[Word]:
     """git, by its verb: `show REV:PATH`, `blame PATH`, `grep … -- PATH`, `diff … -- PATH`."""
-    # What is not known is left out: a word in the wrong place only names a file that is not there.
+    # What is not known is left out, which moves what follows: a file too many is named at worst.
     verb, *rest = [word for word in words[1:] if word] or [""]
     after = rest[rest.index("--") + 1 :] if "--" in rest else []
     operands = [word for word in rest if not word.startswith("-")]
