@@ -42,6 +42,7 @@ class CallListener:
     async def serve(self, stream: SocketStream) -> None:
         """Answer one question; whoever does not know the token gets no answer."""
         async with stream:
+            # Whoever hangs up, or sends no line, must not end the listener that all calls wait for.
             with suppress(anyio.IncompleteRead, anyio.BrokenResourceError, anyio.DelimiterNotFound):
                 received = BufferedByteReceiveStream(stream)
                 line = await received.receive_until(b"\n", QUESTION_BYTES_MAX)
@@ -54,9 +55,11 @@ class CallListener:
         if isinstance(asked, Unreadable):
             return None
         told = as_object(asked)
+        # In constant time: whatever runs on this machine can come and try.
         if not hmac.compare_digest(text_at(told, "token").encode(), self.token.encode()):
             return None
         held = await self.hold(told) if self.hold is not None else None
+        # Empty lets it run, no answer does not: a listener that died lets nothing through.
         return {"held": f"upthread: {held.why}" if held else ""}
 
 

@@ -85,6 +85,7 @@ class Connection(ABC):
                 hint=PROMPT_RUNNING_HINT,
                 upstream_session_id=upstream_session_id,
             )
+        # Before the first await: whoever prompts meanwhile has to find it.
         self._is_prompting = True
         try:
             return await self._answered(upstream_session_id, text, on_event)
@@ -92,6 +93,7 @@ class Connection(ABC):
             self._is_prompting = False
 
     async def cancel(self, upstream_session_id: UpstreamSessionId) -> None:
+        # One that comes late must not end the prompt of another session.
         if self._running is not None and self._running.session == upstream_session_id:
             self._running.request_cancel()
 
@@ -117,6 +119,7 @@ class Connection(ABC):
                 limits=limits,
             )
         except BaseException:
+            # Unshielded, a cancelled caller would leave the agent running at the first await.
             with anyio.CancelScope(shield=True):
                 await steps.leave()
                 await child.stop()
@@ -212,9 +215,11 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
     async def _hold(self, told: Mapping[str, Any]) -> CallAnswer | None:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         running = self._running
+        # Outside of a prompt there is no turn to end, to park, or to record an answer in.
         if running is None:
             return None
         held = await self._desk.hold(told, running)
+        # The agent is only told that this call does not run, and would go on with the next.
         if held is not None and held.ends_turn:
             running.request_cancel()
         return held
@@ -224,8 +229,10 @@ class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
         try:
             await self._run(prompt.running, steps, on_event)
         finally:
+            # Whoever asks for the end until it is told has to stop, also where it never will be.
             prompt.is_ended.set()
             self._prompt = None
+            # However it ended: what came late and was left out must not go uncounted.
             self._late_events += prompt.turn.late
 
     async def _stop_until_ended(self, prompt: PromptT, stop: Action, *, again_s: float) -> None:

@@ -14,7 +14,8 @@ _EXIT_CODE: Final = re.compile(r"\s*Exit code (\d{1,3})\b")
 
 
 def did_run(exit_code: object) -> bool:
-    """Return whether this is the exit code of a command that failed by itself."""
+    """Return whether a command ran and failed by itself: from 1 to ENDED_ITSELF_MAX."""
+    # By its very type: JSON's `true` would pass for the exit code 1.
     return type(exit_code) is int and 0 < exit_code <= ENDED_ITSELF_MAX
 
 

@@ -22,6 +22,7 @@ def open_private_append(path: str) -> IO[bytes]:
     directory = Path(path).parent
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_foreign(directory, directory.lstat(), writable_bits=0o022)
+    # Of what lies there nothing is trusted: no link is followed, and no pipe waited for.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -31,6 +32,7 @@ def open_private_append(path: str) -> IO[bytes]:
             hint="it must be an ordinary file of yours; remove it and try again",
         ) from error
     try:
+        # What was opened is looked at, and not the name, which may be another file's by now.
         _refuse_foreign(Path(path), os.fstat(descriptor), writable_bits=0)
         os.fchmod(descriptor, 0o600)
     except BaseException:

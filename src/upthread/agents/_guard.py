@@ -30,6 +30,7 @@ class Guard:
         """Tell it that all is in order, and wait for its end: a few milliseconds."""
         pipe = self._popen.stdin
         assert pipe is not None
+        # Somebody may have killed it; what it was for is done.
         with suppress(BrokenPipeError):
             pipe.write(_marks.RELEASED)
         pipe.close()
@@ -53,6 +54,7 @@ def started_guard(mark: str) -> Guard | None:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        # What ends our group, such as ctrl-C, must leave it to see that we are gone.
         start_new_session=True,
     )
     return Guard(popen)

@@ -57,6 +57,7 @@ def marked_processes(mark: str) -> tuple[int, ...]:
         return ()
     ours = os.getpid()
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
+    # Anywhere: it is random, and may be an outer one of several that the process carries.
     sought = mark.encode()
     return tuple(pid for pid in pids if pid != ours and sought in _environment_of(pid))
 
@@ -64,6 +65,7 @@ def marked_processes(mark: str) -> tuple[int, ...]:
 def kill_marked(mark: str) -> None:
     """Kill every process that carries `mark`, again until none is new: they may be forking."""
     seen: set[int] = set()
+    # Only the new: one that may not be killed would have this go on for ever.
     while new := set(marked_processes(mark)) - seen:
         seen |= new
         for pid in new:
@@ -75,6 +77,7 @@ def _guard(mark: str) -> None:
     """Wait for the other end of the pipe; when it was lost, end what carries the mark."""
     if os.read(sys.stdin.fileno(), len(RELEASED)):
         return
+    # The agent has had SIGTERM and the end of its stdin: it may be writing its session down.
     until_s = time.monotonic() + GUARD_PATIENCE_S
     while marked_processes(mark) and time.monotonic() < until_s:
         time.sleep(_POLL_INTERVAL_S)

@@ -52,9 +52,11 @@ async def ask_caller(
 
     An error of the caller's ends the prompt; a cancelled turn withdraws the question.
     """
+    # What counts where the scope is cancelled while the caller is asked.
     answer = PermissionAnswer(option_id=None, answered_by="upthread: the turn was ended")
     with running.asking():
         try:
+            # Within, so that too many end the turn by the same way as an error of the caller's.
             OPTIONS.require(len(asked.options))
             answer = await answer_permission(asked)
             _require_offered(answer, asked)
@@ -71,6 +73,7 @@ async def ask_to_hold(
 
     What was answered is an event before that. A call that cannot be recorded is held.
     """
+    # Stands where the question is withdrawn or fails: what nobody judged does not run.
     answer: CallAnswer | None = _NO_ANSWER
     with running.asking():
         try:
@@ -89,6 +92,7 @@ async def ask_to_hold(
         )
     )
     if answer.runs:
+        # Too late to be recorded: the prompt is over, and the call would run outside of any turn.
         return None if was_recorded else _NO_ANSWER
     return answer
 

@@ -120,9 +120,11 @@ class ChildProcess:
         self._scanned = 0
         self._outbox, self._frames = anyio.create_memory_object_stream[bytes](OUTBOX_FRAMES_MAX)
         self._stopping = anyio.Lock()
+        # Shielded: whoever cancels the rest still waits for the child to be reaped.
         self._watching = anyio.CancelScope(shield=True)
         self._exited = anyio.Event()
         self.pid = popen.pid
+        # 0 for one that is dead already, which no process has: a successor signals nobody.
         self.started_at_ticks = started_at_ticks(popen.pid) or 0
 
     @property
@@ -147,7 +149,9 @@ class ChildProcess:
             end = self._buffer.find(b"\n", self._scanned)
             if end >= 0:
                 return self._take(end, skipped=1)
+            # What was searched is not searched again: a long frame comes in many pieces.
             self._scanned = len(self._buffer)
+            # Asked before the end is there: a line without one would fill the memory.
             if self._scanned > FRAME.most:
                 self._buffer.clear()
                 raise FRAME.passed()
@@ -165,6 +169,7 @@ class ChildProcess:
 
     async def write_line(self, line: bytes) -> None:
         """Queue a line. It waits only when OUTBOX_FRAMES_MAX are queued; a dead child eats it."""
+        # Whoever reads is told of its death, with how it ended; an error here would hide that one.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._outbox.send(line + b"\n")
 
@@ -177,6 +182,7 @@ class ChildProcess:
     async def _write(self, rest: memoryview) -> None:
         stdin = self._popen.stdin
         assert stdin is not None
+        # Asked each time: `stop` closes the pipe while this waits for it.
         while rest and not stdin.closed:
             try:
                 rest = rest[os.write(stdin.fileno(), rest) :]
@@ -198,6 +204,7 @@ class ChildProcess:
         if pipe is None or pipe.closed:
             return
         with suppress(BlockingIOError):
+            # Bounded: what the agent started may hold the pipe still, and go on writing.
             for _ in range(PIPE_READS_MAX):
                 self._stderr.write(os.read(pipe.fileno(), READ_BYTES))
 
@@ -210,6 +217,7 @@ class ChildProcess:
             async with task_group() as tasks:
                 tasks.start_soon(self._watch_exit)
                 tasks.start_soon(self._write_frames)
+                # All the time: an agent whose stderr is full would stop in the middle of a turn.
                 tasks.start_soon(self._read_stderr)
                 try:
                     yield self
@@ -218,6 +226,7 @@ class ChildProcess:
                     self._watching.cancel()  # of use only for a child that cannot be killed
                     tasks.cancel_scope.cancel()
         finally:
+            # Last of all: until here a task may wait for one of the descriptors.
             self._close()
 
     async def stop(self) -> None:
@@ -226,6 +235,7 @@ class ChildProcess:
         Returns when it is reaped and everything it started is gone.
         """
         with anyio.CancelScope(shield=True):
+            # A deadline and the end of the context may both ask: each returns only when it is gone.
             async with self._stopping:
                 self._close_stdin()
                 for signal_number, patience_s in (
@@ -237,6 +247,7 @@ class ChildProcess:
                         return
 
     async def _exited_after(self, signal_number: int | None, patience_s: float) -> bool:
+        # Once it is reaped, the number may be that of somebody else's group.
         if signal_number is not None and not self._exited.is_set():
             signal_group(self.pid, signal_number)
         with anyio.move_on_after(patience_s):
@@ -246,15 +257,18 @@ class ChildProcess:
     def _close_stdin(self) -> None:
         stdin = self._popen.stdin
         if stdin is not None and not stdin.closed:
+            # A write that waits for room would wait on, on a number that may become another's.
             anyio.notify_closing(stdin)
             stdin.close()
 
     async def _watch_exit(self) -> None:
         with self._watching:
             await _wait_for_exit(self._popen)
+            # The rest of the group first, then the reaping: only until then is its number taken.
             signal_group(self.pid, signal.SIGKILL)
             kill_marked(self._mark)
             self._popen.wait()
+            # Only now: who waits for its end may remove its directory, or start another one there.
             self._exited.set()
 
     def _close(self) -> None:
@@ -286,6 +300,7 @@ async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
     """Wait until the child is dead, leaving it unreaped wherever the system lets us."""
     try:
         pidfd = os.pidfd_open(popen.pid)
+    # A system without pidfd: asking reaps it, so a group is signalled that may be gone.
     except (AttributeError, OSError):
         while popen.poll() is None:  # noqa: ASYNC110  # nothing but asking tells it here
             await anyio.sleep(POLL_INTERVAL_S)
@@ -310,21 +325,25 @@ async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
 def _spawn(start: ChildStart) -> ChildProcess:
     mark = secrets.token_hex(8)
     environment = child_environment(start.environment, mark)
+    # Asked first: the error of a missing directory is the same as that of a missing program.
     if not os.path.isdir(start.working_directory):  # noqa: PTH112  # a plain question
         raise UpstreamError(
             f"the working directory {start.working_directory} is gone",
             outcome=Outcome.WORKSPACE_CHANGED,
             hint="create it again, or start the role afresh elsewhere",
         )
+    # Ours too: upthread is mostly started in the repository, and the agent may work elsewhere.
     outside = (start.working_directory, os.curdir)
     agent = _resolved(start.command, environment, outside)
     command = [*_parent_death_wrapper(outside), *agent]
     file = open_private_append(start.stderr_path) if start.stderr_path else None
     stderr = StderrLog(file, start.redactor)
+    # Before the agent: were that first, a kill between the two would leave all that it starts.
     guard = started_guard(mark)
     try:
         popen = subprocess.Popen(
             command,
+            # The pipes are used by their descriptors: what a buffer holds would be lost.
             bufsize=0,
             cwd=start.working_directory,
             env=environment,
@@ -340,6 +359,7 @@ def _spawn(start: ChildStart) -> ChildProcess:
         raise _cannot_start(start.command, error) from error
     for pipe in (popen.stdin, popen.stdout, popen.stderr):
         assert pipe is not None
+        # One agent that does not read, or says nothing, must not hold up the whole event loop.
         os.set_blocking(pipe.fileno(), False)
     return ChildProcess(popen, mark=mark, stderr=stderr, guard=guard, ends_at_eof=start.ends_at_eof)
 
@@ -369,6 +389,7 @@ def _parent_death_wrapper(outside: Sequence[str]) -> tuple[str, ...]:
         return ()
     setpriv = programs.absolute_program("setpriv", os.environ, outside=outside)
     words = (setpriv or "", "--pdeathsig", "TERM", "--")
+    # Tried once: a setpriv that lacks the option, or may not, would be the end of every agent.
     return words if setpriv and _works((*words, setpriv, "--version")) else ()
 
 

@@ -23,14 +23,17 @@ async def died(
     violation: QuotaExceededError | None = None,
     closed: str = "output",
 ) -> UpstreamError:
-    """End what is left of an agent that says nothing more, and return how it went.
+    """End what is left of an agent that says nothing more, and return the error that tells it.
 
-    `violation` is the limit it went past where we stopped reading; `closed` what it closed where it
-    had not exited.
+    It has EXIT_CODE_PATIENCE_S seconds to exit by itself. `violation` is the limit it went past
+    where we stopped reading, and is returned as it is. `during` and `closed` are words of the
+    message: in what it ended, and what it closed where it had not exited.
     """
+    # We stopped reading ourselves: its exit code would only tell how we ended it.
     if violation is not None:
         await child.stop()
         return violation
+    # Asked before it is ended: from then on the code is that of our own signal.
     exit_code = await exit_code_of(child)
     await child.stop()
     ended = how_it_ended(exit_code, closed=closed)
@@ -40,6 +43,7 @@ async def died(
         hint=hint,
         pid=str(child.pid),
     )
+    # Such an agent is started once more; one that exits by itself would do so again.
     error.was_killed = is_signal(exit_code)
     return error
 

@@ -48,6 +48,7 @@ def _ticks_of_proc(pid: int) -> int | None:
 
 
 def _checksum_of_ps(pid: int) -> int | None:
+    # One locale, whoever asks: a month's name in another language would be another process.
     command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
     said = subprocess.run(
         command, cwd=NOWHERE, env={"LC_ALL": "C"}, capture_output=True, check=False
@@ -72,6 +73,7 @@ async def end_process_group(pid: int, ticks: int) -> bool:
         return _end_orphans(pid)
     if not _is_leader(pid, ticks):
         return False
+    # Now: of a process that is dead, the system no longer tells the environment.
     mark = marks_of(pid)
     for signal_number, patience_s in (
         (signal.SIGTERM, TERM_PATIENCE_S),
@@ -100,6 +102,7 @@ def _end_orphans(pid: int) -> bool:
 
 
 def _members_of(group: int) -> tuple[int, ...]:
+    # To the system 0 is the caller's own group, and 1 that of the first process of all.
     if not _IS_LINUX or group <= 1:
         return ()
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())

@@ -77,6 +77,7 @@ class RunningPrompt:
         self.answer: object = None
         self.error: Exception | None = None
         self.message_ids: set[str] = set()
+        # Without a buffer: one that holds events would let the agent run ahead of what is recorded.
         self._sender, self._deliveries = anyio.create_memory_object_stream[_Delivery]()
         self._cancel_requested = anyio.Event()
         self._asking: set[anyio.CancelScope] = set()
@@ -105,6 +106,7 @@ class RunningPrompt:
             tasks.cancel_scope.cancel()
 
     async def _ask(self, ask: Action) -> None:
+        # Closing it ends the delivery, and with it the prompt, also where asking raised.
         with self._sender:
             await ask()
 
@@ -115,6 +117,7 @@ class RunningPrompt:
                     raise delivery.item.error
                 await on_event(delivery.item)
             finally:
+                # In any case: the reader of all the agent's messages waits for it.
                 delivery.is_done.set()
 
     async def _keep_limits(self, send_cancel: Action, end_agent: Action, limits: Limits) -> None:
@@ -122,9 +125,11 @@ class RunningPrompt:
             await self._cancel_requested.wait()
         self.is_cancelled = self._cancel_requested.is_set()
         self.is_timed_out = not self.is_cancelled
+        # Before the cancel is sent: an agent that waits for an answer may not come to reading it.
         self._stop_asking()
         await send_cancel()
         await anyio.sleep(limits.cancel_timeout_s)
+        # Before it is ended: the prompt ends by that, and says at once how.
         self.is_forced = True
         await end_agent()
 
@@ -155,6 +160,7 @@ class RunningPrompt:
         """Return a scope for a question to a person; a cancel of the turn cancels it."""
         scope = anyio.CancelScope()
         self._asking.add(scope)
+        # The questions have been withdrawn already; one that comes after that would wait for ever.
         if self.is_cancelled or self.is_timed_out:
             scope.cancel()
         return scope
@@ -203,14 +209,17 @@ class RunningPrompt:
     def _note(self, event: AgentEvent) -> None:
         if isinstance(event, ToolCallAnnounced | ToolCallUpdated):
             self._note_call(event)
+        # How a turn ended is told by its own session, not by a sub-agent's tokens and words.
         if event.upstream_session_id not in {self.session, None}:
             return
         if isinstance(event, UsageReported):
             self._tokens = event
         elif isinstance(event, TextReceived):
             if event.message_id is not None:
+                # Of a prompt that was left these may go on in the next, and are not its reply.
                 self.message_ids.add(event.message_id)
             self._last_text = (self._last_text + event.text)[-LAST_TEXT_CHARACTERS_MAX:]
+        # What stands before a call or a thought is not what a turn ended with.
         elif isinstance(event, ReasoningReceived | ToolCallAnnounced):
             self._last_text = ""
 

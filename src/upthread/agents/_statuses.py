@@ -16,6 +16,7 @@ _OF_STATUS: Final[Mapping[int, Outcome]] = {
     413: Outcome.CONTEXT_FULL,
     429: Outcome.RATE_LIMITED,
 }
+# Words refine one of these and say nothing alone: a file may be called that (ADR 67).
 _REFUSALS: Final = frozenset({400, 403})
 _NO_CREDIT: Final = re.compile(
     r"credit balance is too low|used all available credits|insufficient (credits?|balance|funds)",
@@ -31,4 +32,5 @@ def says_no_credit(status: int | None, said: str) -> bool:
 
 def outcome_of_status(status: int) -> Outcome | None:
     """Return what a status says, None for one that says nothing certain."""
+    # 404 and the like are left open: they may be about a model or a path, and not about a session.
     return Outcome.TRANSIENT if status in _SERVER_ERRORS else _OF_STATUS.get(status)

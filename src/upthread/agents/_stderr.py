@@ -43,17 +43,20 @@ class StderrLog:
         self._written += len(piece)
         self._append(self._redacted.feed(piece) if self._redacted else piece)
         if self._written >= STDERR_BYTES_MAX:
+            # What waited goes first: the line that says it was cut is to be the last of the file.
             self._append(self._redacted.finish() if self._redacted else b"")
             self._append(CUT)
 
     def tail(self) -> str:
         """Return the last that was written, at most TAIL_BYTES of it."""
+        # An agent that dies in mid-line has its reason there; waiting it stays, for the file.
         waiting = self._redacted.waiting() if self._redacted else b""
         written = (self._tail + waiting + self._redacted_rest())[-TAIL_BYTES:]
         return (written.decode("utf-8", "replace").strip() + self._fault).strip()
 
     def _redacted_rest(self) -> bytes:
         """Return the end of what is not kept, from its first whole line, without its secrets."""
+        # It begins anywhere: a secret that lost its beginning would not be known for one.
         _, _, lines = self._rest.partition(b"\n")
         return self._redactor.redact_bytes(lines) if self._redactor else lines
 

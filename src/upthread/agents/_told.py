@@ -32,8 +32,10 @@ class ToldOfCalls:
 
     def note(self, call_id: str, told: Told) -> None:
         """Keep one thing that was said, unless it was said before."""
+        # Taken out and put in again: the dict's order is by the last word on each call.
         said = self._told.pop(call_id, None)
         if said is None:
+            # It may be one that was forgotten, and was called a command then.
             said = [_FORGOTTEN] if self._has_forgotten else []
         else:
             self._bytes -= sum(map(_bytes_of, said))

@@ -149,6 +149,7 @@ class CallAnswer:
     """
 
     answered_by: str
+    # The strict ones: an answer that leaves something out lets nothing run.
     runs: bool = False
     why: str = ""
     ends_turn: bool = True

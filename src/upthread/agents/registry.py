@@ -83,6 +83,7 @@ def _way_of(agent: str) -> Way:
             f"there is no agent {agent!r}",
             hint=f'known: {names}, and acp:"COMMAND" for any that speaks ACP',
         )
+    # None is here: the error of starting the first names the program that is missing.
     return way_here(entry) or entry.ways[0]
 
 
@@ -122,6 +123,7 @@ def opens_sub_agents(agent: str, *, kind: str | None = None) -> bool:
     entry = AGENTS_AND_REHEARSAL.get(agent)
     if kind is None and entry is not None:
         kind = (way_here(entry) or entry.ways[0]).kind
+    # No row is a yes: a session that turns out not to open is replaced, and the reason shown.
     row = seen_way(agent, kind or "")
     return row is None or "open_sub_agents" in row.can
 

@@ -17,6 +17,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     path = _path(home, session)
     if path is None:
         return None
+    # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
     updates = replay(SessionStore(home).read(session), names_messages=True)
     return StoredSession(

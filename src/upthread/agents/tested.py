@@ -42,6 +42,7 @@ class SeenWay:
         ours, theirs = _numbers(self.version), _numbers(version)
         if not ours or not theirs or ours == theirs:
             return ""
+        # By numbers: as texts 2.10 would be older than 2.9.
         return "newer" if theirs > ours else "older"
 
     def warning(self, version: str, *, called: str = "") -> str:

@@ -19,6 +19,7 @@ _STAT_BYTES_MAX: Final = 4096
 def environments_above() -> Iterator[Mapping[str, str]]:
     """Yield what each process above this one was started with, the nearest first."""
     pid = os.getppid()
+    # A pid may be given out again while we go up: without a bound the way could go round.
     for _ in range(ANCESTORS_MAX):
         if pid <= 1:
             return

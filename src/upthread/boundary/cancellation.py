@@ -14,6 +14,7 @@ from contextvars import ContextVar
 POLL_S = 0.1
 """How often it is asked during a wait."""
 
+# By the context: what lies between the hop and a wait need not know that it can be given up.
 _GIVEN_UP: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
 
 
@@ -23,7 +24,7 @@ class GivenUpError(Exception):
 
 @contextmanager
 def heeding(given_up: threading.Event) -> Generator[None]:
-    """Have what is done within ask an event whether it is still waited for."""
+    """Have `is_given_up` return true within, once the event is set; outside nothing changes."""
     token = _GIVEN_UP.set(given_up)
     try:
         yield

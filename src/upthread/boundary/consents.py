@@ -83,6 +83,7 @@ class Consents:
             self._decided = tuple(each for each in known if each.repository == self.repository)
         about = [e for e in self._decided if (e.kind, e.name) == (item.kind, item.name)]
         said = [each.is_given for each in about if each.sha256 == item.digest]
+        # The newest counts: a no that was said later takes a yes back, and the other way round.
         if said and said[-1]:
             return True
         given = [each.text for each in about if each.is_given]
@@ -101,7 +102,7 @@ def as_known(path: str | os.PathLike[str]) -> str:
 
 
 def consents_path(home: Path) -> Path:
-    """Return where it is kept what was decided."""
+    """Return the file of consents in upthread's home, which need not be there."""
     return home / FILE
 
 
@@ -119,6 +120,7 @@ def read_consents(home: Path) -> tuple[Consent, ...]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _refused(home / FILE, f"is not as upthread wrote it: {error}") from error
     for each in consents:
+        # A person is shown it as what they agreed to before: another text would hide a change.
         if each.text is not None and _digest(each.text) != each.sha256:
             raise _refused(home / FILE, f"has a text that is not its digest's, of {each.name!r}")
     return consents
@@ -132,9 +134,12 @@ def change_consents(
     Whole or not at all, 0600, one process after the other. Of each name the newest texts are kept.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A file apart: a lock on one that is replaced holds up nobody who opened the new one.
     with _locked(home / LOCK):
+        # Read under the lock: what another process has just written is not to be lost.
         kept = _newest(tuple(change(read_consents(home))))
         raw = msgspec.json.format(msgspec.json.encode(_File(schema=SCHEMA, consents=kept)))
+        # Refused here: once written, every verb that reads it would fail.
         if len(raw) > FILE_BYTES_MAX:
             raise ConfigError(
                 f"{home / FILE} would have {len(raw)} bytes",
@@ -171,6 +176,7 @@ def _read(path: Path) -> bytes | None:
         raise _refused(path, f"cannot be opened: {error.strerror}") from error
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
+        # Asked of what is open: the name may lead elsewhere by now.
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise _refused(path, "is not an ordinary file of yours")
         if found.st_mode & 0o022:
@@ -188,6 +194,7 @@ def _replace(path: Path, raw: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(raw)
             file.flush()
+            # Before the name is taken: a crash could else leave an empty file, which is an error.
             os.fsync(descriptor)
         aside.replace(path)
     finally:

@@ -103,6 +103,7 @@ def place_within(trees: Iterable[str], path: str) -> tuple[str, str] | None:
     *above, _ = parts = [part for part in os.path.abspath(path).split(os.sep) if part]
     for length in range(len(above) + 1):
         top = tops.get(os.path.realpath(os.sep + os.sep.join(parts[:length])))
+        # The shortest first: of two trees, one in the other, it is the outer that named it.
         if top is not None:
             return top, os.sep.join(parts[length:])
     return None
@@ -112,11 +113,13 @@ def is_beyond(tree: str, place: str) -> bool:
     """Return whether a path, as it was named in a tree, leads out of it or to git's own files."""
     top = os.path.realpath(tree)
     try:
+        # An agent may take `~` for the home, as a shell does: judged as if it did.
         found = os.path.realpath(os.path.join(top, os.path.expanduser(place)))
     except ValueError:  # a NUL in it: nothing that could be looked at
         return True
     if found != top and not found.startswith(top.rstrip(os.sep) + os.sep):
         return True
+    # Without case: to a file system that knows none, `.GIT/hooks` is git's own as well.
     return _GIT_DIRECTORY in os.path.relpath(found, top).casefold().split(os.sep)
 
 
@@ -157,6 +160,7 @@ def read_all(descriptor: int, path: str, *, bytes_max: int) -> bytes:
     pieces: list[bytes] = []
     left = bytes_max
     try:
+        # One byte more than allowed shows that there is more; the size says nothing of what grows.
         while piece := os.read(descriptor, min(left + 1, PIECE_BYTES)):
             left -= len(piece)
             if left < 0:
@@ -234,12 +238,14 @@ class _Walk:
             elif not parts:
                 return part
             else:
+                # Follows no link: one that was put there since it was looked at is refused.
                 self._held.append(os.open(part, _STEP, dir_fd=self.place))
         return os.curdir
 
     def _parts(self, path: str) -> list[str]:
         """Return a path's parts from where we are; of an absolute one, from the tree's top."""
         if os.path.isabs(path):
+            # By its words alone: a look at what is out there may already mount something.
             if path != self._tree and not path.startswith(self._tree + os.sep):
                 raise self._leads_out()
             while len(self._held) > 1:
@@ -315,4 +321,5 @@ def stamp_of(path: str) -> str:
         found = os.stat(path)
     except OSError:
         return ""
+    # The number too: what takes a file's place may have its size, and its time if it was kept.
     return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"

@@ -16,6 +16,7 @@ def main() -> None:
     """Run the module that the first argument names, with the arguments after it."""
     module = sys.argv[1]
     installed = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    # First for this import alone: what lies there must not hide a module of Python's.
     sys.path.insert(0, installed)
     import upthread  # the one beside this file, whatever else has the name
 

@@ -23,8 +23,10 @@ def written_by_others(path: Path, *, within: Path) -> str:
         except FileNotFoundError:
             continue
         is_inner = place == path or place.is_relative_to(within)
+        # Root may write everything as it is, and owns what is above a home.
         if found.st_uid not in {os.geteuid(), ROOT_UID} and (is_inner or not _is_sticky(found)):
             return f"{place} belongs to user {found.st_uid}"
+        # What a link's own mode says binds nobody, so it is not asked.
         if stat.S_ISLNK(found.st_mode):
             if is_inner and place == path:
                 return f"{place} is a symlink"

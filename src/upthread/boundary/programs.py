@@ -149,6 +149,7 @@ def working_tree_of(directory: str, *, home: str) -> str:
 
     Empty where that would be somebody's whole home or more: what they installed lies in there.
     """
+    # The outermost: an agent could make a repository within, and all around it would count as safe.
     tree = place = os.path.realpath(directory)
     if home and _is_below(os.path.realpath(home), place):
         return ""
@@ -163,6 +164,7 @@ def working_tree_of(directory: str, *, home: str) -> str:
 
 def _main_tree_of(tree: str) -> str | None:
     """Return the main working tree of a linked one, None for any other."""
+    # Loaded only here: a hook that starts nothing must not wait for it.
     from upthread.boundary.git.directory_files import GitFileError
     from upthread.boundary.git.linkage import common_of, named_in
 
@@ -199,6 +201,8 @@ def _is_program(path: str) -> bool:
 
 
 def _ways_to(path: str) -> Iterator[str]:
+    # A link that lies in a tree can be changed there, wherever it leads; one that leads into it
+    # runs what lies there. Either is the tree's.
     yield os.path.normpath(path)
     yield os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     yield os.path.realpath(path)

@@ -44,7 +44,7 @@ class RepairedCopy:
 
 
 def still_wrong(history: VendorHistory) -> Iterator[str]:
-    """Yield what is wrong with a history as it is read."""
+    """Yield what is wrong with a history, each `SESSION PLACE: WHAT`; what is unreadable last."""
     for fault in faults(history.history.messages):
         yield f"{history.session_id} {fault.place}: {fault.what}"
     for each in history.unreadable:
@@ -74,6 +74,7 @@ def prepare(into: Path, path: Path) -> tuple[Path, Path]:
 
 def keep(source: Path, copy: Path) -> None:
     """Copy a file byte for byte, for nobody else to read."""
+    # Made first: a copy that shutil makes is for all to read who the umask lets.
     copy.touch(mode=0o600)
     shutil.copyfile(source, copy)
 
@@ -124,11 +125,13 @@ def repaired_lines(
     plan = Plan(open_calls=calls - answered)
     after.touch(mode=0o600)
     with after.open("wb") as copy:
+        # Of what was kept: the agent may be writing to its own file meanwhile.
         for line in read_lines(before):
             if line.why:
                 plan.edit(line, line.why)
             else:
                 copy.writelines(raw + b"\n" for raw in rewrite(line, plan))
+    # Read again: that it is mended is told by what a reader finds, not by the plan.
     left = tuple(still_wrong(read(after)))
     return RepairedCopy(source=path, before=before, after=after, edits=tuple(plan.edits), left=left)
 

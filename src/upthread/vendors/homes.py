@@ -28,6 +28,7 @@ def require_own(home: Path, path: Path, *, bytes_max: int) -> None:
     A link in there may lead anywhere, and is followed to nothing outside.
     """
     try:
+        # Opened and let go: the size of what the name leads to then, through no link outside.
         descriptor = within(str(home), str(path.relative_to(home)))
         try:
             size = os.fstat(descriptor).st_size

@@ -56,9 +56,11 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 def _lines(file: BinaryIO) -> Iterator[Line]:
     number = 0
+    # One byte more than is taken shows that there is more.
     while raw := file.readline(LINE_BYTES_MAX + 1):
         number += 1
         if len(raw) > LINE_BYTES_MAX:
+            # Gone past in pieces: the rest of it may be larger than memory.
             size = len(raw) + _skip(file)
             why = f"the line of {size:,} bytes is longer than {LINE_BYTES_MAX:,}"
             yield Line(number=number, value={}, why=why, raw=raw[:_CHUNK_BYTES])
@@ -83,6 +85,7 @@ def read_object(raw: bytes) -> tuple[Mapping[str, JsonValue], str]:
         value = decode_json(raw)
     except StoreError as error:
         return {}, f"it is no JSON: {error.message.rpartition(': ')[2]}"
+    # What is nested deeper still meets the decoder's own limit, before ours is asked.
     except RecursionError:
         return {}, "it is nested too deeply"
     if not isinstance(value, Mapping):

@@ -5,14 +5,16 @@ each version of git has new kinds of them. So git is given none of it: a process
 private directory for its repository, made by us and thrown away, with a configuration of ours, and
 sees of the real one its objects, a copy of its index and its working tree. See ADR 58.
 
-    reading         a file of a git directory: regular, no link, bounded, never waited for
-    configuration   git's configuration format, read as plain values; includes are never followed
-    pointing        whether a git directory and a working tree name each other
-    places          which repository a directory is in, and whether it may be read
-    references      HEAD and what it names
-    settings        the few settings that change what a file's content is, as values
-    running         a process of git: from where, with what, how long, how much
-    private         the private directory it runs in
-    worktrees       linked working trees: listed, made and removed
-    starting        a repository of our own making
+    directory_files   a file of a git directory: regular, no link, bounded, never waited for
+    configuration     git's configuration format, read as plain values; includes are never followed
+    linkage           whether a git directory and a working tree name each other
+    places            which repository a directory is in, and whether it may be read
+    references        HEAD and what it names
+    person            what the person and the machine have set for git
+    settings          the few settings that change what a file's content is, as values
+    filters           which files have a filter, which never runs
+    process           a process of git: from where, with what, how long, how much
+    private           the private directory it runs in
+    worktrees         linked working trees: listed, made and removed
+    new_repository    a repository of our own making
 """

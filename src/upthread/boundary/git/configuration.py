@@ -47,6 +47,7 @@ class Configuration:
         """Return the other's values with these over them."""
         names = {**other.values, **self.values}
         return Configuration(
+            # All of them, these last: of `safe.directory` and its like each value counts.
             {name: [*other.values.get(name, ()), *self.values.get(name, ())] for name in names}
         )
 
@@ -62,6 +63,7 @@ def read_configuration(path: str) -> Configuration:
 
 def parse(text: str) -> Configuration:
     """Return the values of a configuration. Raises ValueError where git would refuse it too."""
+    # Git takes both, as some editors leave them.
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if "\0" in text:
         raise ValueError("a null byte in the configuration")

@@ -37,6 +37,7 @@ def read_plain(path: str, *, bytes_max: int) -> bytes | None:
     if descriptor is None:
         return None
     try:
+        # Bounded once more: it may have grown since its size was asked.
         return files.read_all(descriptor, path, bytes_max=bytes_max)
     except OSError as error:
         raise GitFileError(f"{path} cannot be read: {error}") from error

@@ -16,5 +16,6 @@ def filters_of(git: PrivateGit, paths: Iterable[bytes]) -> dict[bytes, bytes]:
     if not given:
         return {}
     told = git.do("check-attr", "-z", "--stdin", "filter", given=given).split(b"\0")
+    # The last NUL leaves one empty piece, so the lengths differ by one.
     named = zip(told[0::3], told[2::3], strict=False)
     return {path: name for path, name in named if name not in _NONE}

@@ -45,6 +45,7 @@ def common_of(git_directory: str) -> str | None:
 def points_back(git_directory: str, top: str) -> bool:
     """Whether a git directory that is not in a folder names it. Raises GitFileError."""
     dot_git = read_line(os.path.join(git_directory, "gitdir"))
+    # A linked tree's record names its `.git` file, all others the folder itself.
     if dot_git is not None:
         named = os.path.join(git_directory, os.path.dirname(dot_git))
     else:

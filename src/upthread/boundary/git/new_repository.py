@@ -18,6 +18,7 @@ _IDENTITY = {
 
 def start_repository(directory: Path) -> None:
     """Make a directory a repository, on `main`, with all that is in it committed. Blocking."""
+    # No template: the machine's may bring hooks, which the commit would run.
     _git(directory, "init", "--quiet", "--template=", "--initial-branch=main")
     _git(directory, "add", "--all")
     _git(directory, "commit", "--quiet", "--message=Start")

@@ -25,6 +25,7 @@ def person_configuration(outside: Sequence[str]) -> Configuration:
             ("config", "--list", "-z"),
             directory=empty,
             outside=outside,
+            # To nothing: git would else look for a repository above, and read that one's too.
             environment={"GIT_DIR": os.path.join(empty, "none")},
             until_s=time.monotonic() + process.TIMEOUT_S,
         )

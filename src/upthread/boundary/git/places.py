@@ -22,6 +22,7 @@ from upthread.errors import UsageError
 UP_MAX = 256
 """How many directories up a repository is looked for."""
 
+# What another one means for the files that are read here is not known; git refuses it as well.
 _KNOWN_EXTENSIONS = {
     "compatobjectformat",
     "noop",
@@ -62,6 +63,7 @@ def untrusted_around(*paths: str) -> tuple[str, ...]:
     for path in paths:
         above = os.path.dirname(path)
         while above != os.path.dirname(above):
+            # A repository of dot files is there, and what a person installed lies in it.
             if above != home and os.path.lexists(os.path.join(above, ".git")):
                 found.append(above)
             above = os.path.dirname(above)
@@ -105,10 +107,13 @@ def place_at(top: str) -> GitDirectories | None:
     if common is None:
         raise _forged(top, git_directory, "names a repository that does not hold it")
     _require_git_directory(dot_git, git_directory, common)
+    # A link as well as a file: either can be laid by whoever may write in the folder.
     if not stat.S_ISDIR(mode) and not points_back(git_directory, top):
         raise _forged(top, git_directory, "does not name this folder")
+    # Such a folder would pass for another project with nothing on that one's side to say so.
     if stat.S_ISDIR(mode) and common != git_directory:
         raise _forged(top, git_directory, "is a folder's own and shares another's")
+    # Each of them: who owns the folder need not own what its `.git` leads to.
     _require_owned(top, (dot_git, top, git_directory, common))
     return GitDirectories(
         top=top,
@@ -153,6 +158,7 @@ def _require_git_directory(dot_git: str, git_directory: str, common: str) -> Non
 
 def _require_owned(top: str, paths: tuple[str, ...]) -> None:
     own = {os.geteuid()}
+    # As git has it: with sudo, what belongs to whoever called it is still theirs.
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
         own.add(int(os.environ["SUDO_UID"]))
     if all(os.lstat(path).st_uid in own for path in paths):
@@ -173,6 +179,7 @@ def _configuration(git_directory: str, common: str) -> Configuration:
     """Return the repository's own values, the working tree's over them, where git reads them so."""
     shared = read_configuration(os.path.join(common, "config"))
     version = shared.last("core.repositoryformatversion") or "0"
+    # In format 0 git passes by the extensions that it does not know.
     if version == "1":
         _require_known_extensions(shared, common)
     elif version != "0":

@@ -35,6 +35,7 @@ _COPY_BYTES = 1 << 20
 _SHARED_INDEX = "sharedindex."
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 _LOOSE = re.compile(r"[0-9a-f]{2}")
+# Without a HEAD that names something, git takes the directory for no repository at all.
 _UNBORN = "ref: refs/heads/none\n"
 
 
@@ -91,12 +92,15 @@ def tree_of(
 ) -> Generator[PrivateGit]:
     """Give git the working tree of a place too, and a copy of its index, for reading.
 
-    `index` names an index to write instead, for a tree that is being made.
+    `commit` is what HEAD is to be, None before the first. All calls together have `timeout_s`
+    seconds, TIMEOUT_S without. `index` names an index to write instead, for a tree that is being
+    made. Raises GitFileError for what git would wait for or could not read.
     """
     settings = read_settings(place)
     with _private(place, timeout_s) as git:
         at = git.directory
         values = dict(settings.values)
+        # The commit itself: of the branch there is no reference in here.
         _write(at, "HEAD", f"{commit}\n" if commit else _UNBORN)
         os.mkdir(os.path.join(at, "info"))
         for name in ("exclude", "attributes"):
@@ -105,6 +109,7 @@ def tree_of(
         for name, content in (("excludes", settings.ignored), ("attributes", settings.attributes)):
             if content is not None:
                 _write(at, name, content)
+                # A copy: where the real one lies there may be a pipe by the time git opens it.
                 values[f"core.{name}file"] = os.path.join(at, name)
         _write(at, "config", _configuration(place, values))
         if not index:
@@ -116,10 +121,12 @@ def tree_of(
 
 @contextmanager
 def _private(place: GitDirectories, timeout_s: float | None) -> Generator[PrivateGit]:
+    # Before git: on a pipe it would wait for as long as it is given.
     _require_plain_objects(place.objects)
     until_s = time.monotonic() + (process.TIMEOUT_S if timeout_s is None else timeout_s)
     parent = private_parent(place.untrusted)
     with tempfile.TemporaryDirectory(prefix="upthread-git-", dir=parent) as directory:
+        # Empty: they make it a repository to git, which takes objects from where it is told.
         for name in ("objects", "refs"):
             os.mkdir(os.path.join(directory, name))
         environment = {
@@ -129,6 +136,7 @@ def _private(place: GitDirectories, timeout_s: float | None) -> Generator[Privat
         }
         shallow = os.path.join(place.common_directory, "shallow")
         ends = read_plain(shallow, bytes_max=SHALLOW_BYTES_MAX)
+        # Without it, what a shallow clone left out would look like damage to git.
         if ends is not None:
             _write(directory, "shallow", ends)
         yield PrivateGit(place=place, directory=directory, environment=environment, until_s=until_s)
@@ -140,6 +148,7 @@ def _configuration(place: GitDirectories, values: dict[str, str]) -> str:
         raise GitFileError(
             f"{place.common_directory} names objects by {kind!r}, which is not known"
         )
+    # Format 1: git refuses a repository of format 0 that says how its objects are named.
     lines = ["[core]", "repositoryformatversion = 1", f"hooksPath = {os.devnull}"]
     for name, value in values.items():
         quoted = value.replace("\\", "\\\\").replace('"', '\\"')

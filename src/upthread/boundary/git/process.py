@@ -42,6 +42,7 @@ CLOSED: Final[Mapping[str, str]] = {
     "GIT_EDITOR": "false",
     "GIT_NO_LAZY_FETCH": "1",  # git 2.45; before, a repository without a promisor fetches nothing
     "GIT_NO_REPLACE_OBJECTS": "1",
+    # Else `status` would write the index that it has refreshed.
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
@@ -95,9 +96,11 @@ def run_git(
     git = find_git(outside)
     if git is None:
         return None
+    # Nothing of GIT_*: it would name another repository, or programs, over all that is said here.
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     path = {"PATH": programs.search_path(os.environ, outside)}
     began_s = time.monotonic()
+    # A file and no pipe: git that answers while it still reads would wait for us, and we for it.
     with tempfile.TemporaryFile(dir=private_parent(outside)) as asked:
         asked.write(given)
         asked.seek(0)
@@ -139,6 +142,7 @@ def _heard(
         selector.register(process.stderr, selectors.EVENT_READ, complained)
         while selector.get_map():
             ready = selector.select(_next_look_s(until_s))
+            # Also while git says much: a person who pressed Ctrl-C waits for no more than one look.
             _require_wanted()
             if not ready and time.monotonic() >= until_s:
                 raise _too_slow(arguments, until_s - began_s)

@@ -18,6 +18,7 @@ STEPS_MAX = 5
 _OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|[/.]$")
 _LEADS_TO = "ref:"
+# Each working tree has its own of these; all others are shared (gitrepository-layout(5)).
 _OWN = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
 
 
@@ -80,6 +81,7 @@ def _read(place: GitDirectories, name: str) -> str | None:
     # An empty folder may be left where a reference was.
     if os.path.islink(loose) or not os.path.isdir(loose):
         line = read_line(loose)
+        # Before what is packed: that may hold where it was before it moved.
         if line is not None:
             return line
     return _packed(place.common_directory, os.fsencode(name))
@@ -101,6 +103,7 @@ def _is_plain(path: str) -> bool:
 
 def _packed(common_directory: str, name: bytes) -> str | None:
     packed = read_plain(os.path.join(common_directory, "packed-refs"), bytes_max=PACKED_BYTES_MAX)
+    # Whole to the end of its line: a name may be the beginning of another one.
     at = (packed or b"").find(b" " + name + b"\n")
     if packed is None or at < 0:
         return None

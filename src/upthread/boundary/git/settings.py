@@ -30,6 +30,7 @@ _CHOICES: Final = {
     "core.checkstat": {"default", "minimal"},
     "core.eol": {"crlf", "lf", "native"},
 }
+# Of these git knows the named words alone.
 _NO_TRUTHS: Final = {"core.checkstat", "core.eol"}
 
 
@@ -44,6 +45,7 @@ class Settings:
 
 def read_settings(place: GitDirectories) -> Settings:
     """Return the settings for a working tree. Blocking. Raises GitFileError."""
+    # The repository's last, as git reads them; what is of no known form is left out.
     found = place.configuration.over(person_configuration(place.untrusted))
     values: dict[str, str] = {}
     for name in (*_TRUTHS, *_CHOICES):

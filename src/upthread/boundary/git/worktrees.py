@@ -61,6 +61,7 @@ def list_trees(place: GitDirectories) -> list[LinkedTree]:
     folder = os.path.join(place.common_directory, "worktrees")
     with suppress(FileNotFoundError, NotADirectoryError):
         names = sorted(os.listdir(folder))
+        # Each is some reads: without a limit a clone could have one look at it take for ever.
         if len(names) > WORKTREES_MAX:
             raise GitFileError(f"{folder} holds more than {WORKTREES_MAX} working trees")
         read = (_linked(os.path.join(folder, name)) for name in names)
@@ -81,6 +82,7 @@ def _linked(record: str) -> LinkedTree | None:
         branch=_branch(record),
         record=record,
         is_missing=not _belongs(path, record),
+        # An empty file locks as well; git asks for no reason.
         lock="" if lock is None else lock or "locked",
     )
 
@@ -109,6 +111,7 @@ def add_tree(place: GitDirectories, path: str, branch: str) -> dict[bytes, bytes
     UsageError where it cannot be made; nothing is left then.
     """
     commit = find_reference(place, HEADS + branch)
+    # Git would refuse it, too: a commit in one would leave the other behind its own branch.
     taken = [tree.path for tree in list_trees(place) if tree.branch == branch]
     if taken:
         raise UsageError(
@@ -120,12 +123,14 @@ def add_tree(place: GitDirectories, path: str, branch: str) -> dict[bytes, bytes
     start = commit or read_head(place).commit
     if start is None:
         raise UsageError(f"there is no commit in {place.top}", hint="commit something first")
+    # Before the record: what is left by a kill between the two is a branch without a tree.
     if commit is None:
         _make_branch(place, branch, start)
     record = _make_record(place, path, branch)
     try:
         return _fill(path, record, start)
     except BaseException:
+        # The record first: a kill between the two leaves a folder, which git does not know.
         forget_tree(LinkedTree(path=path, branch=branch, record=record))
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -139,6 +144,7 @@ def _make_branch(place: GitDirectories, branch: str, commit: str) -> None:
         raise UsageError(f"git takes no branch named {branch} here", hint="see git branch --list")
     path = os.path.join(place.common_directory, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    # A folder on the way may be a link that a clone brought, and we would write behind it.
     _require_within(place, os.path.dirname(path))
     # As git does it, so that no two processes make it at once: under its lock, then in one step.
     _write(f"{path}.lock", f"{commit}\n")
@@ -151,11 +157,13 @@ def _make_record(place: GitDirectories, path: str, branch: str) -> str:
     _require_within(place, folder)
     for number in range(_NAMES_MAX):
         record = os.path.join(folder, f"{os.path.basename(path)}{number or ''}")
+        # Making it is what takes the name: two processes that look first would both find it free.
         with suppress(FileExistsError):
             os.mkdir(record)
             break
     else:
         raise UsageError(f"there is no name left in {folder}", hint="git worktree prune")
+    # The first file: from now on `git worktree prune` leaves it, and a kill shows as half made.
     _write(os.path.join(record, "locked"), _BEING_MADE)
     _write(os.path.join(record, "gitdir"), f"{os.path.join(path, '.git')}\n")
     _write(os.path.join(record, "commondir"), "../..\n")
@@ -166,6 +174,7 @@ def _make_record(place: GitDirectories, path: str, branch: str) -> str:
 def _fill(path: str, record: str, commit: str) -> dict[bytes, bytes]:
     os.makedirs(path, exist_ok=True)
     _write(os.path.join(path, ".git"), f"gitdir: {record}\n")
+    # Read back by the rules for any clone: what we made ourselves has to pass them.
     made = place_at(os.path.realpath(path))
     if made is None:
         raise GitFileError(f"{path} did not become a working tree")
@@ -173,6 +182,7 @@ def _fill(path: str, record: str, commit: str) -> dict[bytes, bytes]:
     with tree_of(made, commit, timeout_s=process.WORK_TIMEOUT_S, index=index) as git:
         git.do("read-tree", "-m", "-u", commit)
         filtered = filters_of(git, git.do("ls-files", "-z").split(b"\0")[:-1])
+    # Last of all: until here it is told for half made, and removed with nothing asked.
     os.unlink(os.path.join(record, "locked"))
     return filtered
 
@@ -195,6 +205,7 @@ def remove_tree(tree: LinkedTree) -> None:
             + command("git", "worktree", "remove", "--force", tree.path),
         )
     if not tree.is_missing:
+        # Before its record: after a kill between the two it is listed still, as missing.
         shutil.rmtree(tree.path)
     forget_tree(tree)
 
@@ -213,6 +224,7 @@ def _require_within(place: GitDirectories, folder: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
+    # Only ever a new file: what somebody else put there, or led elsewhere, is not written to.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o666), "wb") as file:
         file.write(os.fsencode(text))

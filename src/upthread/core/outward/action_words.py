@@ -74,4 +74,5 @@ def _of_address(url: str) -> tuple[str, ...]:
     host, slash, path = url.partition("://")[2].partition("/")
     name, colon, port = host.partition(":")
     also = (f"127.0.0.1{colon}{port}",) if name == "localhost" else ()
+    # Either: code may put an address together from the two.
     return (host or url, *also, *((slash + path,) if path else ()))

@@ -47,6 +47,7 @@ def actions_of_call(
     found = [each for line in lines or (_as_command(title),) for each in _of_line(line)]
     if not lines:
         found += _of_tool(title, arguments)
+    # Only where nothing else is known of it: an action by its parts is told apart more closely.
     if not found and any(
         fnmatch.fnmatchcase(text, pattern)
         for text in (title, *lines)
@@ -88,6 +89,7 @@ def _as_command(title: str) -> str:
 @lru_cache(maxsize=1024)
 def _of_line(line: str) -> tuple[Action, ...]:
     commands = commands_in(line)
+    # Of the whole line, also of what stands behind: a loop or a function may come back to it.
     made = {name for command in commands for name in remotes_made(command.words)}
     return tuple(
         with_remotes_unknown(each, made)
@@ -100,6 +102,7 @@ def _of_tool(title: str, arguments: JsonValue) -> tuple[Action, ...]:
     """A tool of a server whose name says that it changes something there."""
     tool = next(iter(title.split()), "")
     spoken = "_".join(_BETWEEN.split(tool)).casefold()
+    # A title in words, such as `Create a file`, is no tool of a server.
     if not _TOOL.fullmatch(tool) or not _SENDING.search(spoken):
         return ()
     return (Action(family=tool, target=(_digest(arguments),)),)
@@ -121,5 +124,6 @@ def _digest(arguments: JsonValue) -> str | None:
     if not isinstance(arguments, Mapping) or not arguments:
         return None
     meant = {name: value for name, value in arguments.items() if name not in ARGUMENTS_LEFT_OUT}
+    # In one order: the same arguments in another one are the same action.
     canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"), default=list)
     return hashlib.sha256(canonical.encode()).hexdigest()

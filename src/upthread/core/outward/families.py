@@ -70,12 +70,14 @@ def read_git(line: Line) -> tuple[Action, ...]:
     refs: list[Word] = list(rest[1:])
     if line.has("--tags") and not refs:
         refs = ["--tags"]
+    # Git's configuration says what goes then: it may be any ref.
     if not refs or line.has(*_EVERY_REF):
         refs = [None]
     return tuple(_push(remote, ref, place, is_deleted=line.has("--delete", "-d")) for ref in refs)
 
 
 def _push(remote: Word, ref: Word, place: Word, *, is_deleted: bool) -> Action:
+    # `+main` and `a:main` reach the same ref as `main` does.
     source, has_to, to = (ref or "").lstrip("+").rpartition(":")
     named = to.removeprefix("refs/heads/")
     if "*" in named or (has_to and not named and not source):  # a pattern, all that have the name
@@ -137,6 +139,7 @@ def read_gh(line: Line) -> tuple[Action, ...]:
 
 
 def _title(line: Line, noun: str) -> Word:
+    # A pull request is that of its branch: under another title it would be the same one.
     return None if noun in {"pr", "mr"} else line.option("--title", "-t", "--name")
 
 
@@ -236,6 +239,7 @@ def _url(url: Word) -> Word:
     whole = url if "://" in url else f"http://{url}"
     scheme, _, rest = whole.partition("://")
     host, slash, path = rest.partition("/")
+    # Who asks changes nothing of what is asked for.
     host = re.sub(r":(80|443)$", "", host.rpartition("@")[2]).casefold()
     host = _LOOPBACK.sub("localhost", host)
     return f"{scheme.casefold()}://{host}{slash}{path}".partition("#")[0].rstrip("/")
@@ -267,6 +271,7 @@ def kubectl(line: Line) -> tuple[Action, ...]:
 
 def cloud(line: Line) -> tuple[Action, ...]:
     """A cloud's own program: what it is asked to do, unless that is to look."""
+    # Among the first words: `gcloud compute instances list` has its verb in the third place.
     if not line.operands or any(word and _CLOUD_LOOKS.match(word) for word in line.operands[:4]):
         return ()
     if line.has("--dry-run", "--dryrun", "--help"):

@@ -92,9 +92,11 @@ class _Look:
     def into(
         self, line: str, *, directory: str, depth: int, arguments: tuple[Word, ...] = ()
     ) -> str:
+        # Scripts may call each other in a circle.
         if (line, arguments) in self.looked_into:
             return ""
         self.looked_into.add((line, arguments))
+        # Held, not passed: what was not looked into may do anything.
         if len(self.looked_into) > TEXTS_MAX:
             return "which runs more than is looked into"
         text = _Text(
@@ -117,6 +119,7 @@ class _Look:
         return any(done.may_be(each) for done in self.held for each in meant)
 
     def _of_opaque(self, opaque: Opaque, command: ShellCommand, text: _Text) -> str:
+        # Doubted only for what git itself does: else each alias of git's would be held.
         if opaque.is_git and not any(_is_of_git(each) for each in self.held):
             return ""
         if word := self._mentioned(_text(_counted(opaque, command))):
@@ -124,21 +127,25 @@ class _Look:
         if not command.written:
             return ""
         if opaque.is_closed:
+            # Within a file it passes, but for git's own: else most scripts would be held.
             return "" if text.depth and not opaque.is_git else _NOT_TOLD
         return self._of_files(opaque, posixpath.join(text.directory, command.directory), text)
 
     def _of_files(self, opaque: Opaque, where: str, text: _Text) -> str:
         """Look into the files that a command runs: as they are, and as this line makes them."""
         made = [each for file in opaque.files for each in _made_of(file, text)]
+        # A file that this very line makes holds what the line says, and cannot be read yet.
         if made and (word := self._mentioned(text.line)):
             return _mentions(word)
         files = [*opaque.files, *filter(None, made)]
         found = [self.read(posixpath.join(where, file)) for file in files]
         for file, each in zip(files, found, strict=True) if text.depth < DEPTH_MAX else ():
             home = posixpath.dirname(posixpath.join(where, file))
+            # `make -C` and `npm --prefix` run where their file lies, a script where it is called.
             runs_at = home if opaque.way in {"make", "package"} else where
             if each and (why := self._of_text(each, opaque, runs_at, text.depth)):
                 return why
+        # What is made by this line counts as told only where its content stands in the line.
         is_told = any(each is not None for each in found) if not made else _is_written(text.line)
         if is_told or _is_module(opaque) or not opaque.files:
             return ""
@@ -173,6 +180,7 @@ class _Found(_Look):
     def judge(self, command: ShellCommand, text: _Text) -> str:
         if text.depth:
             self._keep(command)
+        # For what it looks into on the way; what it judges is of no use here.
         _Look.judge(self, command, text)
         return ""
 
@@ -233,6 +241,7 @@ def _renamed(held: Sequence[Action], read: Read, directory: str) -> frozenset[st
     remotes = {each.target[0] for each in held if each.family in PUSHES and each.target}
     names = {name for name in remotes if name}
     places = (posixpath.join(directory, *[".."] * up, ".git") for up in range(UP_MAX))
+    # The nearest first, as git looks for it: above may be another repository, with other remotes.
     for place in places if names else ():
         text = read(posixpath.join(place, "config"))
         if text is None and (pointer := read(place)):  # a worktree says where its repository is

@@ -32,6 +32,7 @@ def _pushed(target: _Target) -> str:
     if len(target) != 3:  # another program's push
         return ""
     remote, ref, place = target
+    # Asked in the project's own directory: of a push from another one it would tell another's.
     if place is not None or not (_is_plain(remote) and _is_plain(ref)):
         return ""
     if remote is None:  # git says which one it asked

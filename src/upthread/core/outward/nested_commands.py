@@ -81,6 +81,7 @@ def unwrapped(words: tuple[Word, ...]) -> str | tuple[Word, ...]:
     if name == "-c":  # `flock FILE -c LINE`
         return _first_known(words[1:])
     if name == "busybox":
+        # `busybox sh -c …` is the shell that its first operand names.
         words, name = words[1:], name_of(words[1]) if words[1:] else ""
     if name in SHELLS or name == "script":
         for at, word in enumerate(words[1:], 1):
@@ -94,6 +95,7 @@ def arguments_of(words: tuple[Word, ...]) -> tuple[Word, ...]:
     words = without_wrapper(words)
     for at, word in enumerate(words[1:], 1):
         if name_of(words[0]) in SHELLS and word and _COMMAND_OPTION.fullmatch(word):
+            # Behind the line stands `$0`, which is none of them.
             return words[at + 3 :]
     return ()
 
@@ -103,6 +105,7 @@ def without_wrapper(words: tuple[Word, ...]) -> tuple[Word, ...]:
     while words and (taking := _OPTIONS_WITH_VALUE.get(name_of(words[0]))) is not None:
         name, at = name_of(words[0]), 1
         while at < len(words) and ((word := words[at]) or "").startswith("-"):
+            # An option's own word must not be taken for the program that is run.
             at += 2 if word in taking else 1
         if name in _OPERAND_FIRST:
             at += 1
@@ -187,6 +190,7 @@ def _run_by_find(words: tuple[Word, ...]) -> Iterator[str]:
     for at in starts:
         rest = words[at + 1 :]
         end = next((i for i, word in enumerate(rest) if word in {";", "+"}), len(rest))
+        # What is found stands there, which only running it would tell.
         yield as_line([None if word and "{}" in word else word for word in rest[:end]])
 
 
@@ -197,6 +201,7 @@ def _run_by_git(words: tuple[Word, ...], aliases: Mapping[str, str]) -> Iterator
         begin = as_line(words[:at])
         yield (
             f"{meant[1:]} {as_line(rest)}"
+            # With a mark it is a line of shell, else words for git itself.
             if meant[:1] == "!"
             else (f"{begin} {meant} {as_line(rest)}")
         )

@@ -39,6 +39,7 @@ class Opaque:
 def opaque_of(command: ShellCommand) -> Opaque | None:
     """Return what a command runs that cannot be told, None where it is what its words say."""
     words = without_starter(command.words)
+    # It comes once more with its values, and is judged then.
     if command.is_told_again or not words:
         return None
     if words[0] is None:
@@ -48,7 +49,7 @@ def opaque_of(command: ShellCommand) -> Opaque | None:
 
 
 def is_writing(words: tuple[Word, ...]) -> bool:
-    """Return whether a program's last operand is a file it makes, of others."""
+    """Return whether a program makes files of what it is given: `cp`, `tee` and the like."""
     return name_of(words[0]) in {"cp", "mv", "ln", "install", "tee", "rsync"}
 
 
@@ -101,6 +102,7 @@ def _script(words: tuple[Word, ...], at: int, way: Way) -> Opaque | None:
 def _by_shell(words: tuple[Word, ...]) -> Opaque | None:
     at = 1
     while at < len(words) and ((word := words[at]) or "")[:1] in {"-", "+"} and word:
+        # Its input is what it runs, which is looked at where it is fed.
         if word == "-s":
             return None
         at += 2 if word in {"-o", "-O", "+o", "+O", "--rcfile", "--init-file"} else 1
@@ -113,10 +115,12 @@ def _interpreted(words: tuple[Word, ...]) -> Opaque | None:
     while at < len(words) and (word := words[at]) and word != "-" and word.startswith("-"):
         if word == "-m" and name.startswith(("py", "python")):
             path = ((words[at + 1] if at + 1 < len(words) else "") or "").replace(".", "/")
+            # As Python looks for it: a module is a file, or a package with a `__main__`.
             return Opaque(words=words, files=(f"{path}.py", f"{path}/__main__.py"))
         if _CODE.fullmatch(word) or (word == "-r" and name == "php"):
             return Opaque(words=words, said=words[1:], is_closed=None in words)
         at += 2 if word in {"-W", "-X", "-r", "--require", "--import", "--loader"} else 1
+    # Its code is its input, which is looked at where it is fed.
     return None if words[at : at + 1] == ("-",) else _script(words, at, "code")
 
 
@@ -124,6 +128,7 @@ def _git(words: tuple[Word, ...]) -> Opaque | None:
     """A verb that git does not have: an alias, or a program of somebody's own."""
     at = git_verb(words)
     verb = words[at] if at < len(words) else ""
+    # Git takes no alias for a verb that it has itself.
     if verb == "" or verb in _GIT_VERBS:
         return None
     return Opaque(words=words, is_closed=True, is_git=True)
@@ -131,6 +136,7 @@ def _git(words: tuple[Word, ...]) -> Opaque | None:
 
 def _task(words: tuple[Word, ...]) -> Opaque | None:
     name = name_of(words[0])
+    # Not of npm and its like: to them such a word may be the script's.
     if any(word in _DRY for word in words[1:] if name not in _PACKAGERS):
         return None
     operands, places, file = _operands(words)
@@ -140,6 +146,7 @@ def _task(words: tuple[Word, ...]) -> Opaque | None:
         return Opaque(words=words, said=words[1:])
     names = (file,) if file else _JUSTFILES if name == "just" else _MAKEFILES
     files = tuple(f"{places}{each}" for each in names)
+    # `A=b` gives make a variable, and is no target.
     targets = tuple(word for word in operands if word is None or "=" not in word)
     return Opaque(words=words, said=words[1:], files=files, way="make", arguments=targets)
 
@@ -205,6 +212,7 @@ def _is_interpreter(name: str, words: tuple[Word, ...]) -> bool:
 
 def _is_by_path(name: str, words: tuple[Word, ...]) -> bool:
     path = words[0] or ""
+    # What the system brings is no script that an agent wrote.
     return "/" in path and not path.startswith(_SYSTEM) and not name.startswith("git-")
 
 

@@ -44,6 +44,7 @@ def actions_of_command(command: ShellCommand) -> tuple[Action, ...]:
     read = _FAMILIES.get(name)
     line = _line(name, words[1:], command.directory)
     found = read(line) if read else ()
+    # Last: what its own words tell is closer than a name that speaks of deploying.
     return found or by_name(line)
 
 
@@ -81,6 +82,7 @@ def _line(name: str, words: Sequence[Word], directory: str) -> Line:
         elif not word.startswith("--") and word[:2] in taking:
             line.options[word[:2]] = word[2:]
         elif not word.startswith("--"):
+            # Both ways to read it: `-nv` is two short options, or one long option with one dash.
             line.options |= {f"-{letter}": "" for letter in word[1:]} | {word: ""}
             if f"-{word[-1]}" in taking:
                 line.options[f"-{word[-1]}"] = waiting.pop(0) if waiting else None

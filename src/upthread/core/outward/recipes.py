@@ -42,7 +42,9 @@ def recipe_of(text: str, targets: Sequence[str]) -> str:
     recipe = "\n".join(lines)[:RECIPE_CHARACTERS_MAX]
     for _ in range(ROUNDS_MAX):
         recipe = _USED.sub(lambda found: variables.get(found[1] or found[2], found[0]), recipe)
+        # Each round: a variable that names itself twice doubles the text.
         recipe = recipe[:RECIPE_CHARACTERS_MAX]
+    # Last: `$$A` is the shell's own variable, not one of make's.
     return recipe.replace("$$", "$")
 
 
@@ -61,6 +63,7 @@ def script_of(text: str, name: str) -> str:
     scripts = package.get("scripts") if isinstance(package, Mapping) else None
     if not isinstance(scripts, Mapping):
         return ""
+    # npm runs those before and after unasked.
     found = (scripts.get(each) for each in (f"pre{name}", name, f"post{name}"))
     return "\n".join(each for each in found if isinstance(each, str))
 
@@ -70,9 +73,11 @@ def _rules_of(text: str) -> tuple[dict[str, tuple[list[str], list[str]]], dict[s
     rules: dict[str, tuple[list[str], list[str]]] = {}
     variables: dict[str, str] = {}
     at: list[str] = []
+    # A line that is continued is one to make, and its second half no command of its own.
     for line in text.replace("\\\n", " ").splitlines():
         if line[:1] in {"\t", " "}:
             for name in at:
+                # These marks are for make, which takes them off.
                 rules[name][1].append(line.strip().lstrip("@+-"))
         elif found := _VARIABLE.fullmatch(line):
             variables[found[1]] = found[2]

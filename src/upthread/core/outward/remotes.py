@@ -23,9 +23,11 @@ def same_as(names: Collection[str], configuration: str) -> frozenset[str]:
         elif at and (address := _ADDRESS.fullmatch(line)):
             addresses.setdefault(at, set()).add(_in_one_spelling(address[1]))
     meant = {each for name in names for each in addresses.get(name, ())}
+    # Any address they share is enough: a push goes to all of a remote's push addresses.
     return frozenset(name for name, each in addresses.items() if each & meant) - frozenset(names)
 
 
 def _in_one_spelling(address: str) -> str:
     plain = address.removeprefix("file://").rstrip("/").removesuffix(".git").rstrip("/")
+    # `ssh://git@host/a` and `git@host:a` are one; who asks, and by what, changes nothing there.
     return re.sub(r"^(?:[a-z+]+://)?(?:[^@/]*@)?([^:/]+)[:/]+", r"\1/", plain)

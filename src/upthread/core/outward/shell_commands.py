@@ -108,9 +108,11 @@ def _commands(line: str, directory: str, depth: int, known: Known) -> Iterator[S
     where = directory
     for words, node in _simple_commands(root, known):
         for name, value in aliases_in(words):
+            # From here on: what stands before it in the line is run without.
             known = known.with_alias(name, value)
         full = words_of(node, known) if node else words
         yield from _one(words, where, depth, known, node, is_told_again=full != words)
+        # Both are judged: to know a value must not make a judgement milder (ADR 90).
         if full and full != words:
             yield from _one(full, where, depth, known, node)
         if words[0] == "cd":
@@ -130,11 +132,13 @@ def _one(
 ) -> Iterator[ShellCommand]:
     """Yield a command, or what it runs; and what it runs beside that."""
     inner = unwrapped(words)
+    # What is not known inside a line for a shell is a hole, so that the rest of it is still read.
     if isinstance(inner, str) and node is not None:
         loose = unwrapped(words_of(node, known, hole=HOLE))
         inner = loose if isinstance(loose, str) else inner
     if isinstance(inner, str):
         inside = replace(known, arguments=arguments_of(words) or known.arguments)
+        # Too deep to be parsed is not passed: it is read word by word.
         yield from _commands(inner, where, depth - 1, inside) if depth else _rough(inner, where)
         return
     if not inner:
@@ -142,6 +146,7 @@ def _one(
     yield ShellCommand(words=inner, directory=where, written=words, is_told_again=is_told_again)
     if not depth:
         return
+    # Without arguments there is nothing to add: its body stands in the line, and is read there.
     if inner[0] in known.functions and inner[1:]:
         inside = replace(known, arguments=inner[1:])
         yield from _commands(known.functions[inner[0] or ""], where, depth - 1, inside)
@@ -173,6 +178,7 @@ def _simple_commands(root: Node, known: Known) -> Iterator[tuple[tuple[Word, ...
     waiting = [root]
     while waiting:
         node = waiting.pop()
+        # A stack of our own: lines may be nested deeper than Python recurses.
         waiting += reversed(node.named_children)
         if node.type == "command":
             words = words_of(node)
@@ -328,6 +334,7 @@ def _fed_by_pipe(pipeline: Node, known: Known) -> Iterator[tuple[Word, ...]]:
         said = output_of(words_of(before, known, hole=HOLE)) if before is not None else None
         if _is_fed(words):
             program, *rest = (words_of(before) if before is not None else ()) or (None,)
+            # `cat a.sh | sh` runs a file that can be read; all other output is not known.
             file = rest[-1] if rest and name_of(program) == "cat" else None
             yield (name_of(without_wrapper(words)[0]), *(("-c", said) if said else (file,)))
         else:

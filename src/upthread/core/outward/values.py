@@ -88,9 +88,11 @@ def known_in(root: Node, outside: Known, source: Source) -> Known:
         words = source(node).split() if node.type == "command" else []
         if words[:2] == ["set", "--"]:
             arguments = tuple(_literal(word) for word in words[2:])
+    # What is known around it counts only where the line itself says nothing of that name.
     values = {name: value for name, value in outside.values.items() if name not in said}
     for name, each in said.items():
         (value, *others) = each
+        # Two values, or one that is not told: only running it would tell which it has there.
         if value is not None and not others:
             values[name] = value
     return replace(outside, values=values, functions=functions, arguments=arguments)

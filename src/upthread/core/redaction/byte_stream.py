@@ -17,7 +17,11 @@ class RedactedStream:
         self._held = ""
 
     def feed(self, piece: bytes) -> bytes:
-        """Take the next bytes. One that is no UTF-8 stays as it is."""
+        """Take the next bytes; return what can be written by now, redacted, b"" for nothing.
+
+        Bytes that are no UTF-8 stay as they are.
+        """
+        # A character for each byte: a piece may end within one of UTF-8, and bytes may be none.
         self._held += piece.decode("latin-1")
         length = settled_length(self._held)
         settled, self._held = self._held[:length], self._held[length:]

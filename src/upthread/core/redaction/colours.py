@@ -56,6 +56,7 @@ def unpainted(content: bytes) -> Unpainted | None:
             stood.append(end)
             length += start - end
         end = behind
+    # An escape that paints nothing, as in `\\e[0`: one look is enough.
     if length == len(content):
         return None
     return Unpainted(text=b"".join(pieces), starts=tuple(starts), stood=tuple(stood))

@@ -102,6 +102,7 @@ def key_blocks(content: bytes) -> Iterator[tuple[int, int]]:
     """Yield where private keys stand, left to right."""
     taken = 0
     for marker, before, after in _markers(content):
+        # It lies in the key before it, whose end it is.
         if marker.start() < taken:
             continue
         start, end = marker.span()
@@ -109,6 +110,7 @@ def key_blocks(content: bytes) -> Iterator[tuple[int, int]]:
             start = _backwards(content, start, max(before, taken))
         else:
             end = _forwards(content, marker, after)
+        # A marker alone, as prose and code have it, is no key.
         if (start, end) != marker.span():
             yield start, end
             taken = end
@@ -125,6 +127,7 @@ def key_middles(content: bytes) -> Iterator[tuple[int, int]]:
             block.append(line)
             last = gutter
             continue
+        # A block that says what it is, such as a certificate, is no private key.
         if not is_named and b"-----END" not in text:
             yield from _middle(block)
         is_named = b"-----BEGIN" in text or (is_named and not block and not text.strip())
@@ -152,6 +155,7 @@ def _markers(content: bytes) -> list[tuple[re.Match[bytes], int, int]]:
     afters: list[int] = []
     for marker in reversed(found):
         kind = str(marker.lastgroup)
+        # Never past the next beginning: else each marker would look through all that follows.
         afters.append(min(after[kind], after["begin"]))
         after[kind] = marker.start()
     before = 0
@@ -180,6 +184,7 @@ def _forwards(content: bytes, marker: re.Match[bytes], limit: int) -> int:
             end, strange = line.run_end, 1
         else:
             strange += 1
+        # Else a marker in prose would have all base64 behind it taken for its key.
         if strange > STRANGE_LINES_MAX:
             break
     return end
@@ -224,8 +229,10 @@ def _lines_before(content: bytes, limit: int, end: int) -> Iterator[_Line]:
 def _line(content: bytes, start: int, end: int) -> _Line:
     text = content[start:end]
     if b"[" in text:
+        # By as many blanks: places in the line stay those in the text.
         text = _PAINT.sub(lambda found: b" " * len(found[0]), text)
     text = text.rstrip(_BEHIND)
+    # HTML closes lines by tags; bounded, as a line may be nothing but tags.
     for _ in range(TAGS_MAX):
         tag = text.rfind(b"<", max(0, len(text) - TAG_BYTES_MAX))
         if tag < 0 or not text.endswith(b">"):
@@ -238,8 +245,10 @@ def _line(content: bytes, start: int, end: int) -> _Line:
 
 def _is_key_line(content: bytes, line: _Line) -> bool:
     run = content[line.run : line.run_end]
+    # A rule of dashes or of one letter is a separator.
     if len(run) < RUN_BYTES_MIN or run.count(run[:1]) == len(run):
         return False
+    # A shorter run without a digit may be a word, such as a name in code.
     return len(run) >= LONG_RUN_BYTES or run.translate(None, b"0123456789+=") != run
 
 
@@ -262,6 +271,7 @@ def _is_of_a_width(content: bytes, line: _Line) -> bool:
     run = content[line.run : line.run_end]
     if len(run) not in KEY_WIDTHS:
         return False
+    # A path or a hexadecimal digest of that width lacks one of these kinds.
     kinds = (run.translate(None, kind) != run for kind in _KINDS)
     return all(kinds) and len(set(run)) > DISTINCT_MIN
 

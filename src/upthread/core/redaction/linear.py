@@ -30,6 +30,7 @@ class Expression:
                 f"{pattern!r} is not an expression of RE2: {_words(error)}",
                 hint="see https://github.com/google/re2/wiki/Syntax",
             ) from error
+        # The first group where there is one: the context beside a secret is to stay.
         self._group = min(self._compiled.groups, 1)
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
@@ -60,7 +61,9 @@ class ExpressionSet:
 
 def _options() -> re2.Options:
     options = re2.Options()
+    # A byte is a character: text that is no UTF-8 is redacted as well.
     options.encoding = re2.Options.Encoding.LATIN1
+    # It would write the expression to stderr; the error that is raised has it.
     options.log_errors = False
     options.max_mem = AUTOMATON_BYTES_MAX
     return options

@@ -70,6 +70,7 @@ class Redactor:
         self._rules = (*RULES, *own)
         for rule in own:  # one that is none is refused at once
             _expression(rule.pattern)
+        # A person's own rule may match less than any that is shipped.
         self._shortest = 1 if own else SHORTEST_CHARACTERS
         self._has_own_rules = bool(own)
         self._allowed = tuple(map(Expression, allowed))
@@ -91,11 +92,13 @@ class Redactor:
 
     def redact_bytes(self, content: bytes) -> bytes:
         """Return UTF-8 without its secrets, the same object when it has none."""
+        # Again, until nothing is found: what stands right behind a match is only found then.
         for _ in range(PASSES_MAX):
             spans = self._spans(content)
             if not spans:
                 return content
             content = self._replaced(content, spans)
+        # What never comes to rest goes by whole lines: let through, it would be kept.
         return self._replaced(content, _lines_of(content, self._spans(content)))
 
     def redact_json(self, value: JsonValue) -> JsonValue:
@@ -144,6 +147,7 @@ class Redactor:
             content = value.encode("utf-8", "surrogatepass")
             if self._is_secret_under(name, content):
                 whole = [Span(0, len(content), "named-secret")]
+                # What was redacted before stays as it is: to redact twice must change nothing.
                 left = _without(whole, self._known.placeholder.spans(content))
                 return self._replaced(content, left).decode() if left else value
         return self.redact_json(value)
@@ -166,6 +170,7 @@ class Redactor:
         for name, each in members.items():
             texts.append(name)
             if isinstance(each, str):  # most are: no call for these
+                # Under such a name a secret need have no form: one look over all is not enough.
                 if not _says_nothing(name):
                     return False
                 if len(each) != DIGEST_CHARACTERS or not _is_digest(each):
@@ -189,11 +194,13 @@ class Redactor:
     def _spans(self, content: bytes) -> list[Span]:
         """Return what is to be replaced, left to right, nothing overlapping."""
         found = self._found_in(content)
+        # Beside the text as it is, not in its place: without a colour two words may become one.
         if bare := unpainted(content):
             seen = self._found_in(bare.text)
             found += [Span(*bare.span(span.start, span.end), span.family) for span in seen]
         if not found:
             return found
+        # Not what is a placeholder already: the `token=` before it would have it taken again.
         return _without(_merged(found), self._known.placeholder.spans(content))
 
     def _found_in(self, content: bytes) -> list[Span]:
@@ -205,6 +212,7 @@ class Redactor:
             for start, end in places:
                 value = content[start:end]
                 if value and rule.check(value) and not self._is_allowed(value):
+                    # Half a character would make the text one that is no UTF-8.
                     found.append(Span(*_whole_characters(content, start, end), rule.family))
         return found
 
@@ -278,6 +286,7 @@ def _secret_names() -> tuple[Expression, Expression]:
 def _merged(found: list[Span]) -> list[Span]:
     """Join what overlaps; the one that begins first, and of these the longest, names the family."""
     merged: list[Span] = []
+    # Of those that begin at one place the longest first, so that it names the family.
     for span in sorted(found, key=lambda each: (each.start, -each.end)):
         if merged and span.start < merged[-1].end:
             last = merged[-1]

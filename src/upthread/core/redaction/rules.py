@@ -50,6 +50,7 @@ def painted(pattern: str) -> str:
     flags, begins, rest = pattern.partition(r"\b")
     if not begins or flags not in {"", "(?i)"}:
         return pattern
+    # What is put in front is context: without a group it would be redacted with the secret.
     secret = rest if _GROUP.search(rest) else f"({rest})"
     return rf"{flags}(?:\b|\\[nrt]|\[[0-9;]{{1,12}}m){secret}"
 

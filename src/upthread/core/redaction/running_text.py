@@ -55,6 +55,7 @@ def settled_length(text: str) -> int:
     """
     if "\x1b" not in text and "\\" not in text:
         return _settled_length(text)
+    # Rules look at it without its colours, too: what is settled is settled in both.
     bare = unpainted(text.encode("utf-8", "surrogatepass"))
     if bare is None:
         return _settled_length(text)
@@ -64,6 +65,7 @@ def settled_length(text: str) -> int:
         kept = seen[:settled].encode("utf-8", "surrogatepass")
         _, end = bare.span(0, len(kept))
         settled = _characters_in(text, end)
+    # Taking colours away makes it shorter; what waits is bounded by what has come.
     return max(settled, len(text) - HELD_CHARACTERS_MAX)
 
 
@@ -84,6 +86,7 @@ def _settled_before(text: str, end: int, from_here: int) -> int:
     earlier = _first_that_belongs(text, line, from_here)
     if earlier < line:
         return earlier
+    # From the word that announces it: cut behind that, the rest would have lost its context.
     announced = _ANNOUNCING.search(text, line, end)
     return _back_to_blank(text, announced.start() if announced else end, line)
 
@@ -92,6 +95,7 @@ def _first_that_belongs(text: str, line: int, from_here: int) -> int:
     """Return where the first of the lines begins that are to be looked at with the one at hand."""
     while line > from_here:
         start = max(from_here, text.rfind("\n", from_here, line - 1) + 1)
+        # The end alone: a line of a megabyte would else be looked through for each piece.
         ended = text[max(start, line - 1 - LINE_ENDS_LOOKED_AT) : line - 1]
         is_key = is_key_line(ended.encode("utf-8", "surrogatepass"))
         is_beginning = "-----BEGIN" in ended

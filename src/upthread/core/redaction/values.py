@@ -76,6 +76,7 @@ def is_no_example(value: bytes) -> bool:
 
 def looks_random(value: bytes) -> bool:
     """Return whether a value looks made by chance: letters and digits mixed, few of them alike."""
+    # Enough to tell; a value may be as long as the text.
     value = value[:JUDGED_BYTES_MAX]
     has_digit = value.translate(None, b"0123456789") != value
     has_letter = value.upper() != value.lower()

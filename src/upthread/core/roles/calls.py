@@ -57,10 +57,12 @@ def called_with(will_happen: Foreseen, *, tool: str, reads_by_commands: bool) ->
 def _of_command(will_happen: Foreseen, *, reads_by_commands: bool) -> CalledWith:
     told = (line for each in will_happen.tellings for line in commands_of(each.arguments))
     lines = tuple(dict.fromkeys(told))
+    # To an agent that has no tool to read with, commands denied would be reading denied.
     if reads_by_commands and lines and all(map(only_reads, lines)):
         places = tuple(place for line in lines for place in files_read(line))
         return CalledWith(places=places, only_reads=True)
     commands = [words for line in lines for words in _commands(line)]
+    # Of a program that only running the line would tell, any pattern may fit.
     if any(words[0] is None for words in commands):
         return CalledWith()
     return CalledWith(words=tuple(dict.fromkeys(map(_text, commands))))
@@ -68,6 +70,7 @@ def _of_command(will_happen: Foreseen, *, reads_by_commands: bool) -> CalledWith
 
 def _commands(line: str) -> Iterator[Sequence[Word]]:
     """Yield the commands of a line as they are written, and those within them."""
+    # Both as written and without a wrapper: a rule may be about `sudo *` or about what it runs.
     yield from (words for words in commands_written(line) if not _is_shell(words))
     yield from (command.words for command in commands_in(line))
 

@@ -67,6 +67,7 @@ def limits_of_front_matter(fields: Mapping[str, object], source: str) -> RoleLim
 
     Raises ConfigError with the file and the key.
     """
+    # First: a key that is misspelt must not leave the role without its limit.
     _require_known(fields, _MARKDOWN_KEYS, source)
     found = [NO_LIMITS]
     for key, read in (
@@ -79,7 +80,9 @@ def limits_of_front_matter(fields: Mapping[str, object], source: str) -> RoleLim
         if key in fields:
             found.append(read(fields[key], source))
     model = _model(fields, source)
+    # To inherit is what happens without a word, too.
     if model and model != "inherit":
+        # OpenCode's names have a provider before them.
         of = OPENCODE if "/" in model else CLAUDE_CODE
         found.append(RoleLimits(model=model, model_of=of))
     return joined(found)
@@ -216,6 +219,7 @@ def _tools(value: object, source: str) -> RoleLimits:
     entries = _entries(value, source, "tools")
     if ("*", ANY) in entries:
         return NO_LIMITS
+    # The denial first: the last rule that fits decides.
     rules = [ToolRule(tool=ANY, word="deny"), *_of_entries(entries, "allow", source, "tools")]
     named = ", ".join(_as_written(entries)) or "none"
     return RoleLimits(lists=(tuple(rules),), said=(f"tools: {named}, and no others",))
@@ -261,6 +265,7 @@ def _of_entries(
 ) -> Iterator[ToolRule]:
     for tool, pattern in entries:
         names = tools_named(tool)
+        # Its rules for paths are read in another way than any pattern here (ADR 80).
         if pattern != ANY and names not in {(BASH,), ("task",)}:
             raise _malformed(
                 source,
@@ -285,6 +290,7 @@ def _permission_mode(value: object, source: str) -> RoleLimits:
     value = value if isinstance(value, str) else ""
     if value in _LOOSE_MODES:
         return RoleLimits(not_given=(said,))
+    # Its own plan mode is not used: it changes what the model is told, and waits for a person.
     if value == "plan":
         rules = tuple(ToolRule(tool=name, word="deny") for name in (*EDITING, BASH))
         return RoleLimits(lists=(rules,), said=(said,))

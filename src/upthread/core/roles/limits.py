@@ -46,6 +46,7 @@ _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("execcommand", "killbash", "killshell", "localshell", "monitor"), (BASH,)),
     **dict.fromkeys(("powershell", "shell", "writestdin"), (BASH,)),
     **dict.fromkeys(("notebookread", "viewimage"), (READ,)),
+    # A patch may make a file as well as change one: either rule holds.
     **dict.fromkeys(("applypatch", "patch"), EDITING),
     **dict.fromkeys(("multiedit", "notebookedit"), ("edit",)),
     **dict.fromkeys(("agent", "spawnagent"), ("task",)),
@@ -204,6 +205,7 @@ def _of_kind(kind: str, rules: RuleList, called_with: Sequence[str]) -> str:
     as_kind = "edit" if kind in CHANGING else kind
     tools = [name for name, of in KINDS_OF_TOOLS.items() if of == as_kind or kind == OTHER]
     named = {rule.tool for rule in rules}
+    # Those the rules name: `*: deny` with one tool allowed would else deny each call of that kind.
     weighed = [name for name in tools if name in named] or tools or [kind]
     if as_kind == kind == OTHER:
         weighed = [*tools, OTHER]
@@ -213,6 +215,7 @@ def _of_kind(kind: str, rules: RuleList, called_with: Sequence[str]) -> str:
 
 def _judged(rules: RuleList, subject: str, called_with: Sequence[str]) -> Rule:
     fitting = [rule for rule in rules if _fits(rule.tool, subject)]
+    # Nothing is known of it: any of the patterns may fit.
     if not called_with:
         return _strictest(fitting)
     return _strictest_of([_last_word(fitting, each) for each in called_with])
@@ -229,6 +232,7 @@ def _strictest(rules: Sequence[ToolRule]) -> Rule:
     """Return the strictest word that could hold of what is not known."""
     words: list[Rule] = []
     for rule in reversed(rules):
+        # From the last on: what stands before a rule for everything can no longer decide.
         words.append(rule.word)
         if rule.pattern == ANY:
             break
@@ -261,6 +265,7 @@ def _fits(pattern: str, text: str) -> bool:
 def _expression(pattern: str) -> re.Pattern[str]:
     """`*` any characters, `?` one; a pattern ending in ` *` fits also without what follows."""
     pieces = {"*": ".*", "?": "."}
+    # As words: it is a repository's text, and `*` and `?` are all that it may mean.
     written = "".join(pieces.get(each) or re.escape(each) for each in pattern)
     if pattern.endswith(" *"):
         written = written.removesuffix(re.escape(" ") + ".*") + r"(?:\ .*)?"

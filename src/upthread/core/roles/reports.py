@@ -88,17 +88,20 @@ def read_report(reply: str, *, lines_max: int | None = None) -> Report:
     blocks = _BLOCK.findall(reply)
     if not blocks:
         raise MalformedReportError("the reply has no ```upthread block")
+    # The last: prose before it may quote one, such as the instructions or another role's.
     return decode_report(blocks[-1].encode("utf-8", "surrogatepass"), lines_max=lines_max)
 
 
 def decode_report(raw: bytes, *, lines_max: int | None = None) -> Report:
     """Return a report from its JSON; raises MalformedReportError with the place of the fault."""
+    # Before it is decoded: it is a model's text, and may be anything.
     if len(raw) > REPORT_BYTES_MAX:
         raise MalformedReportError(f"the report has {len(raw)} bytes, {REPORT_BYTES_MAX} allowed")
     try:
         report = msgspec.json.decode(raw, type=Report)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedReportError(f"the report cannot be read: {error}") from error
+    # The run would wait for a person with nothing to be asked.
     if report.status == "needs_input" and not report.questions:
         raise MalformedReportError('status is "needs_input" but `questions` is empty')
     if lines_max is not None:
@@ -118,6 +121,7 @@ def check_length(report: Report, *, lines_max: int) -> None:
 def _lines_of(report: Report) -> int:
     evidence = report.verdict.evidence if report.verdict else ()
     texts = (report.summary, *report.decisions, *report.findings, *evidence)
+    # By every line end that Python knows: a line must not be hidden by one that is rare.
     return sum(len(text.splitlines()) for text in texts)
 
 

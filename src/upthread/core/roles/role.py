@@ -163,6 +163,7 @@ def _split_front_matter(text: str, source: str) -> tuple[str, str]:
 
 
 def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
+    # Before it is read: the parser is slow, and a clone may bring any text.
     if len(front_matter) > FRONT_MATTER_CHARACTERS_MAX:
         raise ConfigError(
             f"{source}: the front matter is too long",

@@ -26,6 +26,7 @@ TEXT_KEYS: Final = frozenset(
 
 _MARKS: Final = re.compile(r"[\W_]+")
 _JSON: Final = re.compile(r"\s*[\[{]")
+# Bounded, and never begun within a run of backslashes: a text of nothing else stays linear.
 _ESCAPE: Final = re.compile(r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})")
 _MEMBER: Final = re.compile(
     r"""
@@ -48,6 +49,7 @@ def holds_command(arguments: JsonValue) -> bool:
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
+            # Arguments may come as JSON in a string: what is in there is called just as well.
             if any(name in COMMAND_KEYS for name in _names_in(each)):
                 return True
         elif isinstance(each, Mapping):
@@ -59,6 +61,7 @@ def holds_command(arguments: JsonValue) -> bool:
             waiting += [
                 inner
                 for name, inner in each.items()
+                # A file that is written may hold JSON with a command; nothing of it runs by that.
                 if not (isinstance(inner, str) and folded(name) in TEXT_KEYS)
             ]
         elif isinstance(each, Sequence):

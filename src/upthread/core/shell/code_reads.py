@@ -34,6 +34,7 @@ _LOOP: Final = re.compile(
 def opened_in(line: str) -> Iterator[str]:
     """Yield the files that code in a line opens to read, by the names it gives in full."""
     for found in _OPENED.finditer(line):
+        # `r+` is not among them: it reads as well.
         is_writing = set(found["mode"] or "") & {"w", "a", "x"} or _WRITTEN.match(line, found.end())
         if not is_writing:
             yield found["file"]
@@ -49,4 +50,5 @@ def looped_over(line: str) -> Iterator[str]:
     for found in _LOOP.finditer(line):
         named = re.compile(rf"\$(?:{found['name']}\b|\{{{found['name']}\}})")
         for word in found["words"].split():
+            # By a function: a backslash in the word would else be taken for a reference to a group.
             yield named.sub(lambda _found, word=word: word, found["body"])

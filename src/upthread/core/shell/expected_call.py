@@ -82,6 +82,7 @@ class Foreseen:
         arguments = [each.arguments for each in self.tellings if each.arguments]
         commands = {_folded(line) for meant in arguments for line in commands_of(meant)}
         # A title that is a command put on one line says no more, and a document in it says less.
+        # Each title with each of the arguments: nothing says which of them belong together.
         said = [(title, None) for title in titles if _folded(title) not in commands] + [
             (title, meant) for title in titles or [""] for meant in arguments
         ]
@@ -96,6 +97,7 @@ class Foreseen:
             for each in self.tellings
             for line in commands_of(each.arguments)
         ]
+        # Some agents say a command by its title alone.
         if not said and EXECUTE in self.kinds:
             said = [(each.title.strip("` "), "") for each in self.tellings if each.title]
         return tuple(dict.fromkeys(said))
@@ -163,6 +165,7 @@ def _judged_kind(kind: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:
 
 
 def _distinct(tellings: Iterable[Told]) -> list[Told]:
+    # A list: arguments are JSON, of which no set can be made.
     said: list[Told] = []
     for each in tellings:
         if each not in said:
@@ -205,6 +208,7 @@ def _laid_together(arguments: Sequence[JsonValue]) -> JsonValue:
     """Return the arguments as they were last given; where any held a command, that is not lost."""
     if not arguments:
         return None
+    # Agents learn their arguments while they stream, so the last are the whole ones.
     last = arguments[-1]
     commands = [each for each in arguments if command_of(each)]
     return last if command_of(last) or not commands else commands[-1]

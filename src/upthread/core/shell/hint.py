@@ -14,4 +14,5 @@ def command(*words: str) -> str:
     """Return a command to be copied: its words quoted for a shell, and nothing acts in them."""
     import shlex  # noqa: PLC0415  # with what it needs itself it costs whoever suggests nothing
 
+    # Made visible first: a quote that is cut off afterwards would leave the line open.
     return shlex.join(visible_line(word, characters_max=WORD_CHARACTERS_MAX) for word in words)

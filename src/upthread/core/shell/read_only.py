@@ -38,6 +38,7 @@ def only_reads(line: str) -> bool:
 
 def _reads(line: str, depth: int) -> bool:
     root = tree_of(line)
+    # Of a line that cannot be read to its end nothing is certain.
     return root is not None and bool(root.named_children) and _is_harmless(root, depth)
 
 
@@ -50,15 +51,18 @@ def _is_harmless(node: Node, depth: int) -> bool:
 
 
 def _is_reader(command: Node, depth: int) -> bool:
+    # A variable may do what an option may not: RIPGREP_CONFIG_PATH gives `rg` any of its own.
     if any(each.type.endswith(("assignment", "redirect")) for each in command.named_children):
         return False
     words = [word for word in words_of(command) if word is not None]
+    # A word that only running the line would tell may be an option that writes.
     if not words or len(words) != len(words_of(command)):
         return False
     program, *rest = words
     is_shell = name_of(program) in SHELLS and len(rest) == len(("-c", "LINE"))
     if is_shell and _SHELL_OPTION.fullmatch(rest[0]):
         return depth > 0 and _reads(rest[1], depth - 1)
+    # By the whole word: `./cat` is whatever somebody put there.
     harmless = _READERS.get(program)
     if harmless is None or (harmless is not _always and _may_become_options(command)):
         return False
@@ -87,6 +91,7 @@ def _without(*options: str) -> _Harmless:
         for word in words:
             name = word.partition("=")[0]
             if name.startswith("--"):
+                # Long options may be cut short where they are told apart: `--out` writes, too.
                 if len(name) > len("--") and any(each.startswith(name) for each in names):
                     return False
             elif name.startswith("-") and letters & set(word):

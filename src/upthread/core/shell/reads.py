@@ -49,6 +49,7 @@ def _names_in(line: str) -> Iterator[str]:
     for command in commands:
         yield from _read_by(command)
     yield from substituted_in(line)
+    # Only then: to `grep 'open("a")'` the same is a pattern.
     if any(name_of(command.words[0]) in LANGUAGES for command in commands if command.words):
         yield from opened_in(line)
     for body in looped_over(line):
@@ -65,6 +66,7 @@ def is_reading_known(line: str, is_known: Callable[[str], bool]) -> bool:
     if tree_of(line) is None or _UNTOLD.search(line):
         return False
     names = files_read(line)
+    # At the limit there may be more, which nobody has looked at.
     if len(names) == READ_MAX or not all(map(is_known, names)):
         return False
     return all(map(_tells_what_it_reads, commands_in(line)))
@@ -90,6 +92,7 @@ def _read_by(command: ShellCommand) -> Iterator[str]:
     reader, told = _READERS.get(name), _NAMED_BY.get(name)
     found = _operands(words[1:], reader) if reader else told(words) if told else []
     for operand in found:
+        # What `~` is only the shell there would tell.
         if operand and operand != "-" and not operand.startswith("~"):
             yield posixpath.join(command.directory, operand)
 
@@ -115,8 +118,10 @@ def _operands(words: Sequence[Word], reader: _Reader) -> list[Word]:
             operands.append(word)
             continue
         name = word.partition("=")[0]
+        # It writes there, in place of showing what is there.
         if name in reader.writing or any(word.startswith(each) for each in reader.writing):
             return []
+        # The pattern came by an option, so that the first operand is a file already.
         if name in reader.instead or word[:2] in reader.instead:
             leading = 0
         if word in reader.taking and waiting:
@@ -202,6 +207,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
 
 def _by_git(words: Sequence[Word]) -> list[Word]:
     """git, by its verb: `show REV:PATH`, `blame PATH`, `grep … -- PATH`, `diff … -- PATH`."""
+    # What is not known is left out, which moves what follows: a file too many is named at worst.
     verb, *rest = [word for word in words[1:] if word] or [""]
     after = rest[rest.index("--") + 1 :] if "--" in rest else []
     operands = [word for word in rest if not word.startswith("-")]
