@@ -179,6 +179,7 @@ def _something(members: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return {
         name: value
         for name, value in members.items()
+        # 0 stays: a count that is known to be none.
         if value is not None and value is not False and value not in ("", (), [], {})
     }
 
@@ -190,6 +191,7 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
     `surroundings` are left out, since whoever reads looks for itself.
     """
     members: dict[str, Any] = {"conversation_id": ConversationId(""), "agent": ""}
+    # What is left out is left to the defaults: they are what `worth_keeping` leaves out.
     members |= {name: stored[name] for name in _PLAIN if name in stored}
     lost, spending = stored.get("session_lost"), stored.get("spending")
     limit = stored.get("agent_limit")

@@ -85,6 +85,7 @@ def _is_command(call: ToolCallPart, root: str) -> bool:
 
 
 def _is_search(call: ToolCallPart) -> bool:
+    # One that is a command is counted there.
     if call.tool_kind != "search" or commands_of(call.arguments):
         return False
     return not _NAMING.intersection(call.title.casefold().split()[:1])

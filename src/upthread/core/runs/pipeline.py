@@ -167,6 +167,7 @@ def _step_started(view: RunView, event: StepStarted) -> RunView:
         last=None,
         was_asked_again=event.asked_again,
         is_resumed=False,
+        # Asked once: what follows comes from its report again.
         asked_next="",
         steps_run=view.steps_run + 1,
     )
@@ -188,6 +189,7 @@ def _step_ended(view: RunView, event: StepEnded) -> RunView:
     view = replace(
         view,
         handed={**view.handed, event.role: handed},
+        # What its session has read by now: the next telling leaves it out.
         told={**view.told, event.role: digests_told(view, event.role)},
         asked_in_vain=view.asked_in_vain + 1 if is_in_vain else 0,
     )
@@ -227,6 +229,7 @@ def _resumed(view: RunView, event: RunResumed) -> RunView:
     return replace(
         view,
         parked=None,
+        # A run that is over goes on only for a role that is named: a late "go on" changes nothing.
         ended=None if event.role else view.ended,
         asked_next=event.role,
         rejections={},
@@ -261,9 +264,11 @@ def next_command(view: RunView) -> PipelineCommand:
     """Return the one thing to do next."""
     if view.ended or view.parked or view.open_questions:
         return Wait(status=view.status)
+    # Before any step: one whose end is not known may have been done, and is never begun twice.
     if view.started is not None:
         return ContinueStep(role=view.started.role, turn_id=view.started.turn_id)
     command = _next_step(view)
+    # Only a further step is stopped: a run that is about to finish or to ask has its end.
     if isinstance(command, RunStep) and view.steps_run >= STEPS_MAX:
         detail = f"{STEPS_MAX} steps without an end"
         return Park(reason="too_many_steps", detail=detail, role=command.step.role)
@@ -285,6 +290,7 @@ def next_role(view: RunView) -> str:
         return ""
     if view.started is not None:
         return view.started.role
+    # Answered with nothing, so that the fold says who goes on afterwards.
     command = next_command(replace(view, parked=None, answers=_all_answered(view)))
     return command.step.role if isinstance(command, RunStep) else ""
 
@@ -300,6 +306,7 @@ def _after(view: RunView, last: StepEnded) -> PipelineCommand:
     report = view.handed[step.role].report if last.report is not None else None
     if report is None:
         return _ask_again(view, step, last.report_error or "the reply has no report")
+    # Without one the run would go on as if it had been approved.
     if step.on_rejected and report.status == "done" and report.verdict is None:
         return _ask_again(view, step, "this step judges, and the report has no verdict")
     return _after_report(view, step, report)
@@ -325,6 +332,7 @@ def _after_failure(view: RunView, step: Step, last: StepEnded) -> PipelineComman
 
 
 def _ask_again(view: RunView, step: Step, fault: str) -> PipelineCommand:
+    # Once: a role that cannot write a report would be asked, and paid for, without end.
     if view.was_asked_again:
         return Park(reason="no_report", detail=fault, role=step.role)
     task = task_of_asking_again(view, step, fault)
@@ -367,6 +375,7 @@ def _free_id(wanted: str, taken: set[str]) -> str:
 
 def _send_back(view: RunView, step: Step, report: Report) -> PipelineCommand:
     assert step.on_rejected is not None
+    # This rejection is counted already, so as many as are allowed still go back.
     if view.rejections.get(step.role, 0) > step.rejections_max:
         evidence = "; ".join(report.verdict.evidence) if report.verdict else ""
         return Park(reason=REJECTED_TOO_OFTEN, detail=evidence, role=step.role)

@@ -37,6 +37,7 @@ def task_of_asking_again(view: RunView, step: Step, fault: str) -> Task:
 
     It is meant for the session that gave the faulty one; a new session must hear everything.
     """
+    # The first task again, since `text` is now about the report alone.
     everything = f"{task_of(view, step).everything}\n\n# First task\n{step.task.strip()}"
     asked = f"Your report could not be used: {one_line(fault)}."
     text = f"# Task\n{asked}\n\n{instructions(step.report_lines_max)}"
@@ -117,10 +118,12 @@ def _sources(view: RunView, step: Step) -> tuple[str, ...]:
     judges = tuple(
         other.role
         for other in view.pipeline.steps
+        # Only while it stands: a judge that approved since has no more to say to the builder.
         if other.on_rejected == step.role and has_rejected(view.report(other.role))
     )
     return tuple(dict.fromkeys((*step.needs, *judges)))
 
 
 def _digest(text: str) -> str:
+    # An agent's text may hold half a character, which plain UTF-8 refuses.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
