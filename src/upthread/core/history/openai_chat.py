@@ -60,6 +60,7 @@ def _pairs(request: Request) -> Iterator[tuple[int, list[str], int, list[str]]]:
     while index < len(messages):
         is_tool = messages[index].get("role") == "tool"
         asked = [] if is_tool else _call_ids(messages[index])
+        # A run that nobody called is a run, too: its answers have no call.
         start = end = index if is_tool else index + 1
         while end < len(messages) and messages[end].get("role") == "tool":
             end += 1
@@ -90,6 +91,7 @@ def _one_answer_for_a_call(request: Request) -> Iterator[Finding]:
 
 def _call_ids_differ(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
+        # Within one message: across messages ids may come again, unlike Anthropic's.
         for call_id in repeated(_call_ids(message)):
             yield index, f"two calls have the id {call_id}"
 

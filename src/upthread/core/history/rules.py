@@ -121,6 +121,7 @@ def messages_of(request: Request) -> Sequence[JsonObject]:
 
 def items_of(value: JsonValue) -> Sequence[JsonObject]:
     """Return the objects of an array, an empty one in place of what is none."""
+    # A text is a sequence as well, of its letters.
     if isinstance(value, str) or not isinstance(value, Sequence):
         return ()
     return [object_of(item) for item in value]
