@@ -39,6 +39,7 @@ _REPORTED: Final[Mapping[str, str]] = {
 
 def ending_of(turn: TurnView | None, *, is_held: bool) -> Ending:
     """Return what became of a role's last turn; `is_held` while a living process is at it."""
+    # First: a turn that a process is at has no end yet, whatever its last event says.
     if is_held:
         return UNDER_WAY
     if turn is None:

@@ -135,6 +135,7 @@ class StoredTurn:
         """
         pieces = (event.text for event in self.events if isinstance(event, TextReceived))
         stored = "".join(pieces)
+        # Either way: a reply comes as it was said, or as it is to be recorded.
         if not reply or reply in stored or reply in redact(stored):
             return self
         ended = {
@@ -145,6 +146,7 @@ class StoredTurn:
         told = (
             event
             for event in self.events
+            # Kept, a call would be recorded as open that was over before the answer.
             if not (is_answered and isinstance(event, ToolCallAnnounced | ToolCallUpdated))
             or event.call_id in ended
         )
@@ -181,10 +183,12 @@ def turn_of(events: Sequence[AgentEvent], sought: Sought) -> StoredTurn | None:
     new = _new(events, at, sought)
     if sought.asked is not None and not isinstance(sought.asked, ErasedPart):
         new = [i for i in new if _is_said(sought.asked, _texts(events[i], sought))][-1:]
+    # No prompt of its own in the session: what is new there belongs to calls that came after.
     elif len(new) <= sought.answered:
         return None
     if not new:
         return None
+    # The oldest where later calls have added theirs, else the newest: it was the last to go in.
     begin = new[0] if sought.later or sought.is_first else new[-1]
     end = next((i for i in at if i > begin), len(events))
     found = _turn(events, begin, end)
@@ -244,6 +248,7 @@ def _recorded_of(prompts: Sequence[frozenset[str]], sought: Sought) -> int:
     if len(prompts) >= len(known) and _may_be(known[-1], prompts[len(known) - 1]):
         return len(known)
     fitting = (n for n in range(len(prompts), 0, -1) if _may_be(known[-1], prompts[n - 1]))
+    # None fits where a compaction took them all: then the newest alone is taken for new.
     return next(fitting, len(prompts) - 1 if prompts else 0)
 
 
