@@ -151,7 +151,9 @@ class Hooks:
         try:
             return await work
         finally:
+            # Without set-up nobody reads it, and each turn would write files for nobody.
             if self.is_installed:
+                # Also for one that is cancelled: what hooks read would be older than the turn.
                 with anyio.CancelScope(shield=True):
                     await self.publish()
 
@@ -199,7 +201,9 @@ class Hooks:
         try:
             calls = await self._system.in_thread(lambda: self._calls(place))
             if calls:
+                # So that a first call under way has a conversation to be shown in.
                 await self._draining.open(calls)
+            # What could not be read when it was taken in: looked for again whenever somebody looks.
             if await self._system.in_thread(lambda: has_unread(place)):
                 with contextlib.suppress(LeaseHeldError):
                     await self.drain(lease_wait_s=0.0)
@@ -260,6 +264,8 @@ class Hooks:
             except BusyError:
                 return taken
             taken += number
+            # Looked once more after the last that was found: whoever left the work to us has put it
+            # there.
             if not number:
                 return taken
         return taken
@@ -289,6 +295,7 @@ class Hooks:
     def _place(self) -> Place:
         """Return the place, published or not."""
         place = Place(str(self._home), str(self._root))
+        # As if read: a drain also makes the files of a place that has none yet.
         place.known = {"project_id": self._project_id}
         return place
 
