@@ -160,9 +160,10 @@ class Hooks:
     async def forgetting(
         self, work: Callable[[], Awaitable[Result]], workstream: str | None
     ) -> Result:
-        """Return what the work returns; what was said is taken out of what hooks read around it.
+        """Return what the work returns, and erase a workstream's text in the files of hooks after it.
 
-        Before it, so that nothing comes in afterwards; and after it, whatever becomes of it.
+        None is every workstream. What hooks saw is taken in before, so that nothing comes in
+        afterwards; the files are written anew also where the work fails.
         """
         from upthread.runtime.hooked.publication import forget
 
@@ -217,7 +218,7 @@ class Hooks:
             ) from error
 
     async def _take_in_from(self, place: Place) -> str:
-        """Take in what is over; returns who has a conversation of it, in words, if anybody."""
+        """Take in what is over; returns who holds up one of its conversations, empty for nobody."""
         for _ in range(DRAINS_MAX):
             if await self._system.in_thread(lambda: behind(place)) is None:
                 return ""

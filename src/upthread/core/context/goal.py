@@ -118,7 +118,7 @@ def _span(lines: Sequence[str], spoken: Sequence[_Utterance]) -> tuple[int, int]
 
 
 def _asked(lines: Sequence[str], spoken: Sequence[_Utterance], end: int) -> str:
-    """Return what was said by whoever asks; where no name says who that is, by who began."""
+    """Return the words of the speakers named like a user, else of the one who spoke first."""
     ends = [*(each.at for each in spoken[1:]), end]
     asking = _ASKING if {each.name for each in spoken} & _ASKING else {spoken[0].name}
     asked = (

@@ -142,7 +142,7 @@ def prior_context(
 
 
 class _Draft:
-    """An exchange while it is seen what of it has room."""
+    """An exchange, with the steps of its reply that were chosen so far, by their place."""
 
     def __init__(self, exchange: Exchange) -> None:
         messages = [each for each in (exchange.prompt, *exchange.reply) if each]

@@ -148,9 +148,9 @@ def limit_in(stored: JsonValue) -> AgentLimit | None:
 
 
 def lacking_in(stored: JsonValue) -> tuple[int, str]:
-    """Return how many turns the record lacked, of a decision's stored inputs, and why none knows.
+    """Return how many turns the record lacked, of a decision's stored inputs, and a fault.
 
-    0 and an empty text where they do not say.
+    The fault says why the number is not known, empty where it is; 0 and empty for older inputs.
     """
     if not isinstance(stored, Mapping):
         return 0, ""

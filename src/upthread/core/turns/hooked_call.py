@@ -128,10 +128,12 @@ class StoredTurn:
     def ended_with(
         self, reply: str, redact: Callable[[str], str], *, is_answered: bool
     ) -> StoredTurn:
-        """Return the turn with the reply that its end was told with, which the store may lack yet.
+        """Return the turn with `reply` as its last text, itself where its store has that already.
 
-        A store that lacks the answer is behind: a call that it has no end of has ended all the
-        same. Of one that was not answered, the reply says what went wrong, and nobody knows.
+        `reply` is what a hook was told at the end, empty for nothing; `redact` takes the secrets
+        out of a text. Where the turn was answered (`is_answered`) and the store lacks the reply, it
+        is behind: calls without an end are left out, since they have ended. Where it was not, the
+        reply is an error's text, and such calls stay open.
         """
         pieces = (event.text for event in self.events if isinstance(event, TextReceived))
         stored = "".join(pieces)

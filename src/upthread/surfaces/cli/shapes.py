@@ -360,7 +360,7 @@ def told_status(result: TurnResult) -> str:
 
 
 def ids(result: TurnResult) -> dict[str, str]:
-    """What names a turn, for an error about it; its session where it had one."""
+    """The address and the ids of a turn, for an error about it; what is empty is left out."""
     named = {
         "address": result.conversation.key.address,
         "conversation_id": result.conversation.conversation_id,

@@ -37,7 +37,11 @@ def transcript_of(main: str, child: str) -> str:
 
 
 class Told:
-    """What a transcript's end tells: the last words since it was asked last, and all files."""
+    """What a transcript's end tells.
+
+    `reply` is the last text since the newest prompt, empty for none; `examinations` are the files
+    of all prompts, each as `path` and `how`, oldest first.
+    """
 
     def __init__(self) -> None:
         self.reply = ""

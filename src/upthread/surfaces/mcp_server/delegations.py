@@ -120,7 +120,10 @@ class Delegations:
         return await self.wait(handle)
 
     def address(self, handle: str) -> str:
-        """Return whom a delegation is with: as asked for, or the sibling that was opened."""
+        """Return the address a delegation works at: the one asked for, or its sibling's.
+
+        KeyError for a handle that is not known.
+        """
         delegation = self._known[handle]
         started = delegation.started
         return started.conversation.key.address if started else delegation.address

@@ -117,8 +117,9 @@ async def _read_line() -> str:
 def with_agent(
     output: Output, attempt: Callable[[str | None], Result], agent: str | None
 ) -> Result:
-    """Make an attempt; where several agents would do, ask which, and make it with that one.
+    """Return what `attempt` returns for an agent's name, None for whichever is clear.
 
+    Where it raises SeveralAgentsError a person is asked for one of them, and it is made once more.
     Raises what the attempt raises, SeveralAgentsError too where nobody is there to ask.
     """
     try:
