@@ -160,7 +160,7 @@ class Hooks:
     async def forgetting(
         self, work: Callable[[], Awaitable[Result]], workstream: str | None
     ) -> Result:
-        """Return what the work returns, and erase a workstream's text in the files of hooks after it.
+        """Return what the work returns; after it, erase a workstream's text where hooks read it.
 
         None is every workstream. What hooks saw is taken in before, so that nothing comes in
         afterwards; the files are written anew also where the work fails.

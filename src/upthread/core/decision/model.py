@@ -150,7 +150,7 @@ def limit_in(stored: JsonValue) -> AgentLimit | None:
 def lacking_in(stored: JsonValue) -> tuple[int, str]:
     """Return how many turns the record lacked, of a decision's stored inputs, and a fault.
 
-    The fault says why the number is not known, empty where it is; 0 and empty for older inputs.
+    The fault says why the number is not known. 0 and empty where nothing lacked, or nobody looked.
     """
     if not isinstance(stored, Mapping):
         return 0, ""
