@@ -60,8 +60,8 @@ class AdoptSession:
             )
         name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
         place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
-        # Before the lease is taken: an agent takes seconds to start, and nobody has to wait for
-        # that.
+        # Before the lease is taken: an agent takes seconds
+        # to start, and nobody has to wait for that.
         version = await self._confirm(name, upstream, place)
         async with self._leases.held(_lease_of(key)) as fence:
             banking = self._system.in_thread(
@@ -122,8 +122,8 @@ class AdoptSession:
                 ended_because="adopted_another",
                 ended_at_ms=now_ms,
             )
-            # In one commit, the end first: a conversation never has two open links, nor none in
-            # between.
+            # In one commit, the end first: a conversation
+            # never has two open links, nor none in between.
             writes.insert(0, end)
         self._store.commit(writes, fences=(fence,))
         return link

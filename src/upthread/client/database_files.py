@@ -163,8 +163,8 @@ def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
         aside = path.with_name(f"{path.name}.before-restore-{stamp}") if path.exists() else None
         if is_done:
             put_in_place(path, copy, aside or path.with_name(f"{path.name}.{stamp}"), key=key)
-            # After the database: killed between the two, redactions are made with the other key,
-            # and no row is lost.
+            # After the database: killed between the two, redactions
+            # are made with the other key, and no row is lost.
             _take_key(_key_path(settings, backup), _key_path(settings, path), aside)
     return Restored(database=path, backup=backup, aside=aside, lacking=lacking, unread=unread)
 

@@ -99,8 +99,8 @@ class Preparing:
         """
         resolved = self._store.resolve(self.key(address))
         held = resolved.link.agent if resolved and resolved.link else None
-        # A person's word, then the role's: a session follows them, and is rolled over if it must
-        # be.
+        # A person's word, then the role's: a session
+        # follows them, and is rolled over if it must be.
         known = named or self._settings.role(address.role).agent or held or otherwise
         return known or self._settings.agent or self._only_installed()
 
@@ -125,8 +125,8 @@ class Preparing:
         configured = self._settings.agents.get(agent)
         if configured is None:
             return registry.adapter_for(agent)
-        # Configured without a command: the agent that is known by this name, with a person's
-        # environment.
+        # Configured without a command: the agent that is
+        # known by this name, with a person's environment.
         if not configured.command:
             return registry.adapter_for(agent, configured.environment)
         return registry.configured_adapter(agent, configured.command, configured.environment)
@@ -152,8 +152,8 @@ class Preparing:
         return {**self._environment, **(configured.environment if configured else {})}
 
     def _redactor_of(self, role: str) -> Redactor | None:
-        # Compared as it is recorded: where nothing is taken out of the one, nothing may be of the
-        # other.
+        # Compared as it is recorded: where nothing is taken
+        # out of the one, nothing may be of the other.
         return None if self._policy.of_role(role) == "full" else self._redactor
 
     def opens_sub_agents(self, agent: str) -> bool:

@@ -61,8 +61,8 @@ def read_key(path: Path, *, mend: str) -> bytes:
     ConfigError for a file that is missing, a link, somebody else's, or no key.
     """
     try:
-        # Opened first and looked at by its descriptor: a name may be given to another file
-        # meanwhile.
+        # Opened first and looked at by its descriptor: a
+        # name may be given to another file meanwhile.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise _refused(path, f"cannot be opened: {error.strerror}", mend) from error

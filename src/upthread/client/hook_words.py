@@ -64,8 +64,8 @@ def keep_words(
         words = loads(raw.decode("utf-8"))
         policy, redactor = record_policy(settings), _redactor(settings)
         role, is_known = text_in(words, "role"), words.get("slot") != CHILD_SLOT
-        # The role of one that is recorded only is the model's word, and must not choose what is
-        # kept.
+        # The role of one that is recorded only is the
+        # model's word, and must not choose what is kept.
         mode = policy.of_role(role) if is_known else policy.strictest
         fields = _as_kept(words, mode, redactor)
         whose = {name: words.get(name) for name in WHOSE}

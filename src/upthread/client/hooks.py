@@ -265,8 +265,8 @@ class Hooks:
             except BusyError:
                 return taken
             taken += number
-            # Looked once more after the last that was found: whoever left the work to us has put it
-            # there.
+            # Looked once more after the last that was found:
+            # whoever left the work to us has put it there.
             if not number:
                 return taken
         return taken

@@ -56,8 +56,8 @@ class DoOnce:
                 return await self._attempt(key, action, fence)
             if stands.state == "done":
                 return stands.receipt
-            # An intent without an end, and its lease was free: whoever began it is dead, or was
-            # cancelled.
+            # An intent without an end, and its lease was free:
+            # whoever began it is dead, or was cancelled.
             raise _unknown(stands)
 
     async def confirm(self, key: str, receipt: JsonValue) -> None:
@@ -77,8 +77,8 @@ class DoOnce:
 
     async def _attempt(self, key: str, action: Action, fence: Fence) -> JsonValue:
         attempt_id = self._system.new_id("att")
-        # Before the action: killed between the two, it is shown as unknown and never done again by
-        # itself.
+        # Before the action: killed between the two, it is
+        # shown as unknown and never done again by itself.
         await self._record(key, attempt_id, "intent", fences=(fence,))
         try:
             returned = await action()

@@ -54,8 +54,8 @@ class Project(Assembly):
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
         request = await self._request(address, text, options)
         await self._tell_place(request)
-        # Published whatever comes of it: a turn that failed may have opened a session that hooks
-        # resume.
+        # Published whatever comes of it: a turn that failed
+        # may have opened a session that hooks resume.
         result = await self.hooks.published(self._turns.tell(request))
         return await self._waited_out(result, options)
 

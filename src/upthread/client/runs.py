@@ -146,8 +146,8 @@ class PipelineRuns:
                 listed = ", ".join(sorted(roles))
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
         is_under_way = run is not None and run.ended is None
-        # A role that comes for the first time works with what the others use: none is switched
-        # midway.
+        # A role that comes for the first time works with
+        # what the others use: none is switched midway.
         before = self._agent_before(workstream) if is_under_way else None
         began_with = run.agents if run and is_under_way else dict[str, str]()
         return {

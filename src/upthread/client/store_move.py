@@ -85,8 +85,8 @@ def make_move(
     """
     with _ends(settings, request, is_made=True) as (source, target):
         move, plan = _planned(settings, request, source, target, on_rows=on_rows)
-        # Before the rows: killed between the two, a target without its key would redact with
-        # another.
+        # Before the rows: killed between the two, a target
+        # without its key would redact with another.
         key = _carry_key(settings, request, is_dry=False)
         for project in plan.projects:
             move.make(project)

@@ -168,8 +168,8 @@ class LastingJobs(JobManager):
         """Call until the server has heard it, or the job is another worker's by now."""
         while True:
             try:
-                # Asked each time: Procrastinate 3.10 lets a worker that was taken for dead
-                # acknowledge.
+                # Asked each time: Procrastinate 3.10 lets a
+                # worker that was taken for dead acknowledge.
                 if await self._is_ours(job):
                     await call()
             except exceptions.UniqueViolation:

@@ -101,8 +101,8 @@ async def serve(options: WorkerOptions) -> None:
             project = await stack.enter_async_context(opened)
             for notice in project.notices:
                 options.tell(Served(what="notice", detail=notice))
-            # Before a job is taken: the first permission would park the run, far from anybody to
-            # answer.
+            # Before a job is taken: the first permission
+            # would park the run, far from anybody to answer.
             require_policy(project.settings)
             projects[project.project_id] = project
         agents = await _agents(options, projects)
@@ -239,8 +239,8 @@ class Worker:
                 await self._advance(project, run, transition, context.job.attempts)
             finally:
                 self._at_work.discard(scope)
-        # After the turn has been left in order: the next worker begins where this one's lease
-        # ended.
+        # After the turn has been left in order: the next
+        # worker begins where this one's lease ended.
         if scope.cancelled_caught:
             self._tell("handed_back", run)
             raise Again(after_s=0)

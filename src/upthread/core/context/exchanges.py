@@ -78,8 +78,8 @@ def _newest_first(messages: Iterable[Message]) -> Iterator[list[Message]]:
             yield [*end, *beginning, message]
             end, beginning = [], deque(maxlen=REPLY_BEGINNING_MAX)
         else:
-            # Read backwards: the end fills first, and the bounded queue keeps what was said first
-            # of all.
+            # Read backwards: the end fills first, and the
+            # bounded queue keeps what was said first of all.
             (end if len(end) < REPLY_END_MAX else beginning).append(message)
     if end:
         yield [*end, *beginning]

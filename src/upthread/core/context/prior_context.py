@@ -96,8 +96,8 @@ class PriorContext:
         hashed = hashlib.sha256()
         for each in self.said:
             raw = each.text.encode("utf-8", "surrogatepass")
-            # The length goes first, so that no two different sequences of texts run together as
-            # one.
+            # The length goes first, so that no two different
+            # sequences of texts run together as one.
             hashed.update(f"{each.speaker}:{len(raw)}:".encode() + raw)
         return hashed.hexdigest()
 
@@ -197,8 +197,8 @@ def _fill(drafts: Sequence[_Draft], room: int) -> None:
         room -= draft.take(len(draft.steps) - 1, room)
     for draft in told:
         last = len(draft.steps) - 1
-        # The first step says what was meant, then from the newest back; none where the end had no
-        # room.
+        # The first step says what was meant, then from the
+        # newest back; none where the end had no room.
         for at in (0, *range(last - 1, 0, -1)) if last in draft.taken and last else ():
             room -= draft.take(at, room)
 

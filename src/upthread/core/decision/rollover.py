@@ -189,8 +189,8 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
         not row.needs_empty_reply or signs.is_reply_empty,
         not row.needs_output or bool(signs.tokens_out),
         signs.prompt_characters >= row.prompt_characters_min,
-        # A detector needs its figure: an agent that tells no tokens would else look like one that
-        # read none.
+        # A detector needs its figure: an agent that tells no
+        # tokens would else look like one that read none.
         row.tokens_in_max is None
         or (signs.tokens_in is not None and signs.tokens_in <= row.tokens_in_max),
         row.duration_s_max is None or signs.duration_s < row.duration_s_max,

@@ -163,8 +163,8 @@ RULES: Final[tuple[Rule, ...]] = (
         says="it is a sub-agent's session, which the agent opens only inside its main session",
     ),
     Rule(
-        # The first that looks around: of a session that nothing can open, it does not matter what
-        # changed.
+        # The first that looks around: of a session that
+        # nothing can open, it does not matter what changed.
         reason="directory_missing",
         decision=START_FRESH,
         applies=lambda i: i.freshness.is_directory_missing,

@@ -58,8 +58,8 @@ def is_sound(messages: Iterable[Spoken]) -> bool:
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart):
-                # Calls may come together; a new one after some results means that the others' are
-                # late.
+                # Calls may come together; a new one after some
+                # results means that the others' are late.
                 if part.call_id in seen or (is_answering and waiting):
                     return False
                 seen.add(part.call_id)

@@ -136,8 +136,8 @@ def effects_of(
             call = part if isinstance(part, ToolCallPart) else intended_call(part)
             if call is not None and _may_change(call, outward_patterns):
                 meant = _intent(message.seq, call, outward_patterns)
-                # Both tellings count: the one before a call and the one after it may say different
-                # halves.
+                # Both tellings count: the one before a call and
+                # the one after it may say different halves.
                 known = calls.get(call.call_id, meant).actions
                 actions = (*known, *meant.actions, *_run_by(part))
                 calls[call.call_id] = replace(meant, actions=tuple(dict.fromkeys(actions)))

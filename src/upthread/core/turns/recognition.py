@@ -130,8 +130,8 @@ def _only_way(whole: str, known: Sequence[str]) -> tuple[str, ...]:
         for end, before in [(end, set(each)) for end, each in ways.items() if piece]:
             if whole.startswith(piece, end):
                 ends = ways.setdefault(end + len(piece), set())
-                # Bounded, since equal prompts can be put together in very many ways; sorted for the
-                # same two.
+                # Bounded, since equal prompts can be put together
+                # in very many ways; sorted for the same two.
                 ends.update(sorted((*way, text) for way in before)[:WAYS_MAX])
     found = ways.get(len(whole), set())
     return next(iter(found)) if len(found) == 1 else ()
@@ -205,8 +205,8 @@ def _judge_reply(tail: Sequence[AgentEvent | None], attended: Collection[str]) -
     effects = tuple((call_id, title, status) for call_id, (title, status) in calls.items())
     is_open = any(status not in CALL_ENDED for _, status in calls.values())
     failed = {call_id for call_id, (_, status) in calls.items() if status == CALL_FAILED}
-    # Refused for want of a person and failed on its own look alike, but for a call that ran (ADR
-    # 85).
+    # Refused for want of a person and failed on its own
+    # look alike, but for a call that ran (ADR 85).
     was_unattended = not failed <= {*attended, *_ran(tail)}
     reply = _reply(tail)
     is_settled = not is_open and not was_unattended

@@ -228,8 +228,8 @@ class Recorder:
         """
         self._sheet.now_ms = at_ms
         for child_id, child in self._known.items():
-            # One that said nothing more has its calls closed as well: else its history stays
-            # invalid.
+            # One that said nothing more has its calls closed
+            # as well: else its history stays invalid.
             if child.open_calls:
                 self._rejoin(child_id)
         self._alarm(OPEN_AT_END, *self._depth.finish())
@@ -315,8 +315,8 @@ class Recorder:
         self._sheet.writes.append(
             RecordQuarantine(
                 turn_id=self._sheet.turn_id,
-                # Counted over the turn: recording that goes on after a crash does not write over
-                # what is there.
+                # Counted over the turn: recording that goes on
+                # after a crash does not write over what is there.
                 ordinal=self._quarantined,
                 reason=reason,
                 raw=raw,

@@ -65,8 +65,8 @@ class Call:
                 actor=by,
             )
             async with opening as project:
-                # Closed again before the question: a person's thought must not hold the database
-                # open.
+                # Closed again before the question: a person's
+                # thought must not hold the database open.
                 if may_ask and needs and await needs.is_to_ask(project, self.output):
                     unasked.append(project.settings)
                     return None

@@ -42,8 +42,8 @@ def take_decision(
         cache = cache_now(binding, now_ms)
         said = object_in(object_in(beforehand, "decided"), cache)
         inputs = object_in(beforehand, "inputs")
-        # Taken as if the tool could resume. For one that cannot, it stands where nothing is
-        # resumed.
+        # Taken as if the tool could resume. For one that
+        # cannot, it stands where nothing is resumed.
         is_apart = text_in(said, "decision") not in RESUMING and not inputs.get("was_interrupted")
         if said and (call.can_resume or is_apart):
             return Taken(said, {**inputs, "price": {**object_in(inputs, "price"), "cache": cache}})

@@ -26,8 +26,8 @@ def with_block(path: Path, content: bytes | None, lines: tuple[str, ...]) -> byt
     block = "\n".join((BEGIN, *lines, END, ""))
     after = kept + between + block.encode()
     try:
-        # Before it is shown, and long before it is written: a broken file would stop the agent
-        # itself.
+        # Before it is shown, and long before it is written:
+        # a broken file would stop the agent itself.
         tomllib.loads(after.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(

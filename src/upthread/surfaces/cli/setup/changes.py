@@ -63,8 +63,8 @@ class Change:
 def read_file(path: Path) -> bytes | None:
     """Return a file's bytes, None without one. Raises UsageError for one that is no plain file."""
     try:
-        # A clone's link may lead to any file of the person's; a person's own link is theirs (ADR
-        # 66).
+        # A clone's link may lead to any file of the
+        # person's; a person's own link is theirs (ADR 66).
         if is_of_repository(path):
             descriptor = opener.within(str(path.parent), path.name)
         else:
@@ -132,8 +132,8 @@ class Installed:
         for change in changes:
             earlier = cast("Mapping[str, Any]", kept.get(str(change.path), {}))
             kept[str(change.path)] = {
-                # The first one stands: set up twice, `--remove` would else restore what we wrote
-                # ourselves.
+                # The first one stands: set up twice, `--remove`
+                # would else restore what we wrote ourselves.
                 "before": earlier["before"] if earlier else _encoded(change.before),
                 "after": _encoded(change.after),
                 "made": earlier["made"] if earlier else _missing_above(change.path),

@@ -40,8 +40,8 @@ def breaks(text: str, columns: int) -> Iterator[int]:
     for index, character in enumerate(text):
         used += width_of(character)
         if used > columns:
-            # A word longer than the line is cut: left whole, the terminal would cut it, without our
-            # indent.
+            # A word longer than the line is cut: left whole,
+            # the terminal would cut it, without our indent.
             place = space if space > begun else index
             # A character wider than all that is left must not be broken before for ever.
             if place > begun:
@@ -76,8 +76,8 @@ class Gutter:
                 told.append(self._flushed() + self._put(character))
             else:
                 self._word += character
-                # Written before it ends: a word without end would be kept in memory and never be
-                # seen.
+                # Written before it ends: a word without end
+                # would be kept in memory and never be seen.
                 if width(self._word) >= self._columns:
                     told.append(self._flushed())
         return "".join(told)

@@ -279,8 +279,8 @@ def _is_terminal(stream: TextIO) -> bool:
 def _silence(stream: TextIO) -> None:
     """Let what is still to be written, at exit too, go nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    # The descriptor and not the stream: the interpreter flushes it at exit, and would complain
-    # there.
+    # The descriptor and not the stream: the interpreter
+    # flushes it at exit, and would complain there.
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 

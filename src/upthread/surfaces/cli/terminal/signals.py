@@ -30,7 +30,7 @@ class EndedBySignalError(Exception):
 @contextmanager
 def ended_by_signals(ids: Callable[[], Mapping[str, str]]) -> Generator[None]:
     """Let signals end a block as Ctrl-C does. Raises EndedBySignalError where one did."""
-    # What is received by hand needs no handler of ours: the interpreter raises for it.
+    # Ctrl-C needs no handler of ours: the interpreter raises for it.
     received: list[int] = [signal.SIGINT]
 
     def pass_on(number: int, _frame: FrameType | None) -> None:

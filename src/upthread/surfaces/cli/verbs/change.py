@@ -153,7 +153,7 @@ def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...
 
 def _refuse_two_writers(view: RoleView) -> None:
     """Two writers on one upstream session lose a branch of it."""
-    # Claude Code 2.1.329 takes both and loses a branch without a word, so the agent is not asked.
+    # Claude Code 2.1.329 lets both write, and loses one branch without a word.
     if view.holder is None:
         return
     address = view.conversation.key.address
