@@ -114,6 +114,7 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
     """
     if before is None:
         return examined
+    # The content is the newest either way: what it is known by is all that may not go back.
     is_more = _RANK[before.how] > _RANK[examined.how]
     known = replace(examined, how=before.how) if is_more else examined
     return None if known == before else known
@@ -156,6 +157,7 @@ def _paths_in(arguments: JsonValue) -> Sequence[str]:
     if not isinstance(arguments, Mapping):
         return ()
     changes = arguments.get("changes")
+    # Codex 0.169 names the files of a patch nowhere else.
     if isinstance(changes, Mapping):
         return tuple(changes)
     named = (arguments.get(name) for name in _PATH_ARGUMENTS)

@@ -136,6 +136,7 @@ def changed_files(
 
 
 def _change(known: ExaminedFile, now: ExaminedFile) -> ChangeWord | None:
+    # A state that is another says more than its content: gone is gone.
     if known.state == now.state:
         return None if _is_same(known, now) else "changed"
     if now.state == "missing":

@@ -69,6 +69,7 @@ _SAYS: Final = {
 
 def decide(inputs: HandshakeInputs) -> Decision:
     """Return the decision, its reasons (the deciding one first) and its inputs."""
+    # All of them and not the first alone: the further ones are told as reasons.
     applying = [rule for rule in RULES if rule.applies(inputs)]
     deciding = applying[0]
     is_refused = deciding.decision == REFUSE

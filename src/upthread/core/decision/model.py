@@ -197,6 +197,7 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
     limit = stored.get("agent_limit")
     return HandshakeInputs(
         **members,
+        # Each by hand: JSON has lists for tuples and words for members of an enumeration.
         callers=tuple(ConversationId(each) for each in stored.get("callers", ())),
         session_lost=Outcome(lost) if lost else None,
         price=_price_from(stored.get("price", {})),

@@ -99,6 +99,7 @@ class Spending:
     @property
     def is_over(self) -> bool:
         """Whether all is spent, or the next turn would pass what may be."""
+        # Unknown counts as nothing: nobody is refused for a figure that nobody has.
         least = self.next_turn.count if self.next_turn else 0
         return self.spent.count >= self.tokens_max or self.spent.count + least > self.tokens_max
 
@@ -113,6 +114,7 @@ def held(*, reported: int | None, characters: int, fixed: Tokens | None = None) 
     if reported is not None:
         # What an agent reports has its own part in it already.
         return Tokens(count=reported, is_estimate=False)
+    # Either figure has the agent's own part, or one way would look cheaper by just that.
     return with_fixed(estimated(characters), fixed)
 
 

@@ -151,6 +151,8 @@ POISON_DETECTORS: Final = (
         is_on=True,
         tokens_in_max=20,
         prompt_characters_min=51,
+        # A model that reads next to nothing of a long prompt answers something else: the turn
+        # before.
         needs_interruption=True,
     ),
     PoisonRow(
@@ -168,6 +170,7 @@ POISON_DETECTORS: Final = (
 def detectors_with(*, empty_reply: bool) -> tuple[PoisonRow, ...]:
     """Return the detectors with the one for empty replies switched as a person says."""
     return tuple(
+        # Only that one is a person's to switch: the others fire on figures no sound turn has.
         replace(row, is_on=empty_reply) if row.needs_empty_reply else row
         for row in POISON_DETECTORS
     )

@@ -174,6 +174,7 @@ def decision_line(
 
     `whose` is the conversation's name as `conversation_name` gives it, `turn_number` counts from 1.
     """
+    # The first needs no number, and says that it is the first by its decision.
     number = f" · {ordinal(turn_number)} turn" if turn_number > 1 else ""
     why = f": {because}" if because else ""
     price = f" ({cost})" if cost else ""

@@ -175,6 +175,7 @@ def _the_end_is_trimmed(request: Request) -> Iterator[Finding]:
 
 
 def _the_user_ends(request: Request) -> Iterator[Finding]:
+    # Without thinking an answer may be the end: the model goes on in it.
     thinks = text_of(object_of(request.get("thinking")).get("type")) in {"enabled", "adaptive"}
     for last in _joined(request)[-1:]:
         if thinks and last.role == "assistant":
@@ -189,6 +190,8 @@ def _thinking_is_signed(request: Request) -> Iterator[Finding]:
 
 def _thinking_comes_before_uses(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
+        # Each message by itself: joined, the thinking of a later one would stand after the uses
+        # before.
         kinds = [text_of(block.get("type")) for block in items_of(message.get("content"))]
         if "tool_use" in kinds and _THOUGHTS & set(kinds[kinds.index("tool_use") :]):
             yield index, "thinking stands after a tool use"
@@ -196,6 +199,7 @@ def _thinking_comes_before_uses(request: Request) -> Iterator[Finding]:
 
 def _server_uses_are_answered(request: Request) -> Iterator[Finding]:
     for message in _joined(request):
+        # In the same message, since the provider runs these itself while it answers.
         answered = {text_of(block.get("tool_use_id")) for block in message.blocks}
         for use_id in message.ids("server_tool_use", "id"):
             if use_id not in answered:

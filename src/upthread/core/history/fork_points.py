@@ -42,6 +42,8 @@ def fork_points(messages: Sequence[Message]) -> tuple[int, ...]:
             if isinstance(part, ToolCallPart):
                 waiting.add(part.call_id)
             elif isinstance(part, ToolResultPart):
+                # A result that no call waits for harms no cut: it is repaired where the history is
+                # sent.
                 waiting.discard(part.call_id)
         # Between two messages of one answer a cut would leave half of it.
         is_turn = following is None or following.speaker is Speaker.USER
@@ -102,6 +104,7 @@ def _with_child(part: Part, children: Mapping[ConversationId, ConversationId]) -
         return (UnknownPart(kind=ERASED, raw=part.kind),)
     if not isinstance(part, ToolResultPart) or part.child_conversation_id is None:
         return (part,)
+    # Dropped without a copy, else the branch would go on in the first one's child.
     copied = children.get(part.child_conversation_id)
     result = replace(part, child_conversation_id=copied)
     if copied is not None:

@@ -127,6 +127,7 @@ def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         for part in items_of(message.get("content")):
             url = text_of(object_of(part.get("image_url")).get("url"))
+            # Of an address nobody knows the type before it is fetched.
             inline = _INLINE_IMAGE.match(url)
             if inline and inline[1] not in IMAGE_TYPES:
                 yield index, f"image of type {inline[1]!r}"

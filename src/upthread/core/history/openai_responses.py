@@ -57,6 +57,7 @@ def _call_id(item: JsonObject) -> str:
 
 
 def _there_is_an_item(request: Request) -> Iterator[Finding]:
+    # A bare text is a request as well.
     if not _items(request) and not text_of(request.get("input")):
         yield None, "`input` is empty"
 

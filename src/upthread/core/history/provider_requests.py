@@ -217,6 +217,7 @@ def _arguments(call: ToolCallPart) -> Mapping[str, JsonValue]:
     arguments = sendable(call.arguments)
     if isinstance(arguments, Mapping):
         return arguments
+    # A call without arguments is one, and needs an object all the same.
     return {} if arguments is None else {"arguments": arguments}
 
 

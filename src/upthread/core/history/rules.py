@@ -23,6 +23,7 @@ Finding: TypeAlias = tuple[int | None, str]
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
+# A half alone is no character, and Python keeps it in a text all the same.
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 

@@ -121,6 +121,7 @@ class _Finder:
         if self._is_answering:
             self._late.update(self._waiting)
         self._is_answering = False
+        # The first of two: its place is where the result is missing.
         self._waiting.setdefault(part.call_id, index)
 
     def _take_result(self, index: int, part: ToolResultPart) -> Iterator[_Found]:

@@ -232,6 +232,7 @@ def _resumed(view: RunView, event: RunResumed) -> RunView:
         # A run that is over goes on only for a role that is named: a late "go on" changes nothing.
         ended=None if event.role else view.ended,
         asked_next=event.role,
+        # A person looked and says go on: what had stopped it counts from the beginning.
         rejections={},
         steps_run=0,
         was_asked_again=False,
@@ -313,6 +314,7 @@ def _after(view: RunView, last: StepEnded) -> PipelineCommand:
 
 
 def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
+    # Parked once: when a person says to go on, they have given what was lacking.
     if report.status == "blocked":
         if view.is_resumed:
             return run_step(view, step)
@@ -335,6 +337,7 @@ def _ask_again(view: RunView, step: Step, fault: str) -> PipelineCommand:
     # Once: a role that cannot write a report would be asked, and paid for, without end.
     if view.was_asked_again:
         return Park(reason="no_report", detail=fault, role=step.role)
+    # Told by its fault: a role that is asked for the same again answers the same again.
     task = task_of_asking_again(view, step, fault)
     return RunStep(step=step, task=task, input_digest=input_digest(view, step), asked_again=True)
 
@@ -343,6 +346,7 @@ def _ask_human(view: RunView, step: Step, report: Report) -> PipelineCommand:
     new = _new_questions(view, step.role, report)
     if new:
         return AskHuman(role=step.role, questions=new)
+    # The first time the answers are told again; after that, somebody has to look.
     if view.asked_in_vain > ASKED_IN_VAIN_MAX:
         detail = "; ".join(asked.text for asked in report.questions)
         return Park(reason="asked_in_vain", detail=detail, role=step.role)
@@ -359,6 +363,7 @@ def _new_questions(view: RunView, role: str, report: Report) -> tuple[Question, 
     taken = {question.question_id for question in view.questions}
     new: list[Question] = []
     for asked in report.questions:
+        # By its text: roles number their questions anew in each report.
         if asked.text not in known:
             question_id = _free_id(asked.id, taken)
             new.append(Question(question_id=question_id, role=role, text=asked.text))
@@ -368,6 +373,7 @@ def _new_questions(view: RunView, role: str, report: Report) -> tuple[Question, 
 
 
 def _free_id(wanted: str, taken: set[str]) -> str:
+    # An id is typed by a person in a command, so that of a model's only a plain one is taken.
     plain = wanted if _PLAIN_ID.fullmatch(wanted) else "q"
     numbered = (f"{plain}.{number}" for number in itertools.count(2))
     return next(found for found in itertools.chain([plain], numbered) if found not in taken)

@@ -52,6 +52,7 @@ def digests_told(view: RunView, role: str) -> tuple[str, ...]:
 
 def input_digest(view: RunView, step: Step) -> str:
     """Return the digest of the specification and the reports a step needs; verdicts bind to it."""
+    # Without answers and rejections: a verdict is on what is built, not on what was said about it.
     pieces = [_digest(view.specification)]
     pieces += [
         f"{role} {view.handed[role].report.digest}" for role in step.needs if role in view.handed

@@ -53,6 +53,7 @@ def ending_of(turn: TurnView | None, *, is_held: bool) -> Ending:
 
 
 def _of_end(ended: TurnEnded) -> Ending:
+    # An end without an answer is none, whatever its agent calls it.
     missing = shortfall(ended.outcome, ended.detail)
     if ended.outcome is not Outcome.OK or missing is not None:
         stop = missing or stop_in_words(ended.outcome, ended.detail)

@@ -146,6 +146,7 @@ class TurnView:
     @property
     def may_send(self) -> bool:
         """Whether the prompt may leave once more."""
+        # Bounded: a prompt that ends its agent each time would else be sent for ever.
         return self.sends < SENDS_MAX
 
     @property
@@ -188,6 +189,7 @@ def fold(events: Iterable[TurnEvent]) -> TurnView:
 def apply(view: TurnView, event: TurnEvent) -> TurnView:
     """Return the view after one more event. An event out of place is a bug of ours."""
     following = TRANSITIONS[view.state].get(type(event))
+    # Stopped here and not stored: a turn that is folded wrongly would send its prompt again.
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
     parked = view.parked if view.state is TurnState.PARKED else None
     view = replace(view, state=following, events=view.events + 1)
