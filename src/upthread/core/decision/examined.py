@@ -157,7 +157,6 @@ def _paths_in(arguments: JsonValue) -> Sequence[str]:
     if not isinstance(arguments, Mapping):
         return ()
     changes = arguments.get("changes")
-    # Codex 0.169 names the files of a patch nowhere else.
     if isinstance(changes, Mapping):
         return tuple(changes)
     named = (arguments.get(name) for name in _PATH_ARGUMENTS)
