@@ -60,6 +60,8 @@ class AdoptSession:
             )
         name = await self._system.in_thread(lambda: self._preparing.agent_for(parsed, named=agent))
         place = await self._system.in_thread(lambda: self._preparing.place_of(parsed.workstream))
+        # Before the lease is taken: an agent takes seconds
+        # to start, and nobody has to wait for that.
         version = await self._confirm(name, upstream, place)
         async with self._leases.held(_lease_of(key)) as fence:
             banking = self._system.in_thread(
@@ -72,6 +74,7 @@ class AdoptSession:
         request = self._preparing.open_request(agent, place=place)
         async with self._preparing.adapter(agent).open(request) as connection:
             capabilities = connection.capabilities
+            # Asked by its list first: some agents open a new session for an id they do not have.
             if capabilities.can_list and not _is_listed(await connection.list_sessions(), upstream):
                 raise UpstreamError(
                     f"{agent} has no session {shown(upstream)}",
@@ -119,6 +122,8 @@ class AdoptSession:
                 ended_because="adopted_another",
                 ended_at_ms=now_ms,
             )
+            # In one commit, the end first: a conversation
+            # never has two open links, nor none in between.
             writes.insert(0, end)
         self._store.commit(writes, fences=(fence,))
         return link

@@ -110,7 +110,7 @@ class Assembly(ABC):
 
     @cached_property
     def forgetting(self) -> Forgetting:
-        """What erases what was said; `Project.forget` also takes it from what hooks read."""
+        """Erases text from the record; `Project.forget` erases it in the files of hooks as well."""
         from upthread.runtime.record.erasure import Forgetting
 
         return Forgetting(

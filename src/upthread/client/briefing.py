@@ -67,9 +67,13 @@ class Briefings:
         def keep() -> tuple[Briefing, tuple[str, ...]]:
             conversation = shown.conversation
             _, before = briefing_edit(self._store, conversation.conversation_id)
+            # As it was without the edit, and with the changes
+            # that the person saw: what differs is theirs.
             made = sections_of(replace(self._inputs(conversation, shown.changes), edit=None))
             read = read_edit(text, shown=shown.sections, made=made, before=before)
             if read.edit != before:
+                # By number, so that of two who edited the same
+                # text the second is told, and nobody overwrites.
                 self._keep(conversation, shown.edits + 1, read.edit)
             return self._read(conversation, shown.changes), read.faults
 

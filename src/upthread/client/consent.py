@@ -61,7 +61,9 @@ def decide(
         )
         for each in items
     )
+    # Replaced and not added to: of one text the newest word holds.
     anew = {_name(each) for each in decided}
+    # Before it is written: whoever can enter the home could agree in a person's name.
     secure_home(Path(settings.home))
     change_consents(
         Path(settings.home),

@@ -93,6 +93,7 @@ def back_up(settings: Settings, target: Path | None) -> BackedUp:
     path = _own_file(settings)
     if not size_of(path):
         check = check_file(path)
+        # Else it is there and empty: a backup of nothing would hide that something emptied it.
         if check.is_sound:
             raise NotFoundError(f"there is no database {path} yet", hint="nothing was recorded")
         raise StoreError(check.faults[0], hint=CURE_OF_DAMAGE)
@@ -155,12 +156,15 @@ def _restored(settings: Settings, backup: Path, *, is_done: bool) -> Restored:
     if backup.resolve() == path.resolve():
         raise UsageError(f"{shown(str(backup))} is the database itself", hint="name a backup of it")
     secure_home(Path(settings.home))
+    # A copy, on the same disk: the backup stays as it is, and to put it in place is one rename.
     with copied(backup, beside=path, key=key) as copy:
         lacking, unread = _compared(path, copy, key)
         stamp = _stamp()
         aside = path.with_name(f"{path.name}.before-restore-{stamp}") if path.exists() else None
         if is_done:
             put_in_place(path, copy, aside or path.with_name(f"{path.name}.{stamp}"), key=key)
+            # After the database: killed between the two, redactions
+            # are made with the other key, and no row is lost.
             _take_key(_key_path(settings, backup), _key_path(settings, path), aside)
     return Restored(database=path, backup=backup, aside=aside, lacking=lacking, unread=unread)
 
@@ -178,6 +182,7 @@ def _compared(path: Path, copy: Path, key: bytes | None) -> tuple[tuple[Lacking,
     """Return what a copy lacks, which must verify, and why that cannot be told."""
     there = SqliteStore(copy, key=key)
     try:
+        # Before anything is put in place of what may be better.
         _must_verify(there)
         if not path.exists():
             return (), "there is no database to compare it with"
@@ -203,6 +208,7 @@ def _lacking_of(path: Path, there: WholeStore, key: bytes | None) -> tuple[Lacki
     except StoreError as error:
         raise _NotComparedError(error.message) from error
     finally:
+        # It may be damaged, and was only compared with.
         with suppress(StoreError):
             here.close()
 
@@ -275,6 +281,7 @@ def _take_key(theirs: Path, ours: Path, aside: Path | None) -> None:
     if ours.exists() and aside is not None:
         if read_key(ours, mend=_MEND_KEY) == key:
             return
+        # Kept beside the database that was redacted with it.
         ours.rename(aside.with_name(f"{aside.name}{ours.suffix}"))
     put_key(ours, key)
 

@@ -79,6 +79,7 @@ class Preparing:
     def other_host(self, link: Link | None) -> str | None:
         """Return the host a session lives on, None where that is this one. Blocking."""
         host = session_host(self._store, link) if self._host else None
+        # Nothing is asked on a store of one machine: there every session is here.
         return None if host == self._host else host
 
     def key(self, address: Address) -> ConversationKey:
@@ -98,6 +99,8 @@ class Preparing:
         """
         resolved = self._store.resolve(self.key(address))
         held = resolved.link.agent if resolved and resolved.link else None
+        # A person's word, then the role's: a session
+        # follows them, and is rolled over if it must be.
         known = named or self._settings.role(address.role).agent or held or otherwise
         return known or self._settings.agent or self._only_installed()
 
@@ -122,6 +125,8 @@ class Preparing:
         configured = self._settings.agents.get(agent)
         if configured is None:
             return registry.adapter_for(agent)
+        # Configured without a command: the agent that is
+        # known by this name, with a person's environment.
         if not configured.command:
             return registry.adapter_for(agent, configured.environment)
         return registry.configured_adapter(agent, configured.command, configured.environment)
@@ -147,11 +152,14 @@ class Preparing:
         return {**self._environment, **(configured.environment if configured else {})}
 
     def _redactor_of(self, role: str) -> Redactor | None:
+        # Compared as it is recorded: where nothing is taken
+        # out of the one, nothing may be of the other.
         return None if self._policy.of_role(role) == "full" else self._redactor
 
     def opens_sub_agents(self, agent: str) -> bool:
         """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
         configured = self._settings.agents.get(agent)
+        # A command of a person's own speaks ACP, whatever the agent of that name does otherwise.
         is_acp = bool(configured and configured.command)
         return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
 
@@ -244,7 +252,9 @@ class Preparing:
         )
         role = request.claim.role
         if chosen.continuity is not None:
+            # What was said for this run holds: the role's condition would overrule it.
             role = replace(role, continuity=chosen.continuity, resume_if=None)
+        # The report is missing in that very session: another one would have to do the work again.
         if step.is_asked_again:
             role = replace(role, continuity="resume")
         condition = step.condition_role(role.resume_if) if role.resume_if else None
@@ -299,6 +309,7 @@ class Preparing:
 
     def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
+        # No role is known here, so the strictest of all holds.
         mode = self._policy.strictest
         options = self._open_options(agent, mode, place or self._settings.working_directory)
         return OpenRequest(
@@ -313,6 +324,7 @@ class Preparing:
         log = log_path(Path(self._settings.home), agent, self._now_ms())
         return OpenOptions(
             working_directory=place,
+            # What an agent writes to stderr may quote the prompt, and of `index` no word is kept.
             stderr_path=None if mode == "index" else str(log),
             # All of it: an agent started by upthread sees what it sees when a person starts it.
             environment=self._environment,

@@ -33,6 +33,7 @@ def key_of(settings: Settings) -> bytes | None:
 
     ConfigError when it is not where the configuration says. Blocking.
     """
+    # A server encrypts for itself.
     if settings.encryption_key is None or is_postgres(settings.database):
         return None
     kind, name = _kind_and_name(settings.encryption_key)
@@ -60,6 +61,7 @@ def made_key(settings: Settings) -> bytes:
         make_key(Path(name).expanduser())
     elif _keyring().get_password(SERVICE, name) is None:
         _keyring().set_password(SERVICE, name, secrets.token_hex(KEY_BYTES))
+    # Read back, so that a key is used only once it is known to be kept.
     key = key_of(settings)
     assert key is not None
     return key

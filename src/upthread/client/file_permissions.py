@@ -27,6 +27,7 @@ def secure_home(home: Path) -> str:
     Returns what was put right, empty for nothing. ConfigError for a link, another user's directory,
     or what is no directory.
     """
+    # `lexists`: a link that leads nowhere is a link, and is refused below.
     if not os.path.lexists(home):
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = home.lstat()
@@ -34,6 +35,7 @@ def secure_home(home: Path) -> str:
         raise _refused(home, "is a symbolic link", "name the place it points to")
     if not stat.S_ISDIR(found.st_mode):
         raise _refused(home, "is not a directory", "name another place")
+    # Its owner could put a file of theirs in the place of ours at any moment.
     if found.st_uid != os.geteuid():
         raise _refused(home, f"belongs to user {found.st_uid}", "name a place of your own")
     if not found.st_mode & 0o077:
@@ -59,6 +61,8 @@ def read_key(path: Path, *, mend: str) -> bytes:
     ConfigError for a file that is missing, a link, somebody else's, or no key.
     """
     try:
+        # Opened first and looked at by its descriptor: a
+        # name may be given to another file meanwhile.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise _refused(path, f"cannot be opened: {error.strerror}", mend) from error
@@ -68,6 +72,7 @@ def read_key(path: Path, *, mend: str) -> bytes:
             raise _refused(path, "is not an ordinary file of yours", mend)
         if found.st_mode & 0o077:
             os.fchmod(descriptor, 0o600)
+        # One byte more, by which a longer file is told from a key.
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
         raise _refused(path, "is not a key", mend)
@@ -88,6 +93,7 @@ class Log:
 
 def log_path(home: Path, agent: str, at_ms: int) -> Path:
     """Return where an agent's stderr goes today: a file a day, so that old ones can be removed."""
+    # An agent's name is a person's or a repository's word: it must not lead out of the folder.
     name = "".join(c if c.isalnum() or c in "-_" else "_" for c in agent)[:NAME_CHARACTERS_MAX]
     return home / LOGS / f"{name}-{day_of(at_ms)}.log"
 
@@ -131,6 +137,7 @@ def put_key(path: Path, key: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(key)
             file.flush()
+            # Before it has its name: after a crash a name must not lead to a key of zeros.
             os.fsync(descriptor)
         os.link(aside, path)
     except FileExistsError:

@@ -31,6 +31,7 @@ class ForkConversation:
         """
         request = await self._request(address, into, at_message)
         plan = await self._forks.plan(request)
+        # Nothing to branch off at the agent: then none is started.
         if plan.link is None:
             return await self._forks.fork(request, None, None)
         agent = plan.link.agent

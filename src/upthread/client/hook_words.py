@@ -64,12 +64,15 @@ def keep_words(
         words = loads(raw.decode("utf-8"))
         policy, redactor = record_policy(settings), _redactor(settings)
         role, is_known = text_in(words, "role"), words.get("slot") != CHILD_SLOT
+        # The role of one that is recorded only is the
+        # model's word, and must not choose what is kept.
         mode = policy.of_role(role) if is_known else policy.strictest
         fields = _as_kept(words, mode, redactor)
         whose = {name: words.get(name) for name in WHOSE}
         kept_role = role if is_known else redactor.redact(role)
         kind = "said" if "outcome" in words else "asked"
         spool.put(place, kind, {**whose, **fields, "role": kept_role})
+    # Also where the process is being ended: lost words must not be lost in silence.
     except BaseException as error:
         why = f"what was said in a call could not be kept: {type(error).__name__}"
         spool.put(place, "undecided", {"agent": "upthread", "why": why})

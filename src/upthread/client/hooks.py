@@ -151,16 +151,19 @@ class Hooks:
         try:
             return await work
         finally:
+            # Without set-up nobody reads it, and each turn would write files for nobody.
             if self.is_installed:
+                # Also for one that is cancelled: what hooks read would be older than the turn.
                 with anyio.CancelScope(shield=True):
                     await self.publish()
 
     async def forgetting(
         self, work: Callable[[], Awaitable[Result]], workstream: str | None
     ) -> Result:
-        """Return what the work returns; what was said is taken out of what hooks read around it.
+        """Return what the work returns; after it, erase a workstream's text where hooks read it.
 
-        Before it, so that nothing comes in afterwards; and after it, whatever becomes of it.
+        None is every workstream. What hooks saw is taken in before, so that nothing comes in
+        afterwards; the files are written anew also where the work fails.
         """
         from upthread.runtime.hooked.publication import forget
 
@@ -199,7 +202,9 @@ class Hooks:
         try:
             calls = await self._system.in_thread(lambda: self._calls(place))
             if calls:
+                # So that a first call under way has a conversation to be shown in.
                 await self._draining.open(calls)
+            # What could not be read when it was taken in: looked for again whenever somebody looks.
             if await self._system.in_thread(lambda: has_unread(place)):
                 with contextlib.suppress(LeaseHeldError):
                     await self.drain(lease_wait_s=0.0)
@@ -213,7 +218,7 @@ class Hooks:
             ) from error
 
     async def _take_in_from(self, place: Place) -> str:
-        """Take in what is over; returns who has a conversation of it, in words, if anybody."""
+        """Take in what is over; returns who holds up one of its conversations, empty for nobody."""
         for _ in range(DRAINS_MAX):
             if await self._system.in_thread(lambda: behind(place)) is None:
                 return ""
@@ -260,6 +265,8 @@ class Hooks:
             except BusyError:
                 return taken
             taken += number
+            # Looked once more after the last that was found:
+            # whoever left the work to us has put it there.
             if not number:
                 return taken
         return taken
@@ -289,6 +296,7 @@ class Hooks:
     def _place(self) -> Place:
         """Return the place, published or not."""
         place = Place(str(self._home), str(self._root))
+        # As if read: a drain also makes the files of a place that has none yet.
         place.known = {"project_id": self._project_id}
         return place
 

@@ -56,6 +56,8 @@ class DoOnce:
                 return await self._attempt(key, action, fence)
             if stands.state == "done":
                 return stands.receipt
+            # An intent without an end, and its lease was free:
+            # whoever began it is dead, or was cancelled.
             raise _unknown(stands)
 
     async def confirm(self, key: str, receipt: JsonValue) -> None:
@@ -75,15 +77,19 @@ class DoOnce:
 
     async def _attempt(self, key: str, action: Action, fence: Fence) -> JsonValue:
         attempt_id = self._system.new_id("att")
+        # Before the action: killed between the two, it is
+        # shown as unknown and never done again by itself.
         await self._record(key, attempt_id, "intent", fences=(fence,))
         try:
             returned = await action()
+        # Not what cancels or ends the process: then nobody knows how far it got.
         except Exception:
             await self._record(key, attempt_id, "failed")
             raise
         try:
             receipt = _as_json(key, returned)
         except UsageError:
+            # It was done, whatever it returned: tried again, it would be done twice.
             await self._record(key, attempt_id, "done")
             raise
         await self._record(key, attempt_id, "done", receipt=receipt)
@@ -111,6 +117,7 @@ class DoOnce:
             receipt=receipt,
             recorded_at_ms=self._system.now_ms(),
         )
+        # Cancelled between the action and its end, one that was done would be of unknown outcome.
         with anyio.CancelScope(shield=True):
             await self._system.in_thread(lambda: self._store.commit((step,), fences=fences))
 

@@ -22,6 +22,7 @@ async def probe_agent(
         request = ProbeRequest(
             adapter=preparing.adapter(agent),
             open=replace(opening, working_directory=_real(directory)),
+            # By chance: a model that has not read it cannot say it.
             word=f"heron-{secrets.token_hex(4)}",
             kill=_kill_group,
             rate_limit_prompt=rate_limit_prompt,

@@ -54,6 +54,8 @@ class Project(Assembly):
             raise UsageError("there is nothing to tell", hint="give the prompt as text")
         request = await self._request(address, text, options)
         await self._tell_place(request)
+        # Published whatever comes of it: a turn that failed
+        # may have opened a session that hooks resume.
         result = await self.hooks.published(self._turns.tell(request))
         return await self._waited_out(result, options)
 
@@ -294,7 +296,9 @@ class Project(Assembly):
         from upthread.client.consent import refuse_models
         from upthread.core.states import LOOK, effects_command
 
+        # Before anything is looked up: what is forgotten nobody brings back.
         refuse_models(by or self._actor, what=_NOT_ERASED, hint=_ERASE_YOURSELF)
+        # Erased, the action would no longer be held back, and whoever goes on would do it again.
         for name in await self.forgotten_in_doubt(selection):
             raise UsageError(
                 f"{shown(name)}: an action beyond this machine may have been done, or not, and "
@@ -369,6 +373,7 @@ class Project(Assembly):
         """
         from upthread.client.consent import decide
 
+        # As they were read when the project was opened, which is what the person was shown.
         chosen = [each.item for each in self.settings.pending] if items is None else items
         now_ms = self.now_ms()
         await self._system.in_thread(
@@ -376,6 +381,7 @@ class Project(Assembly):
                 self.settings,
                 chosen,
                 is_given=True,
+                # Marks of an agent count more than what a caller says of itself.
                 by=model_of(self._environment) or self._actor,
                 now_ms=now_ms,
             )
@@ -388,6 +394,7 @@ class Project(Assembly):
 
         chosen = options or TellOptions()
         parsed = await self.parse(address)
+        # Before an agent is chosen: a role nobody knows is the clearer fault of the two.
         self.settings.role(parsed.role)
 
         def prepare() -> TellRequest:
@@ -401,6 +408,7 @@ class Project(Assembly):
         while options and options.is_waiting and result.parked:
             from upthread.runtime.turns.limit_wait import wait_until
 
+            # No end is known: to wait would be for ever, and a person is told at once instead.
             if result.parked.reset_at_ms is None:
                 break
             request = await self._request(result.conversation.key.address, "", options)
@@ -412,6 +420,7 @@ class Project(Assembly):
     async def _tell_place(self, request: TellRequest) -> None:
         from upthread.client.worktrees import notice_of
 
+        # In the project's own tree nobody has to be told where.
         if request.open.working_directory == self.settings.working_directory:
             return
         workstream = request.claim.address.workstream
@@ -435,6 +444,7 @@ class Project(Assembly):
         matching = [
             known
             for known in self.store.workstreams(self.project_id)
+            # A name without its role is no address: it would stand for all of them.
             if dash and known.base_name == base_name
         ]
         if not matching:

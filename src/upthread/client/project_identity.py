@@ -49,6 +49,7 @@ def said_project(option: str | None, variable: str | None) -> Said | None:
 
 def identity_in(database: str, identity: ProjectIdentity) -> ProjectIdentity:
     """Return a directory's identity as a database is asked for it."""
+    # A file is one person's own: there a path needs no owner (ADR 64).
     return replace(identity, owner=path_owner()) if is_postgres(database) else identity
 
 
@@ -58,6 +59,7 @@ def know_project(store: WholeStore, identity: ProjectIdentity, said: Said | None
     UsageError where it could be several, or anybody's; NotFoundError for an id that is none.
     """
     known = [(each.project_id, each.identity) for each in store.projects(identity)]
+    # Named by its id: nothing has to be guessed from the path.
     if said is not None and said.project != NEW:
         return _said(store, identity, said, known)
     found = _match(store, identity, known)
@@ -68,6 +70,7 @@ def know_project(store: WholeStore, identity: ProjectIdentity, said: Said | None
             f"{identity.path} is the project {found} already", hint="leave `--project new` out"
         )
     store.act_for(found)
+    # Another path or clone of a project that is known: found by it from now on.
     if (found, identity) not in known:
         _remember(store, found, identity)
     return Known(project_id=found)
@@ -103,6 +106,7 @@ def _said(
 ) -> Known:
     project_id = ProjectId(said.project)
     store.act_for(project_id)
+    # Any text can be acted for: only its row says that there is such a project.
     if not store.recorded("project", project_id, limit=1):
         raise NotFoundError(
             f"there is no project {shown(said.project)} in this database",
@@ -110,6 +114,7 @@ def _said(
             project_id=said.project,
         )
     others = {pid for pid, other in known if other == identity and pid != project_id}
+    # Else the path would be two projects', and each later opening would have to ask.
     if said.is_kept and not others:
         _remember(store, project_id, identity)
     return Known(project_id=project_id)
@@ -123,6 +128,7 @@ def _new(
     is_said: bool,
 ) -> Known:
     anybodys = is_anybodys(identity, known)
+    # Neither opened nor passed over: the one would show it to a stranger, the other begin afresh.
     if anybodys and not is_said:
         raise UsageError(
             f"{identity.path} was recorded before paths had owners, as {', '.join(anybodys)}: "
@@ -134,6 +140,7 @@ def _new(
     project_id = project_id_for(identity)
     store.act_for(project_id)
     _remember(store, project_id, identity)
+    # Found again by its commit, from anywhere: only a path's owner can be mistaken.
     if identity.owner is None or identity.root_commit is not None:
         return Known(project_id=project_id)
     return Known(

@@ -70,6 +70,7 @@ async def open_project(
         database=database,
         repository=repository.identity.path,
     )
+    # Off the event loop: it opens, makes and may migrate a file.
     redactor, notice, opened = await system.in_thread(lambda: _open_store(settings))
     policy = record_policy(settings)
     try:
@@ -100,6 +101,7 @@ async def open_project(
         )
         yield Project(parts)
     finally:
+        # Closed for whoever is cancelled as well: an open file holds its log and its locks.
         with anyio.CancelScope(shield=True):
             await system.in_thread(opened.close)
 
@@ -128,12 +130,14 @@ def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
     """The rules are read before the store is opened, its key after: it lies beside the file."""
     redactor_for(settings, b"")  # a rule that is none is refused before there is anything of ours
     home = Path(settings.home)
+    # Before the file is opened, which may make it: never in a directory that others can enter.
     notice = secure_home(home)
     store = open_store(settings.database, key=key_of(settings))
     try:
         key = redaction_key(key_path(settings.database, home))
         return redactor_for(settings, key), notice, store
     except BaseException:
+        # A key that cannot be read is found last: the file must not stay open for it.
         store.close()
         raise
 

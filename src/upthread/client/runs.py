@@ -56,6 +56,7 @@ class PipelineRuns:
         name = parse_workstream(workstream)
         if specification is not None:
             _check_text(specification, "the specification")
+        # Before the first step is paid for: without reports the second would have nothing to go on.
         self._preparing.require_recorded(self._settings.pipeline)
         request = replace(
             await self._request(name, chosen),
@@ -92,6 +93,7 @@ class PipelineRuns:
     ) -> RunView:
         """Answer an open question; see Project.answer."""
         _check_text(text, "the answer")
+        # A question that is put to a person is answered by one (ADR 65).
         is_suggestion = by.kind == "model" and not self._settings.models_answer
         return await self._runs.answer(
             Answer(text=text, by=by, question_id=question_id, is_suggestion=is_suggestion),
@@ -124,6 +126,7 @@ class PipelineRuns:
     def _make_ready(self, workstream: str, options: RunOptions) -> Notice | None:
         """Make the tree of a run, and say where it is when it is not the project's. Blocking."""
         own = self._worktrees.find(workstream)
+        # Only where the tree would be new: what was done before lies in the other.
         if options.is_worktree and own is None:
             run = self._runs.view(self._project_id, workstream)
             require_no_step_done(workstream, run, self._settings.working_directory)
@@ -135,6 +138,7 @@ class PipelineRuns:
         """Choose every role's agent before the first one is started."""
         settings = self._settings
         run = self._runs.view(self._project_id, workstream)
+        # A run under way follows the pipeline it began with; the file may be another by now.
         steps = run.pipeline.steps if run and run.ended is None else settings.pipeline.steps
         roles = {step.role for step in (*steps, *settings.pipeline.steps)}
         for role in options.agents:
@@ -142,6 +146,8 @@ class PipelineRuns:
                 listed = ", ".join(sorted(roles))
                 raise UsageError(f"no step for the role {shown(role)}", hint=f"roles: {listed}")
         is_under_way = run is not None and run.ended is None
+        # A role that comes for the first time works with
+        # what the others use: none is switched midway.
         before = self._agent_before(workstream) if is_under_way else None
         began_with = run.agents if run and is_under_way else dict[str, str]()
         return {

@@ -50,6 +50,7 @@ class Settlements:
         nothing of that id is held back.
         """
         yours = command("upthread", "effects", workstream)
+        # Before anything is looked up: with its own word a model could have its push done again.
         refuse_models(by, what=_NOT_HERE, hint=f"look yourself, at your own terminal: {yours}")
         meant = self._meant(workstream, effect_id)
         act = settlement(

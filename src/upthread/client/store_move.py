@@ -85,6 +85,8 @@ def make_move(
     """
     with _ends(settings, request, is_made=True) as (source, target):
         move, plan = _planned(settings, request, source, target, on_rows=on_rows)
+        # Before the rows: killed between the two, a target
+        # without its key would redact with another.
         key = _carry_key(settings, request, is_dry=False)
         for project in plan.projects:
             move.make(project)
@@ -106,6 +108,7 @@ def _ends(
     settings: Settings, request: MoveRequest, *, is_made: bool
 ) -> Generator[tuple[WholeStore, WholeStore | None]]:
     """Open both stores. A file that is not there yet is made only where it is to be filled."""
+    # Before either is opened: a target that is the source would be compared with itself, and fit.
     if _place(request.source) == _place(request.target):
         raise UsageError("a store cannot be moved to itself", hint="name two: --from A --to B")
     if not is_postgres(request.source) and not file_path(request.source).is_file():
@@ -241,4 +244,5 @@ def _carry_key(settings: Settings, request: MoveRequest, *, is_dry: bool) -> Key
         if not is_dry:
             put_key(theirs, key)
         return "copied"
+    # Never replaced: what is in the target already was redacted with its own.
     return "same" if read_key(theirs, mend=_MEND_KEY) == key else "differs"

@@ -50,6 +50,7 @@ _KNOWN_SCHEMES: Final = frozenset(
     {"file", "http", "https", "mariadb", "mysql", "postgres", "postgresql", "sqlite"}
 )
 
+# Measured with workers that were killed and stopped: taken over after some 4 s (ADR 36).
 SHARED_LEASE_TIMES: Final = LeaseTimes(heartbeat_s=1.0, stale_after_s=4.0)
 """On PostgreSQL, where a holder is most often on another machine and shows life in no other way."""
 
@@ -141,6 +142,7 @@ def file_path(database: str) -> Path:
     is_said = path != database
     is_none = not path.strip() or "\0" in path or "://" in path if is_said else _NO_PATH.match(path)
     if is_none or _MISTYPED.match(path):
+        # Named only where it is a scheme that is known: what stands first may be a password.
         scheme = re.split("[:+]", database, maxsplit=1)[0].lower()
         raise UsageError(
             f"a database cannot be opened by such {_an(scheme)}: it is neither a path nor a URL "
@@ -159,6 +161,7 @@ def _postgres() -> ModuleType:
     try:
         from upthread.store import postgres  # noqa: PLC0415  # see above
     except ImportError as error:
+        # An import that fails within ours is a fault, and not a driver that is missing.
         if (error.name or "psycopg").partition(".")[0] != "psycopg":
             raise
         raise UsageError(

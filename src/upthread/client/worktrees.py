@@ -69,6 +69,7 @@ class WorktreesOfProject:
             name=workstream_lease(self._project_id, name), doing=f"remove the tree of {name}"
         )
         async with self._leases.held(run):
+            # The run's lease keeps runs off, and a prompt by `tell` has none of it.
             await self._refuse_running(name)
             found = await self.find(name)
             if found is None:

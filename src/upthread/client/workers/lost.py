@@ -38,6 +38,7 @@ class LostWorkers:
 
     def is_lost(self, holder: Holder) -> bool:
         """Return whether a lease's holder is dead, or a worker that has fallen silent."""
+        # Without what it is doing: a lease names that, and a registration does not.
         return is_dead(holder) or replace(holder, doing="") in self._lost
 
     def see(self, workers: tuple[KnownWorker, ...]) -> list[int]:

@@ -68,6 +68,7 @@ class Metrics(Collector):
 
     def looked_up(self) -> tuple[tuple[KnownWorker, ...], Backlog]:
         """Return the workers and what waits for them. Raises StoreError."""
+        # A connection of its own for each reading: what is measured must not wait for what works.
         with closing(WorkerTable(self._address)) as table:
             return table.workers(), table.backlog()
 
@@ -137,12 +138,14 @@ def _answering(metrics: Metrics) -> Answer:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    # A reader that holds its connection must not hold up the end of a worker.
     daemon_threads = True
 
 
 class _Quiet(WSGIRequestHandler):
     """Writes no line for each request: that output is for what the worker does."""
 
+    # Else a client that sends nothing keeps a thread for ever.
     timeout = 10
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its author's name

@@ -75,7 +75,9 @@ class Retrying(BaseRetryStrategy):
         if isinstance(exception, Again):
             return _again(exception.after_s, exception.queue)
         if isinstance(exception, LeaseHeldError):
+            # Whoever has the run goes on with it: this job only makes sure that somebody does.
             return _again(HELD_AGAIN_S)
+        # A database that is away is no attempt that failed: it may be away for hours.
         if isinstance(exception, StoreError) or job.attempts < ATTEMPTS_MAX:
             return _again(FAILED_AGAIN_S)
         return None
@@ -157,6 +159,7 @@ class LastingJobs(JobManager):
         lock: str | None = None,
     ) -> None:
         """Give a job back that is still ours; after a time by the server's clock, not by ours."""
+        # As a span: clocks of two machines differ, and the job would come early or late.
         delay_s = max(0.0, (retry_at - utcnow()).total_seconds()) if retry_at else 0.0
         given = {"id": job.id, "delay_s": delay_s, "queue": queue}
         await self._lasting(job, lambda: self.connector.execute_query_async(_RETRY, **given))
@@ -165,6 +168,8 @@ class LastingJobs(JobManager):
         """Call until the server has heard it, or the job is another worker's by now."""
         while True:
             try:
+                # Asked each time: Procrastinate 3.10 lets a
+                # worker that was taken for dead acknowledge.
                 if await self._is_ours(job):
                     await call()
             except exceptions.UniqueViolation:

@@ -101,6 +101,8 @@ async def serve(options: WorkerOptions) -> None:
             project = await stack.enter_async_context(opened)
             for notice in project.notices:
                 options.tell(Served(what="notice", detail=notice))
+            # Before a job is taken: the first permission
+            # would park the run, far from anybody to answer.
             require_policy(project.settings)
             projects[project.project_id] = project
         agents = await _agents(options, projects)
@@ -190,7 +192,9 @@ class Worker:
                 queues=self.queues,
                 concurrency=self._options.concurrency,
                 fetch_job_polling_interval=POLL_S,
+                # The record has what was done: the table is to hold what is due.
                 delete_jobs="successful",
+                # Ours also hand back what is not over in time.
                 install_signal_handlers=False,
                 update_heartbeat_interval=HEARTBEAT_S,
                 stalled_worker_timeout=PRUNED_AFTER_S,
@@ -221,10 +225,12 @@ class Worker:
         """Carry a job's transition out; raises what brings it back."""
         ids = context.job.task_kwargs
         run = await self._system.in_thread(lambda: self._table.run_of(int(str(ids["run"]))))
+        # Forgotten since, or of a database that was put back: there is nothing to carry out.
         if run is None:
             return
         project = self._projects.get(run.project_id)
         if project is None:
+            # Given back to the project's own queue, where only who has its directory looks.
             raise Again(after_s=NOT_HERE_AGAIN_S, queue=queue_of(run.project_id))
         transition = Transition(run_id=run.run_id, run_seq=int(str(ids["seq"])))
         with anyio.CancelScope() as scope:
@@ -233,6 +239,8 @@ class Worker:
                 await self._advance(project, run, transition, context.job.attempts)
             finally:
                 self._at_work.discard(scope)
+        # After the turn has been left in order: the next
+        # worker begins where this one's lease ended.
         if scope.cancelled_caught:
             self._tell("handed_back", run)
             raise Again(after_s=0)
@@ -249,10 +257,12 @@ class Worker:
             # Another worker has it by now, and its agent is stopped; that job is not ours any more.
             self._tell("fenced", run, str(error))
             return
+        # Neither is a fault of the run: it comes again as often as it must.
         except (LeaseHeldError, StoreError):
             raise
         except Exception as error:
             is_for_people = isinstance(error, ConfigError | UsageError)
+            # A broken configuration stays broken: that is told at once, and not after twenty tries.
             if attempts < ATTEMPTS_MAX and not is_for_people:
                 raise
             detail = str(error) if is_for_people else f"{type(error).__name__}: {error}"

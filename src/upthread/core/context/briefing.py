@@ -130,12 +130,14 @@ def render(sections: Sequence[Section], *, characters_max: int = BRIEFING_CHARAC
 def _made(inputs: BriefingInputs) -> Iterable[Section]:
     reports = inputs.reports
     summary = _cut(inputs.summary.strip(), SUMMARY_CHARACTERS_MAX)
+    # One of the two: a summary says the same in fewer words.
     reply = "" if summary else _cut(without_report(inputs.last_reply), REPLY_CHARACTERS_MAX)
     edited = tuple(f"edited {code(path)}" for path in inputs.files_edited)
     read = tuple(
         f"read {code(path)}" for path in inputs.files_read if path not in inputs.files_edited
     )
     yield _prose(GOAL, shortened(inputs.goal.strip(), GOAL_CHARACTERS_MAX))
+    # A prompt that was sent again, after a failure say, is one prompt.
     asked = dict.fromkeys(each.strip() for each in inputs.asked)
     yield _list(ASKED, [shortened(each, ASKED_CHARACTERS_MAX) for each in asked])
     yield _list(DECIDED, _said((each, text) for each in reports for text in each.report.decisions))
@@ -156,6 +158,7 @@ def _said(said: Iterable[tuple[Reported, str]]) -> list[str]:
     """Return sentences of reports, each once, with who said it and in which message."""
     first: dict[str, Reported] = {}
     for each, text in said:
+        # Half of the list's room at most: one long text must not push out all others.
         first.setdefault(_cut(text.strip(), LIST_CHARACTERS_MAX // 2), each)
     return [f"{text} ({_source(each)})" for text, each in first.items()]
 
@@ -182,6 +185,7 @@ def _within(sections: Sequence[Section], characters_max: int) -> list[Section]:
     over = sum(map(_length, sections)) - characters_max
     for heading in CUT_ORDER:
         section = kept.get(heading)
+        # A person's words are never cut: they were written to be read.
         if over <= 0 or section is None or section.is_edited:
             continue
         shorter = _shortened(section, max(_length(section) - over, 0))
@@ -204,6 +208,7 @@ def _shortened(section: Section, characters_max: int) -> Section:
     room = characters_max - _LEFT_OUT_CHARACTERS
     taken = accumulate(len(each) + 1 for each in reversed(section.items))
     left = len(section.items) - sum(total <= room for total in taken)
+    # Newest last and kept: a later decision may take an earlier one back.
     newest = section.items[left:]
     left_out = f"- [… {left} older ones left out]"
     return replace(section, items=(left_out, *newest))

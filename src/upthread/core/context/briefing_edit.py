@@ -81,6 +81,7 @@ def with_edit(sections: Sequence[Section], edit: BriefingEdit) -> tuple[Section,
 def _edited(section: Section, mine: EditedSection | None) -> Section:
     if mine is None:
         return section
+    # What came up after the edit is told beside it: an edit must not hide what it could not know.
     new = tuple(each for each in section.items if each not in mine.seen)
     text = (neutral(mine.text),) if mine.text else ()
     return Section(
@@ -101,9 +102,11 @@ def read_edit(
     """
     if len(edited) > EDIT_CHARACTERS_MAX:
         fault = f"the text has {len(edited)} characters, {EDIT_CHARACTERS_MAX} are kept"
+        # Not cut: half of a person's text could say the opposite.
         return ReadEdit(edit=before, faults=(f"{fault}: nothing was changed",))
     headings = {section.heading for section in shown} | {NOTE}
     loose, found, faults = _split(edited, headings)
+    # An editor that was closed on an empty file must not take every section out.
     if not found:
         note = "\n\n".join(piece for piece in (before.note, loose) if piece)
         fault = "no heading of the briefing is left: your text is kept as a note, nothing else"
@@ -113,6 +116,7 @@ def read_edit(
     sections = dict(before.sections)
     for section in shown:
         body = found.get(section.heading, "")
+        # Only what differs becomes the person's: an untouched section goes on being made anew.
         if section.heading != NOTE and body != "\n".join(section.items).strip():
             sections[section.heading] = EditedSection(text=body, seen=seen.get(section.heading, ()))
     note = "\n\n".join(piece for piece in (found.get(NOTE, ""), loose) if piece)
@@ -140,6 +144,7 @@ def _split(edited: str, headings: set[str]) -> tuple[str, dict[str, str], list[s
 
 
 def _blocks(edited: str) -> Iterator[tuple[str | None, list[str]]]:
+    # Our own lines are no text of the person's, wherever the editing left them.
     lines = [line for line in edited.splitlines() if line.strip() not in {TITLE, MARK, CLOSING}]
     yield None, list(takewhile(lambda line: not line.startswith(_HEADING), lines))
     starts = [index for index, line in enumerate(lines) if line.startswith(_HEADING)]

@@ -70,6 +70,7 @@ def _newest_first(messages: Iterable[Message]) -> Iterator[list[Message]]:
     end: list[Message] = []
     beginning: deque[Message] = deque(maxlen=REPLY_BEGINNING_MAX)
     for message in messages:
+        # A turn without a prompt, such as one that goes on after a crash, is no part of the next.
         if end and message.turn_id != end[0].turn_id:
             yield [*end, *beginning]
             end, beginning = [], deque(maxlen=REPLY_BEGINNING_MAX)
@@ -77,6 +78,8 @@ def _newest_first(messages: Iterable[Message]) -> Iterator[list[Message]]:
             yield [*end, *beginning, message]
             end, beginning = [], deque(maxlen=REPLY_BEGINNING_MAX)
         else:
+            # Read backwards: the end fills first, and the
+            # bounded queue keeps what was said first of all.
             (end if len(end) < REPLY_END_MAX else beginning).append(message)
     if end:
         yield [*end, *beginning]
@@ -124,6 +127,7 @@ def calls_of(messages: Iterable[Message]) -> Mapping[TurnId, Sequence[str]]:
 
 
 def _call(title: str, status: str | None) -> str:
+    # A call without a result may have been carried out: silence would read as done.
     words = {"completed": "", None: ": no result known"}
     return title + words.get(status, f": {status}")
 

@@ -69,6 +69,7 @@ def goal_of(prompt: str) -> str:
     lines = prompt.strip().splitlines()
     spoken = _conversation(lines)
     first, end = _span(lines, spoken) if spoken else (0, 0)
+    # Left whole: a few quoted lines are often what the question is about.
     if end - first < CONVERSATION_LINES_MIN:
         return shortened(prompt.strip(), GOAL_CHARACTERS_MAX)
     before, after = "\n".join(lines[:first]).strip(), "\n".join(lines[end:]).strip()
@@ -86,14 +87,17 @@ def _conversation(lines: Sequence[str]) -> list[_Utterance]:
     for asking, answering in _SPEAKERS:
         if names & asking and names & answering:
             return [each for each in found if each.name in asking | answering]
+    # A heading such as "Note:" stands once; who speaks in a conversation does so again.
     often = {name for name, count in Counter(each.name for each in found).items() if count > 1}
     spoken = [each for each in found if each.name in often and each.name[0].isupper()]
+    # Speakers take turns; the keys of a pasted configuration or log repeat in runs.
     changes = sum(a.name != b.name for a, b in pairwise(spoken))
     is_one = 1 < len({each.name for each in spoken}) <= SPEAKERS_MAX
     return spoken if is_one and len(spoken) >= UTTERANCES_MIN and 2 * changes > len(spoken) else []
 
 
 def _utterance(at: int, line: str) -> _Utterance | None:
+    # Only a line's beginning: the pattern must not walk through a pasted megabyte.
     match = _LABEL.match(line[:_LABEL_CHARACTERS_MAX]) or _MARK.match(line)
     if match is None:
         return None
@@ -114,7 +118,7 @@ def _span(lines: Sequence[str], spoken: Sequence[_Utterance]) -> tuple[int, int]
 
 
 def _asked(lines: Sequence[str], spoken: Sequence[_Utterance], end: int) -> str:
-    """Return what was said by whoever asks; where no name says who that is, by who began."""
+    """Return the words of the speakers named like a user, else of the one who spoke first."""
     ends = [*(each.at for each in spoken[1:]), end]
     asking = _ASKING if {each.name for each in spoken} & _ASKING else {spoken[0].name}
     asked = (

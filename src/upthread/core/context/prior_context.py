@@ -96,6 +96,8 @@ class PriorContext:
         hashed = hashlib.sha256()
         for each in self.said:
             raw = each.text.encode("utf-8", "surrogatepass")
+            # The length goes first, so that no two different
+            # sequences of texts run together as one.
             hashed.update(f"{each.speaker}:{len(raw)}:".encode() + raw)
         return hashed.hexdigest()
 
@@ -120,8 +122,10 @@ def prior_context(
         told.pop()  # half a reply would prime the model with the interrupted topic
     drafts = [_Draft(each) for each in exchanges_of(told)][-PRIOR_EXCHANGES_MAX:]
     from_seq = drafts[0].seq if drafts else 0
+    # The first prompt is the goal: told also where the newest exchanges do not reach back to it.
     is_apart = first is not None and first.speaker is Speaker.USER and first.seq < from_seq
     goal = _prompt_of(first) if is_apart else ""
+    # The goal's room is taken off before any choice: it is told always.
     _fill(drafts, PRIOR_CHARACTERS_MAX - _cost(goal))
     said = [Said(speaker=Speaker.USER, text=goal, turn_id=first.turn_id)] if first and goal else []
     said += [each for draft in drafts if draft.is_told for each in draft.said()]
@@ -138,7 +142,7 @@ def prior_context(
 
 
 class _Draft:
-    """An exchange while it is seen what of it has room."""
+    """An exchange, with the steps of its reply that were chosen so far, by their place."""
 
     def __init__(self, exchange: Exchange) -> None:
         messages = [each for each in (exchange.prompt, *exchange.reply) if each]
@@ -152,6 +156,7 @@ class _Draft:
     def take(self, at: int, room: int) -> int:
         """Take one step of the reply where it has room; returns what it takes, 0 for nothing."""
         between = (len(GAP) + 4) * (len(self.taken) + (len(self.steps) > 1))
+        # One limit for all of a reply: a long one must not crowd out what others said.
         left = MESSAGE_CHARACTERS_MAX - between - sum(map(len, self.taken.values()))
         if left < STEP_CHARACTERS_MIN:
             return 0
@@ -182,6 +187,7 @@ def _fill(drafts: Sequence[_Draft], room: int) -> None:
     """Choose what is told within so many characters: prompts, then ends of replies, then steps."""
     for draft in reversed(drafts):
         cost = _cost(draft.prompt)
+        # Ended and not skipped: a hole in the middle would put answers beside other questions.
         if cost > room:
             break
         draft.is_told = True
@@ -191,6 +197,8 @@ def _fill(drafts: Sequence[_Draft], room: int) -> None:
         room -= draft.take(len(draft.steps) - 1, room)
     for draft in told:
         last = len(draft.steps) - 1
+        # The first step says what was meant, then from the
+        # newest back; none where the end had no room.
         for at in (0, *range(last - 1, 0, -1)) if last in draft.taken and last else ():
             room -= draft.take(at, room)
 
@@ -268,6 +276,7 @@ def _calls(said: Sequence[Said], work: Work) -> dict[int, str]:
     last_of = {each.turn_id: at for at, each in enumerate(said)}
     told: dict[int, str] = {}
     room = WORK_CHARACTERS_MAX
+    # The newest turns first: their calls are what might be done again.
     for turn_id, at in sorted(last_of.items(), key=lambda each: -each[1]):
         titles = [one_line(title) for title in work.calls.get(turn_id, ())]
         lines = [f"- {title[:CALL_CHARACTERS_MAX]}" for title in titles if title][-CALLS_MAX:]
@@ -294,5 +303,6 @@ def _quoted(text: str) -> str:
 def _absent(nonce: str, body: str) -> str:
     mark = nonce
     while mark in body:
+        # Content that has the mark, by chance or from an earlier block, could else end this one.
         mark += "x"
     return mark

@@ -57,6 +57,7 @@ def render_changes(found: Freshness) -> str:
 def _file_line(changed: ChangedFile) -> str:
     path = one_line(changed.path)
     if len(path) > PATH_CHARACTERS_MAX:
+        # The end is what tells one file from another.
         path = f"…{path[-PATH_CHARACTERS_MAX:]}"
     return f"{code(path)}: {changed.how}"
 

@@ -48,6 +48,7 @@ class DepthCounter:
         if child in self._running:
             return ()
         is_nested = parent in self._running
+        # Those it came from run as well, and are no others beside it.
         is_parallel = any(other not in self._above(parent) for other in self._running)
         self._running[child] = parent
         return (NESTED,) * is_nested + (PARALLEL,) * is_parallel
@@ -63,6 +64,7 @@ class DepthCounter:
     def _above(self, session: UpstreamSessionId) -> set[UpstreamSessionId]:
         """Return the running sub-agent `session` and those it came from."""
         above: set[UpstreamSessionId] = set()
+        # Who is whose parent is the agent's word: two that name each other must not hold us here.
         while session in self._running and session not in above:
             above.add(session)
             session = self._running[session]

@@ -94,10 +94,12 @@ RUNNING_KINDS: Final = frozenset({"execute", "other"})
 def examination_of(call: ToolCallPart, *, root: str) -> Examination | None:
     """Return what a call examined in the tree at `root`, None for one that names no file."""
     how = _HOW_OF_KIND.get(call.tool_kind)
+    # A kind is the protocol's word; a title is anybody's, and counts only where no kind was told.
     if how is None and call.tool_kind == "other":
         how = _HOW_OF_TOOL.get(call.title.strip().lower())
     if how is None:
         return _shown_by(call, root)
+    # Locations first: they are said for this, and arguments are each agent's own.
     named = call.locations or _paths_in(call.arguments)
     kept = dict.fromkeys(path for name in named if (path := kept_path(name, root=root)) is not None)
     paths = tuple(kept)[:FILES_OF_CALL_MAX]
@@ -112,6 +114,7 @@ def known_after(examined: ExaminedFile, *, before: ExaminedFile | None) -> Exami
     """
     if before is None:
         return examined
+    # The content is the newest either way: what it is known by is all that may not go back.
     is_more = _RANK[before.how] > _RANK[examined.how]
     known = replace(examined, how=before.how) if is_more else examined
     return None if known == before else known
@@ -121,6 +124,7 @@ def kept_path(name: str, *, root: str) -> str | None:
     """Return a path as it is kept, None for one that names no file we would look at."""
     if not name or "\0" in name or len(name) > PATH_CHARACTERS_MAX:
         return None
+    # By text alone: to resolve links would be a look at the disk.
     whole = posixpath.normpath(posixpath.join(root, name))
     if whole.startswith(NEVER_LOOKED_AT) or whole == posixpath.normpath(root):
         return None

@@ -102,7 +102,9 @@ def freshness(
     """
     examined = tuple(known)
     changed = changed_files(examined, now, critical=critical)
+    # Critical ones first: they decide, and must not be among those that are only counted.
     listed = sorted(changed, key=lambda each: (not each.is_critical, each.path))[:LISTED_MAX]
+    # Compared with itself where nothing was recorded: nothing moved that anybody knows of.
     moved = _moved(was or here, here)
     return Freshness(
         examined_count=len(examined),
@@ -128,11 +130,13 @@ def changed_files(
     return tuple(
         ChangedFile(path=each.path, how=how, is_critical=is_critical(each.path, critical))
         for each in known
+        # Not looked at is neither changed nor the same.
         if each.path in found and (how := _change(each, found[each.path])) is not None
     )
 
 
 def _change(known: ExaminedFile, now: ExaminedFile) -> ChangeWord | None:
+    # A state that is another says more than its content: gone is gone.
     if known.state == now.state:
         return None if _is_same(known, now) else "changed"
     if now.state == "missing":
@@ -149,6 +153,7 @@ def _is_same(known: ExaminedFile, now: ExaminedFile) -> bool:
         # An mtime that is too young to be told changes by is no word against it.
         is_same_time = None in {known.mtime_ns, now.mtime_ns} or known.mtime_ns == now.mtime_ns
         return known.size_bytes == now.size_bytes and is_same_time
+    # Missing, unreadable or no file both times: what a session could not read cannot have changed.
     return True
 
 
@@ -160,6 +165,7 @@ def _moved(was: Surroundings, here: Surroundings) -> Mapping[str, Shift]:
     """Return what moved. Git is compared only where it answered both times."""
     names = [*_COMPARED]
     if not was.git_fault and not here.git_fault:
+        # Only these may be empty and still tell: no branch is a detached HEAD.
         names += _COMPARED_IN_GIT
     shifts = {name: Shift(was=getattr(was, name), now=getattr(here, name)) for name in names}
     return {name: shift for name, shift in shifts.items() if _is_known_to_differ(name, shift)}
@@ -199,6 +205,7 @@ def _compiled(glob: str) -> re.Pattern[str]:
     anywhere = "" if "/" in plain else "(?:.*/)?"
     tokens = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", plain)
     body = "".join(_TOKENS.get(token) or re.escape(token) for token in tokens)
+    # `\Z` and DOTALL, for a name may have a line feed in it and `$` would match before a last one.
     return re.compile(f"{anywhere}{body}(?:/.*)?\\Z", re.DOTALL)
 
 

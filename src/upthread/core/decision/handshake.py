@@ -59,6 +59,7 @@ _SAYS: Final = {
     **{
         str(outcome): row.says
         for outcome, row in ROLLOVER.items()
+        # As a reason `unknown` is that nobody kept one: OTHER_REASONS.
         if outcome is not Outcome.UNKNOWN
     },
     **{rule.reason: rule.says for rule in RULES},
@@ -68,9 +69,11 @@ _SAYS: Final = {
 
 def decide(inputs: HandshakeInputs) -> Decision:
     """Return the decision, its reasons (the deciding one first) and its inputs."""
+    # All of them and not the first alone: the further ones are told as reasons.
     applying = [rule for rule in RULES if rule.applies(inputs)]
     deciding = applying[0]
     is_refused = deciding.decision == REFUSE
+    # Reasons for something else than what is done would read as a contradiction.
     also = [
         rule.reason
         for rule in applying[1:]

@@ -148,9 +148,9 @@ def limit_in(stored: JsonValue) -> AgentLimit | None:
 
 
 def lacking_in(stored: JsonValue) -> tuple[int, str]:
-    """Return how many turns the record lacked, of a decision's stored inputs, and why none knows.
+    """Return how many turns the record lacked, of a decision's stored inputs, and a fault.
 
-    0 and an empty text where they do not say.
+    The fault says why the number is not known. 0 and empty where nothing lacked, or nobody looked.
     """
     if not isinstance(stored, Mapping):
         return 0, ""
@@ -179,6 +179,7 @@ def _something(members: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return {
         name: value
         for name, value in members.items()
+        # 0 stays: a count that is known to be none.
         if value is not None and value is not False and value not in ("", (), [], {})
     }
 
@@ -190,11 +191,13 @@ def inputs_from(stored: Mapping[str, Any]) -> HandshakeInputs:
     `surroundings` are left out, since whoever reads looks for itself.
     """
     members: dict[str, Any] = {"conversation_id": ConversationId(""), "agent": ""}
+    # What is left out is left to the defaults: they are what `worth_keeping` leaves out.
     members |= {name: stored[name] for name in _PLAIN if name in stored}
     lost, spending = stored.get("session_lost"), stored.get("spending")
     limit = stored.get("agent_limit")
     return HandshakeInputs(
         **members,
+        # Each by hand: JSON has lists for tuples and words for members of an enumeration.
         callers=tuple(ConversationId(each) for each in stored.get("callers", ())),
         session_lost=Outcome(lost) if lost else None,
         price=_price_from(stored.get("price", {})),

@@ -50,6 +50,7 @@ def of_link(
 ) -> OwnInterface:
     """Return how a link's session is opened; `main` is set where only its main session opens it."""
     agent = visible_line(link.agent)
+    # Before anything of the agent's is asked: its commands are those of a program nobody names.
     if not is_configured:
         return OwnInterface(why_not=f"the configuration no longer names the agent {agent}")
     if main is not None:

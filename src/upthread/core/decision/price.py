@@ -99,6 +99,7 @@ class Spending:
     @property
     def is_over(self) -> bool:
         """Whether all is spent, or the next turn would pass what may be."""
+        # Unknown counts as nothing: nobody is refused for a figure that nobody has.
         least = self.next_turn.count if self.next_turn else 0
         return self.spent.count >= self.tokens_max or self.spent.count + least > self.tokens_max
 
@@ -111,7 +112,9 @@ def estimated(characters: int) -> Tokens:
 def held(*, reported: int | None, characters: int, fixed: Tokens | None = None) -> Tokens:
     """Return the tokens a session holds: as the agent reported, else estimated, its own with it."""
     if reported is not None:
+        # What an agent reports has its own part in it already.
         return Tokens(count=reported, is_estimate=False)
+    # Either figure has the agent's own part, or one way would look cheaper by just that.
     return with_fixed(estimated(characters), fixed)
 
 
@@ -130,12 +133,14 @@ def fixed_part(*, first_read: int | None, held: int | None, characters: int) -> 
     read = first_read if first_read is not None else held
     if read is None:
         return None
+    # Our words are estimated, and may come out longer than all that was read.
     own = max(0, read - estimated(characters).count)
     return Tokens(count=own, is_estimate=first_read is None)
 
 
 def cache_of(agent: str) -> Cache:
     """Return how long an agent's provider keeps a prefix."""
+    # A person may configure an agent that has no row here.
     row = AGENTS.get(agent)
     return row.cache if row and row.cache else ANY_CACHE
 

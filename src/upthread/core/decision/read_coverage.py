@@ -79,12 +79,14 @@ def reading_of(parts: Iterable[Part], known: Iterable[ExaminedFile], *, root: st
 
 def _is_command(call: ToolCallPart, root: str) -> bool:
     examination = examination_of(call, root=root)
+    # A tool that names its file is known by that, whatever else is in its arguments.
     if examination is not None and examination.how != "shown":
         return False
     return call.tool_kind == "execute" or bool(commands_of(call.arguments))
 
 
 def _is_search(call: ToolCallPart) -> bool:
+    # One that is a command is counted there.
     if call.tool_kind != "search" or commands_of(call.arguments):
         return False
     return not _NAMING.intersection(call.title.casefold().split()[:1])
@@ -99,6 +101,7 @@ def _is_known(call: ToolCallPart, paths: frozenset[str], *, root: str, has_faile
         path = kept_path(posixpath.join(directory, name), root=root)
         return has_failed or path is None or path in paths or bool(fnmatch.filter(paths, path))
 
+    # A command without words that we can read is not known, and not harmless.
     return bool(lines) and all(is_reading_known(line, is_known) for line in lines)
 
 

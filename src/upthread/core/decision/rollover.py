@@ -109,6 +109,7 @@ _SENDS_AGAIN: Final = frozenset({Recovery.ROLL_OVER, Recovery.RELAY, Recovery.RE
 def recovery_of(outcome: Outcome, *, may_send: bool) -> Recovery:
     """Return what is done about how a prompt ended; `may_send` once, for the whole prompt."""
     row = ROLLOVER[outcome]
+    # A prompt that fails twice in the same way would else be sent, and paid for, without end.
     if row.recovery in _SENDS_AGAIN and not may_send:
         return row.afterwards
     return row.recovery
@@ -150,6 +151,8 @@ POISON_DETECTORS: Final = (
         is_on=True,
         tokens_in_max=20,
         prompt_characters_min=51,
+        # A model that reads next to nothing of a long prompt answers something else: the turn
+        # before.
         needs_interruption=True,
     ),
     PoisonRow(
@@ -167,6 +170,7 @@ POISON_DETECTORS: Final = (
 def detectors_with(*, empty_reply: bool) -> tuple[PoisonRow, ...]:
     """Return the detectors with the one for empty replies switched as a person says."""
     return tuple(
+        # Only that one is a person's to switch: the others fire on figures no sound turn has.
         replace(row, is_on=empty_reply) if row.needs_empty_reply else row
         for row in POISON_DETECTORS
     )
@@ -188,6 +192,8 @@ def _fires(row: PoisonRow, signs: PoisonSigns) -> bool:
         not row.needs_empty_reply or signs.is_reply_empty,
         not row.needs_output or bool(signs.tokens_out),
         signs.prompt_characters >= row.prompt_characters_min,
+        # A detector needs its figure: an agent that tells no
+        # tokens would else look like one that read none.
         row.tokens_in_max is None
         or (signs.tokens_in is not None and signs.tokens_in <= row.tokens_in_max),
         row.duration_s_max is None or signs.duration_s < row.duration_s_max,

@@ -47,6 +47,7 @@ def _condition_changed(inputs: HandshakeInputs) -> bool:
 
 def _is_nearly_full(inputs: HandshakeInputs) -> bool:
     share = inputs.price.window_share
+    # A window that nobody told the size of is never full: no rule rests on a guess (ADR 24).
     return share is not None and share >= inputs.limits.window_share_max
 
 
@@ -57,6 +58,7 @@ def _is_too_big(inputs: HandshakeInputs) -> bool:
 
 def _is_briefing_cheaper(inputs: HandshakeInputs) -> bool:
     least, times = inputs.limits.brief_if_times_cheaper, inputs.price.times_cheaper
+    # While it is warm, what a session holds is read at about a tenth of the price.
     is_cold = inputs.price.cache == "cold"
     return is_cold and least is not None and times is not None and times >= least
 
@@ -72,6 +74,7 @@ def _lost_for(outcome: Outcome) -> Rule:
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
+        # Before `busy`, which holds as well: whoever waits for themselves would wait for ever.
         reason="own_or_ancestor",
         decision=REFUSE,
         applies=lambda i: i.conversation_id in i.callers,
@@ -113,6 +116,8 @@ RULES: Final[tuple[Rule, ...]] = (
         says="no session yet",
     ),
     Rule(
+        # What a person or the role wants comes before what became of the session: who asks for a
+        # fresh one shall not be told the old one's words, even where it is lost.
         reason="asked",
         decision=START_FRESH,
         applies=lambda i: i.is_fresh_asked,
@@ -130,8 +135,10 @@ RULES: Final[tuple[Rule, ...]] = (
         applies=_condition_changed,
         says="what the role judged last time has changed",
     ),
+    # Sorted, since a set has no order: the docs' table and the reasons come out the same each time.
     *map(_lost_for, sorted(LOST)),
     Rule(
+        # Replayed and not briefed, here and below: the conversation goes on (ADR 13).
         reason="other_agent",
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.current_agent is not None and i.current_agent != i.agent,
@@ -156,6 +163,8 @@ RULES: Final[tuple[Rule, ...]] = (
         says="it is a sub-agent's session, which the agent opens only inside its main session",
     ),
     Rule(
+        # The first that looks around: of a session that
+        # nothing can open, it does not matter what changed.
         reason="directory_missing",
         decision=START_FRESH,
         applies=lambda i: i.freshness.is_directory_missing,
@@ -174,6 +183,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="too many of the files the session had read have changed",
     ),
     Rule(
+        # Before the rule that relays, whose condition it shares: it would never be reached.
         reason="relays_used_up",
         decision=REFUSE,
         applies=lambda i: _is_nearly_full(i) and i.relays >= i.limits.relays_max,
@@ -187,6 +197,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the session's context is nearly full",
     ),
     Rule(
+        # Off unless configured, as the next one is: figures of tokens may be estimates (ADR 24).
         reason="too_big",
         decision=START_FRESH,
         applies=_is_too_big,
@@ -199,6 +210,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the session's cache is cold, and a briefing is much cheaper",
     ),
     Rule(
+        # Replayed and not briefed: the conversation was in the middle of something (ADR 13).
         reason="cut_off_elsewhere",
         decision=RESUME_WITH_REPLAY,
         applies=lambda i: i.takes_no_session and i.was_interrupted,
@@ -235,6 +247,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the working directory is another one",
     ),
     Rule(
+        # Told whatever is decided, for it is about the record and not about the session.
         reason=OLDER_RECORD,
         decision=RESUME,
         applies=lambda i: i.turns_lacking is not None,
@@ -249,6 +262,7 @@ RULES: Final[tuple[Rule, ...]] = (
         is_always_told=True,
     ),
     Rule(
+        # Only the agent knows whether its limit has passed, and asking ends nothing.
         reason="agent_limited",
         decision=RESUME,
         applies=lambda i: i.agent_limit is not None,
@@ -267,6 +281,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="the last turn was cut off; the session has what it did",
     ),
     Rule(
+        # No update: a rebase changes every commit and perhaps no file (ADR 23).
         reason="commit_changed",
         decision=RESUME,
         applies=lambda i: i.freshness.commit is not None,
@@ -285,6 +300,7 @@ RULES: Final[tuple[Rule, ...]] = (
         says="git could not say which branch and commit this is",
     ),
     Rule(
+        # Always applies: `decide` takes the first, and there has to be one.
         reason="unchanged",
         decision=RESUME,
         applies=lambda _: True,

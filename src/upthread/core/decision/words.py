@@ -107,6 +107,7 @@ def intention_in_words(decision: str, session: str | None) -> str:
 
 def reasons_in_words(reasons: Sequence[str], say: Callable[[str], str]) -> str:
     """Return reason codes as sentences, the deciding one first; `say` words one of them."""
+    # The deciding one always stays: it may be one of these itself.
     telling = [reason for reason in reasons[1:] if reason not in _FOLLOWING]
     return "; ".join(say(reason) for reason in (*reasons[:1], *telling))
 
@@ -173,6 +174,7 @@ def decision_line(
 
     `whose` is the conversation's name as `conversation_name` gives it, `turn_number` counts from 1.
     """
+    # The first needs no number, and says that it is the first by its decision.
     number = f" · {ordinal(turn_number)} turn" if turn_number > 1 else ""
     why = f": {because}" if because else ""
     price = f" ({cost})" if cost else ""

@@ -64,6 +64,7 @@ def _joined(request: Request) -> list[_Joined]:
         role = text_of(message.get("role"))
         text: JsonObject = {"type": "text", "text": content}
         blocks: list[JsonObject] = [text] if isinstance(content, str) else [*items_of(content)]
+        # As the API does before it judges: results may stand in two messages of the user.
         if joined and joined[-1].role == role:
             joined[-1].blocks.extend(blocks)
         else:
@@ -92,6 +93,7 @@ def _the_user_begins(request: Request) -> Iterator[Finding]:
 
 def _uses_are_answered_next(request: Request) -> Iterator[Finding]:
     joined = _joined(request)
+    # The last message, too: a use that nothing follows is refused when the history is sent.
     for message, following in pairwise([*joined, _NOTHING]):
         for use_id in message.used:
             if use_id not in following.answered:
@@ -140,6 +142,7 @@ def _use_ids_fit(request: Request) -> Iterator[Finding]:
 
 def _input_is_an_object(request: Request) -> Iterator[Finding]:
     for start, use in _blocks(request, "tool_use"):
+        # `object_of` makes an empty object of anything else: only an object comes back as itself.
         if use.get("input") is None or object_of(use.get("input")) is not use.get("input"):
             yield start, f"input of tool use {text_of(use.get('id'))} is no object"
 
@@ -158,6 +161,7 @@ def _text_says_something(request: Request) -> Iterator[Finding]:
 def _content_is_there(request: Request) -> Iterator[Finding]:
     messages = messages_of(request)
     for index, message in enumerate(messages):
+        # The answer that the model is to go on with may be empty.
         is_final_answer = index + 1 == len(messages) and message.get("role") == "assistant"
         if not message.get("content") and not is_final_answer:
             yield index, "it has no content"
@@ -171,6 +175,7 @@ def _the_end_is_trimmed(request: Request) -> Iterator[Finding]:
 
 
 def _the_user_ends(request: Request) -> Iterator[Finding]:
+    # Without thinking an answer may be the end: the model goes on in it.
     thinks = text_of(object_of(request.get("thinking")).get("type")) in {"enabled", "adaptive"}
     for last in _joined(request)[-1:]:
         if thinks and last.role == "assistant":
@@ -185,6 +190,8 @@ def _thinking_is_signed(request: Request) -> Iterator[Finding]:
 
 def _thinking_comes_before_uses(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
+        # Each message by itself: joined, the thinking of a later one would stand after the uses
+        # before.
         kinds = [text_of(block.get("type")) for block in items_of(message.get("content"))]
         if "tool_use" in kinds and _THOUGHTS & set(kinds[kinds.index("tool_use") :]):
             yield index, "thinking stands after a tool use"
@@ -192,6 +199,7 @@ def _thinking_comes_before_uses(request: Request) -> Iterator[Finding]:
 
 def _server_uses_are_answered(request: Request) -> Iterator[Finding]:
     for message in _joined(request):
+        # In the same message, since the provider runs these itself while it answers.
         answered = {text_of(block.get("tool_use_id")) for block in message.blocks}
         for use_id in message.ids("server_tool_use", "id"):
             if use_id not in answered:

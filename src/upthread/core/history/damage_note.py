@@ -21,5 +21,6 @@ def damage_told(newest: Sequence[HistoryMessage]) -> str:
     `newest` may begin anywhere: what comes before the first message of a user is left out, since
     the calls it belongs to may lie further back.
     """
+    # Else a result whose call lies further back would be told as one that nothing made.
     messages = tuple(dropwhile(lambda message: message.speaker is not Speaker.USER, newest))
     return told_to_model(repair(History(messages=messages)).changes)

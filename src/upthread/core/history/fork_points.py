@@ -42,7 +42,10 @@ def fork_points(messages: Sequence[Message]) -> tuple[int, ...]:
             if isinstance(part, ToolCallPart):
                 waiting.add(part.call_id)
             elif isinstance(part, ToolResultPart):
+                # A result that no call waits for harms no cut: it is repaired where the history is
+                # sent.
                 waiting.discard(part.call_id)
+        # Between two messages of one answer a cut would leave half of it.
         is_turn = following is None or following.speaker is Speaker.USER
         if is_turn and message.speaker is not Speaker.USER and not waiting:
             points.append(message.seq)
@@ -53,6 +56,7 @@ def cut(messages: Sequence[Message], at_seq: int) -> tuple[Message, ...]:
     """Return the messages up to and with `at_seq`. UsageError, naming the nearest, at no point."""
     points = fork_points(messages)
     if at_seq not in points:
+        # Of two that are as near the earlier one, so that the same question has one answer.
         nearest = min(points, key=lambda point: (abs(point - at_seq), point), default=None)
         hint = "nothing here may be cut yet" if nearest is None else f"cut at message {nearest}"
         raise UsageError(
@@ -96,9 +100,11 @@ def branch_note(address: str, at_seq: int, effects: Sequence[Effect], told: str)
 
 def _with_child(part: Part, children: Mapping[ConversationId, ConversationId]) -> tuple[Part, ...]:
     if isinstance(part, ErasedPart):
+        # Forgotten is forgotten: a branch must not be the way to read it after all.
         return (UnknownPart(kind=ERASED, raw=part.kind),)
     if not isinstance(part, ToolResultPart) or part.child_conversation_id is None:
         return (part,)
+    # Dropped without a copy, else the branch would go on in the first one's child.
     copied = children.get(part.child_conversation_id)
     result = replace(part, child_conversation_id=copied)
     if copied is not None:

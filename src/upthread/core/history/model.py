@@ -59,4 +59,5 @@ def history_of(messages: Iterable[Message]) -> History:
 
 def place_of(messages: Sequence[HistoryMessage], index: int) -> str:
     """Return where a message is stored, its position from 1 where nobody said."""
+    # From 1, as people count, and as our own messages are numbered.
     return messages[index].place or f"message {index + 1}"

@@ -60,6 +60,7 @@ def _pairs(request: Request) -> Iterator[tuple[int, list[str], int, list[str]]]:
     while index < len(messages):
         is_tool = messages[index].get("role") == "tool"
         asked = [] if is_tool else _call_ids(messages[index])
+        # A run that nobody called is a run, too: its answers have no call.
         start = end = index if is_tool else index + 1
         while end < len(messages) and messages[end].get("role") == "tool":
             end += 1
@@ -90,6 +91,7 @@ def _one_answer_for_a_call(request: Request) -> Iterator[Finding]:
 
 def _call_ids_differ(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
+        # Within one message: across messages ids may come again, unlike Anthropic's.
         for call_id in repeated(_call_ids(message)):
             yield index, f"two calls have the id {call_id}"
 
@@ -125,6 +127,7 @@ def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         for part in items_of(message.get("content")):
             url = text_of(object_of(part.get("image_url")).get("url"))
+            # Of an address nobody knows the type before it is fetched.
             inline = _INLINE_IMAGE.match(url)
             if inline and inline[1] not in IMAGE_TYPES:
                 yield index, f"image of type {inline[1]!r}"

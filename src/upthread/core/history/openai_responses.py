@@ -48,6 +48,7 @@ def _items(request: Request) -> Sequence[JsonObject]:
 
 
 def _kind(item: JsonObject) -> str:
+    # The one item whose type may be left out.
     return text_of(item.get("type")) or "message"
 
 
@@ -56,12 +57,14 @@ def _call_id(item: JsonObject) -> str:
 
 
 def _there_is_an_item(request: Request) -> Iterator[Finding]:
+    # A bare text is a request as well.
     if not _items(request) and not text_of(request.get("input")):
         yield None, "`input` is empty"
 
 
 def _calls_have_their_output(request: Request) -> Iterator[Finding]:
     items = _items(request)
+    # By kind and id: an output of another kind does not answer a call.
     answered = {(_kind(item), _call_id(item)) for item in items if _kind(item) in _OUTPUTS}
     for index, item in enumerate(items):
         wanted = OUTPUT_OF.get(_kind(item))
@@ -115,6 +118,7 @@ def _reasoning_is_followed(request: Request) -> Iterator[Finding]:
 def _is_the_models(item: JsonObject) -> bool:
     """Whether the model made it: an answer or a call, and not reasoning once more."""
     kind = text_of(item.get("type"))
+    # Reasoning is left out: one may follow another, and neither is what the first led to.
     return item.get("role") == "assistant" or kind.endswith("_call")
 
 

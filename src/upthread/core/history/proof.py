@@ -29,6 +29,7 @@ def proof(history: History) -> Mapping[str, tuple[Violation, ...]]:
     messages = as_anthropic_messages(history)
     if not messages:
         return dict.fromkeys(PROVIDERS, ())
+    # As an agent would define them: which tools there are is none of the history's faults.
     tools: list[JsonValue] = [{"name": name} for name in tool_names(history)]
     return {
         "anthropic_messages": violations(

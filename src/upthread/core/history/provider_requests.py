@@ -54,6 +54,8 @@ def as_anthropic_messages(history: History) -> Rendered:
             }
             for result in turn.results
         ]
+        # Results, texts, uses, in this order: Anthropic refuses a user's message where results are
+        # not first, and an answer where text follows a use.
         blocks += [{"type": "text", "text": text} for text in turn.texts]
         blocks += [
             {
@@ -143,6 +145,7 @@ def tool_names(history: History) -> tuple[str, ...]:
 
 def tool_name(call: ToolCallPart) -> str:
     """Return a call's name as every provider takes it."""
+    # Titles are what agents show to people; a provider refuses a blank in a name.
     name = _NOT_IN_NAMES.sub("_", call.title or call.tool_kind)[:_NAME_CHARACTERS_MAX]
     return name or NAMELESS
 
@@ -151,6 +154,7 @@ def wire_id(call_id: str) -> str:
     """Return a call's id as every provider takes it: the same, or one that follows from it."""
     if _CALL_ID.fullmatch(call_id):
         return call_id
+    # Follows from the id, so that a call and its result meet again without a table.
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"call_{digest[:32]}"
 
@@ -172,6 +176,7 @@ def _turns(history: History) -> list[_Turn]:
     turns: list[_Turn] = []
     for message in history.messages:
         turn = _turn_of(message)
+        # Notes and thoughts alone: an empty message is refused.
         if not (turn.texts or turn.calls or turn.results):
             continue
         if turns and turns[-1].speaker is turn.speaker:
@@ -200,6 +205,7 @@ def _text_of(part: Part) -> str:
         case TextPart(text=text) | ContextPart(text=text):
             return unicode_text(text) if text.strip() else ""
         case FilePart(uri=uri, mime_type=mime_type):
+            # Named and not sent: the content may be gone, or of a kind that a provider refuses.
             kind = f" ({mime_type})" if mime_type else ""
             return unicode_text(f"[file: {uri}{kind}]")
         case _:
@@ -211,6 +217,7 @@ def _arguments(call: ToolCallPart) -> Mapping[str, JsonValue]:
     arguments = sendable(call.arguments)
     if isinstance(arguments, Mapping):
         return arguments
+    # A call without arguments is one, and needs an object all the same.
     return {} if arguments is None else {"arguments": arguments}
 
 

@@ -169,6 +169,7 @@ def _call_ids_differ(items: _Items, work: _Work) -> _Items:
     for call_id, same in calls.items():
         for number, call in enumerate(same[1:], start=2):
             answer = answers.get(id(call))
+            # Equal and answered is a second call all the same: it was carried out twice.
             if answer is None and call.part == same[0].part:
                 gone.add(id(call))
                 work.note("call_ids_differ", call, f"call {call_id} is stored twice: one goes")
@@ -207,6 +208,7 @@ def _results_have_their_call(items: _Items, work: _Work) -> _Items:
 def _calls_have_their_result(items: _Items, work: _Work) -> _Items:
     """A call without a result is closed, since nobody can say any more how it ended."""
     answered = {item.part.call_id for item in items if isinstance(item.part, ToolResultPart)}
+    # A result may still come: closed here, the call would have two.
     live = _frontier(items) if work.is_running else frozenset[str]()
     closing: _Items = []
     for item in items:
@@ -216,7 +218,9 @@ def _calls_have_their_result(items: _Items, work: _Work) -> _Items:
         name = f" ({part.title})" if part.title else ""
         what = f'call {part.call_id}{name} has no result: closed as "{INTERRUPTED}"'
         work.note("calls_have_their_result", item, what)
+        # Never "failed": a model does again what failed, and this may have been done.
         result = ToolResultPart(call_id=part.call_id, status="unknown", text=INTERRUPTED)
+        # Put at the end, and in its place by the rule that orders results.
         closing.append(_Item(speaker=Speaker.TOOL, part=result, message=NOBODYS, place=item.place))
     return items + closing
 
@@ -242,6 +246,7 @@ def _results_stand_after_their_calls(items: _Items, work: _Work) -> _Items:
         if isinstance(part, ToolCallPart):
             together[part.call_id] = None
         ordered.append(item)
+    # What is left are results of calls that are still running: nothing is dropped here.
     return [*ordered, *_taken(results, together), *results.values()]
 
 
@@ -259,6 +264,7 @@ def _neighbours_are_one(items: _Items, work: _Work) -> _Items:
     for item in items:
         came_from = item.message
         if before is not None and before.speaker is item.speaker:
+            # A line of ours that is joined is no change of what was stored.
             if came_from not in {home, NOBODYS}:
                 what = f"joined to the {item.speaker} message before it"
                 work.note("neighbours_are_one", item, what)
@@ -275,6 +281,7 @@ def _the_user_begins(items: _Items, work: _Work) -> _Items:
         return items
     what = "the history begins with an answer: a line before it says that something is missing"
     work.note("the_user_begins", first, what)
+    # A line in its place, for to drop answers until the user speaks would lose what was done.
     begun = TextPart(text=MISSING_BEGINNING)
     return [_Item(speaker=Speaker.USER, part=begun, message=NOBODYS, place=first.place), *items]
 
@@ -283,6 +290,7 @@ RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         "text_is_unicode": _text_is_unicode,
         "text_says_something": _text_says_something,
+        # Before all rules that know a call by its id: under one id two calls would share a result.
         "call_ids_differ": _call_ids_differ,
         "results_have_their_call": _results_have_their_call,
         "calls_have_their_result": _calls_have_their_result,
@@ -293,6 +301,7 @@ RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
 )
 """Every rule of repair, in the order they are applied."""
 
+# Changes of form: a model that is told of them looks for a fault that is none.
 _TOLD: Final = frozenset(RULES) - {
     "text_says_something",
     "results_stand_after_their_calls",

@@ -23,6 +23,7 @@ Finding: TypeAlias = tuple[int | None, str]
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
+# A half alone is no character, and Python keeps it in a text all the same.
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -121,6 +122,7 @@ def messages_of(request: Request) -> Sequence[JsonObject]:
 
 def items_of(value: JsonValue) -> Sequence[JsonObject]:
     """Return the objects of an array, an empty one in place of what is none."""
+    # A text is a sequence as well, of its letters.
     if isinstance(value, str) or not isinstance(value, Sequence):
         return ()
     return [object_of(item) for item in value]

@@ -58,6 +58,8 @@ def is_sound(messages: Iterable[Spoken]) -> bool:
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart):
+                # Calls may come together; a new one after some
+                # results means that the others' are late.
                 if part.call_id in seen or (is_answering and waiting):
                     return False
                 seen.add(part.call_id)
@@ -68,6 +70,7 @@ def is_sound(messages: Iterable[Spoken]) -> bool:
                     return False
                 waiting.remove(part.call_id)
                 is_answering = True
+            # Notes are never sent, and part no call from its result.
             elif waiting and not isinstance(part, NOTES):
                 return False
     return not waiting
@@ -118,6 +121,7 @@ class _Finder:
         if self._is_answering:
             self._late.update(self._waiting)
         self._is_answering = False
+        # The first of two: its place is where the result is missing.
         self._waiting.setdefault(part.call_id, index)
 
     def _take_result(self, index: int, part: ToolResultPart) -> Iterator[_Found]:

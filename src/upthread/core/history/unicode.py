@@ -47,6 +47,7 @@ def unicode_text(text: str) -> str:
     """Return the text with halves of surrogate pairs joined, and single ones as U+FFFD."""
     if not SURROGATES.search(text):
         return text
+    # Through UTF-16: two halves that stand side by side become the character that they were.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -55,10 +56,12 @@ def sendable(value: JsonValue, *, depth: int = 0) -> JsonValue:
     if isinstance(value, str):
         return unicode_text(value)
     if isinstance(value, float) and not math.isfinite(value):
+        # NaN and the infinities have no form in JSON.
         return str(value)
     if not isinstance(value, Mapping | Sequence):
         return value
     if depth == DEPTH_MAX:
+        # What an agent sent may nest without end: one value is lost, and not the history.
         return TOO_DEEP
     if isinstance(value, Mapping):
         return {unicode_text(key): sendable(held, depth=depth + 1) for key, held in value.items()}

@@ -167,6 +167,7 @@ def _step_started(view: RunView, event: StepStarted) -> RunView:
         last=None,
         was_asked_again=event.asked_again,
         is_resumed=False,
+        # Asked once: what follows comes from its report again.
         asked_next="",
         steps_run=view.steps_run + 1,
     )
@@ -188,6 +189,7 @@ def _step_ended(view: RunView, event: StepEnded) -> RunView:
     view = replace(
         view,
         handed={**view.handed, event.role: handed},
+        # What its session has read by now: the next telling leaves it out.
         told={**view.told, event.role: digests_told(view, event.role)},
         asked_in_vain=view.asked_in_vain + 1 if is_in_vain else 0,
     )
@@ -227,8 +229,10 @@ def _resumed(view: RunView, event: RunResumed) -> RunView:
     return replace(
         view,
         parked=None,
+        # A run that is over goes on only for a role that is named: a late "go on" changes nothing.
         ended=None if event.role else view.ended,
         asked_next=event.role,
+        # A person looked and says go on: what had stopped it counts from the beginning.
         rejections={},
         steps_run=0,
         was_asked_again=False,
@@ -261,9 +265,11 @@ def next_command(view: RunView) -> PipelineCommand:
     """Return the one thing to do next."""
     if view.ended or view.parked or view.open_questions:
         return Wait(status=view.status)
+    # Before any step: one whose end is not known may have been done, and is never begun twice.
     if view.started is not None:
         return ContinueStep(role=view.started.role, turn_id=view.started.turn_id)
     command = _next_step(view)
+    # Only a further step is stopped: a run that is about to finish or to ask has its end.
     if isinstance(command, RunStep) and view.steps_run >= STEPS_MAX:
         detail = f"{STEPS_MAX} steps without an end"
         return Park(reason="too_many_steps", detail=detail, role=command.step.role)
@@ -285,6 +291,7 @@ def next_role(view: RunView) -> str:
         return ""
     if view.started is not None:
         return view.started.role
+    # Answered with nothing, so that the fold says who goes on afterwards.
     command = next_command(replace(view, parked=None, answers=_all_answered(view)))
     return command.step.role if isinstance(command, RunStep) else ""
 
@@ -300,12 +307,14 @@ def _after(view: RunView, last: StepEnded) -> PipelineCommand:
     report = view.handed[step.role].report if last.report is not None else None
     if report is None:
         return _ask_again(view, step, last.report_error or "the reply has no report")
+    # Without one the run would go on as if it had been approved.
     if step.on_rejected and report.status == "done" and report.verdict is None:
         return _ask_again(view, step, "this step judges, and the report has no verdict")
     return _after_report(view, step, report)
 
 
 def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
+    # Parked once: when a person says to go on, they have given what was lacking.
     if report.status == "blocked":
         if view.is_resumed:
             return run_step(view, step)
@@ -325,8 +334,10 @@ def _after_failure(view: RunView, step: Step, last: StepEnded) -> PipelineComman
 
 
 def _ask_again(view: RunView, step: Step, fault: str) -> PipelineCommand:
+    # Once: a role that cannot write a report would be asked, and paid for, without end.
     if view.was_asked_again:
         return Park(reason="no_report", detail=fault, role=step.role)
+    # Told by its fault: a role that is asked for the same again answers the same again.
     task = task_of_asking_again(view, step, fault)
     return RunStep(step=step, task=task, input_digest=input_digest(view, step), asked_again=True)
 
@@ -335,6 +346,7 @@ def _ask_human(view: RunView, step: Step, report: Report) -> PipelineCommand:
     new = _new_questions(view, step.role, report)
     if new:
         return AskHuman(role=step.role, questions=new)
+    # The first time the answers are told again; after that, somebody has to look.
     if view.asked_in_vain > ASKED_IN_VAIN_MAX:
         detail = "; ".join(asked.text for asked in report.questions)
         return Park(reason="asked_in_vain", detail=detail, role=step.role)
@@ -351,6 +363,7 @@ def _new_questions(view: RunView, role: str, report: Report) -> tuple[Question, 
     taken = {question.question_id for question in view.questions}
     new: list[Question] = []
     for asked in report.questions:
+        # By its text: roles number their questions anew in each report.
         if asked.text not in known:
             question_id = _free_id(asked.id, taken)
             new.append(Question(question_id=question_id, role=role, text=asked.text))
@@ -360,6 +373,7 @@ def _new_questions(view: RunView, role: str, report: Report) -> tuple[Question, 
 
 
 def _free_id(wanted: str, taken: set[str]) -> str:
+    # An id is typed by a person in a command, so that of a model's only a plain one is taken.
     plain = wanted if _PLAIN_ID.fullmatch(wanted) else "q"
     numbered = (f"{plain}.{number}" for number in itertools.count(2))
     return next(found for found in itertools.chain([plain], numbered) if found not in taken)
@@ -367,6 +381,7 @@ def _free_id(wanted: str, taken: set[str]) -> str:
 
 def _send_back(view: RunView, step: Step, report: Report) -> PipelineCommand:
     assert step.on_rejected is not None
+    # This rejection is counted already, so as many as are allowed still go back.
     if view.rejections.get(step.role, 0) > step.rejections_max:
         evidence = "; ".join(report.verdict.evidence) if report.verdict else ""
         return Park(reason=REJECTED_TOO_OFTEN, detail=evidence, role=step.role)

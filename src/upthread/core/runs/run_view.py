@@ -63,6 +63,7 @@ def check_pipeline(pipeline: Pipeline) -> str:
     roles = [step.role for step in pipeline.steps]
     if not roles:
         return "it has no steps"
+    # Reports, questions and rejections are kept by role: two steps would share them.
     if len(set(roles)) != len(roles):
         return "a role has two steps"
     faults = (_fault_of(pipeline, index) for index in range(len(pipeline.steps)))
@@ -82,6 +83,7 @@ def _fault_of(pipeline: Pipeline, index: int) -> str:
             return f"{step.role} needs {needed}, which has no step"
         if not _can_have_reported(pipeline, needed, before=index):
             return f"{step.role} needs {needed}, which never comes before it"
+    # Sent forward, the run would skip the steps between.
     if step.on_rejected and step.on_rejected not in roles[:index]:
         return f"{step.role} sends back to {step.on_rejected}, which is no earlier step"
     return ""
@@ -153,6 +155,7 @@ class RunView:
     @property
     def status(self) -> str:
         """Return running, waiting_for_human, parked, idle before a start, or how it ended."""
+        # In this order: a run that ended keeps the stop and the questions that it had before.
         if self.ended:
             return self.ended.status
         if self.parked:

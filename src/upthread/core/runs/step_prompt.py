@@ -37,6 +37,7 @@ def task_of_asking_again(view: RunView, step: Step, fault: str) -> Task:
 
     It is meant for the session that gave the faulty one; a new session must hear everything.
     """
+    # The first task again, since `text` is now about the report alone.
     everything = f"{task_of(view, step).everything}\n\n# First task\n{step.task.strip()}"
     asked = f"Your report could not be used: {one_line(fault)}."
     text = f"# Task\n{asked}\n\n{instructions(step.report_lines_max)}"
@@ -51,6 +52,7 @@ def digests_told(view: RunView, role: str) -> tuple[str, ...]:
 
 def input_digest(view: RunView, step: Step) -> str:
     """Return the digest of the specification and the reports a step needs; verdicts bind to it."""
+    # Without answers and rejections: a verdict is on what is built, not on what was said about it.
     pieces = [_digest(view.specification)]
     pieces += [
         f"{role} {view.handed[role].report.digest}" for role in step.needs if role in view.handed
@@ -117,10 +119,12 @@ def _sources(view: RunView, step: Step) -> tuple[str, ...]:
     judges = tuple(
         other.role
         for other in view.pipeline.steps
+        # Only while it stands: a judge that approved since has no more to say to the builder.
         if other.on_rejected == step.role and has_rejected(view.report(other.role))
     )
     return tuple(dict.fromkeys((*step.needs, *judges)))
 
 
 def _digest(text: str) -> str:
+    # An agent's text may hold half a character, which plain UTF-8 refuses.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -145,6 +145,7 @@ def _cure_from(source: Source, cure: str) -> str:
 
 def shortfall(outcome: str, detail: str) -> Stop | None:
     """Return why a turn that ended well, as its agent says, has no answer, else None."""
+    # Of any other outcome the detail is the agent's text, which could begin like one of ours.
     if outcome != Outcome.OK:
         return None
     if detail == NOTHING_SAID:

@@ -46,6 +46,7 @@ def holds(view: RunView, handed: Handed, *, tree_digest: str) -> bool:
     """
     step = view.pipeline.steps[view.pipeline.index_of(handed.role)]
     has_same_input = handed.input_digest == input_digest(view, step)
+    # Empty for a judgement of reports alone: whatever the tree is, it holds.
     return has_same_input and handed.tree_digest in {"", tree_digest}
 
 
@@ -55,4 +56,5 @@ def final_approval(view: RunView) -> Handed | None:
     if not is_ended and not isinstance(next_command(view), Finish):
         return None
     handed = view.handed.get(view.pipeline.steps[-1].role)
+    # A verdict on reports alone cannot be overtaken by an edit of the tree.
     return handed if handed is not None and handed.tree_digest else None

@@ -28,6 +28,7 @@ from upthread.core.types import (
     UnknownPart,
 )
 
+# Believed only where no command is seen: a kind is the agent's word.
 KINDS_WITHOUT_EFFECT: Final = frozenset({"read", "search", "think", "fetch"})
 """ACP's kinds of tools that leave the world as it was; any other one may change it."""
 
@@ -135,11 +136,14 @@ def effects_of(
             call = part if isinstance(part, ToolCallPart) else intended_call(part)
             if call is not None and _may_change(call, outward_patterns):
                 meant = _intent(message.seq, call, outward_patterns)
+                # Both tellings count: the one before a call and
+                # the one after it may say different halves.
                 known = calls.get(call.call_id, meant).actions
                 actions = (*known, *meant.actions, *_run_by(part))
                 calls[call.call_id] = replace(meant, actions=tuple(dict.fromkeys(actions)))
             elif isinstance(part, ToolResultPart) and part.call_id in calls:
                 calls[part.call_id] = _received(calls[part.call_id], part)
+    # After all results: what comes later in a turn says whether the agent saw it fail.
     for call_id in _failed_unseen(messages) & calls.keys():
         calls[call_id] = replace(calls[call_id], state=EffectState.UNKNOWN)
     return tuple(_answered(effect, answers.get(effect.call_id)) for effect in calls.values())
@@ -164,6 +168,7 @@ def must_hold_back(actions: Iterable[Action], known: Iterable[Effect]) -> Effect
 def that_hold(known: Iterable[Effect]) -> tuple[Effect, ...]:
     """Return the effects that nothing may repeat, those that nobody has spoken of first."""
     found = (each for each in known if each.actions and each.state in DOUBTFUL)
+    # `again` is a person's leave to do this very action once more (ADR 87).
     left = (each for each in found if each.settled is not Settlement.AGAIN)
     return tuple(sorted(left, key=lambda each: each.settled is not None))
 
@@ -186,6 +191,7 @@ def in_doubt(effects: Iterable[Effect]) -> tuple[Effect, ...]:
     """Return those in doubt, in order, but for what is known to have been done after them."""
     left: list[Effect] = []
     for effect in effects:
+        # Done since: whether it was done before that is no question any more.
         if effect.state is EffectState.DONE and effect.actions:
             left = [each for each in left if not _repeats(effect, each)]
         if effect.is_in_doubt:
@@ -231,6 +237,7 @@ def _run_by(part: Part) -> Iterator[Action]:
 def _settled(effect: Effect, said: Settlement | None) -> Effect:
     if said is None:
         return effect
+    # `again` changes no state: whether it was done is as unknown as before.
     states = {Settlement.DONE: EffectState.DONE, Settlement.NOT_DONE: EffectState.FAILED}
     return replace(effect, settled=said, state=states.get(said, effect.state))
 
@@ -244,6 +251,7 @@ def _failed_unseen(messages: Sequence[Message]) -> set[str]:
     found: set[str] = set()
     last: dict[TurnId, set[str]] = {}
     for message in messages:
+        # A new prompt is no word of the agent's: whoever writes may not know that the call failed.
         if message.speaker is Speaker.USER:
             found |= last.pop(message.turn_id, set())
         for part in message.parts:

@@ -39,6 +39,7 @@ _REPORTED: Final[Mapping[str, str]] = {
 
 def ending_of(turn: TurnView | None, *, is_held: bool) -> Ending:
     """Return what became of a role's last turn; `is_held` while a living process is at it."""
+    # First: a turn that a process is at has no end yet, whatever its last event says.
     if is_held:
         return UNDER_WAY
     if turn is None:
@@ -52,6 +53,7 @@ def ending_of(turn: TurnView | None, *, is_held: bool) -> Ending:
 
 
 def _of_end(ended: TurnEnded) -> Ending:
+    # An end without an answer is none, whatever its agent calls it.
     missing = shortfall(ended.outcome, ended.detail)
     if ended.outcome is not Outcome.OK or missing is not None:
         stop = missing or stop_in_words(ended.outcome, ended.detail)

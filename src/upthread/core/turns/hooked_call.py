@@ -128,13 +128,16 @@ class StoredTurn:
     def ended_with(
         self, reply: str, redact: Callable[[str], str], *, is_answered: bool
     ) -> StoredTurn:
-        """Return the turn with the reply that its end was told with, which the store may lack yet.
+        """Return the turn with `reply` as its last text, itself where its store has that already.
 
-        A store that lacks the answer is behind: a call that it has no end of has ended all the
-        same. Of one that was not answered, the reply says what went wrong, and nobody knows.
+        `reply` is what a hook was told at the end, empty for nothing; `redact` takes the secrets
+        out of a text. Where the turn was answered (`is_answered`) and the store lacks the reply, it
+        is behind: calls without an end are left out, since they have ended. Where it was not, the
+        reply is an error's text, and such calls stay open.
         """
         pieces = (event.text for event in self.events if isinstance(event, TextReceived))
         stored = "".join(pieces)
+        # Either way: a reply comes as it was said, or as it is to be recorded.
         if not reply or reply in stored or reply in redact(stored):
             return self
         ended = {
@@ -145,6 +148,7 @@ class StoredTurn:
         told = (
             event
             for event in self.events
+            # Kept, a call would be recorded as open that was over before the answer.
             if not (is_answered and isinstance(event, ToolCallAnnounced | ToolCallUpdated))
             or event.call_id in ended
         )
@@ -181,10 +185,12 @@ def turn_of(events: Sequence[AgentEvent], sought: Sought) -> StoredTurn | None:
     new = _new(events, at, sought)
     if sought.asked is not None and not isinstance(sought.asked, ErasedPart):
         new = [i for i in new if _is_said(sought.asked, _texts(events[i], sought))][-1:]
+    # No prompt of its own in the session: what is new there belongs to calls that came after.
     elif len(new) <= sought.answered:
         return None
     if not new:
         return None
+    # The oldest where later calls have added theirs, else the newest: it was the last to go in.
     begin = new[0] if sought.later or sought.is_first else new[-1]
     end = next((i for i in at if i > begin), len(events))
     found = _turn(events, begin, end)
@@ -244,6 +250,7 @@ def _recorded_of(prompts: Sequence[frozenset[str]], sought: Sought) -> int:
     if len(prompts) >= len(known) and _may_be(known[-1], prompts[len(known) - 1]):
         return len(known)
     fitting = (n for n in range(len(prompts), 0, -1) if _may_be(known[-1], prompts[n - 1]))
+    # None fits where a compaction took them all: then the newest alone is taken for new.
     return next(fitting, len(prompts) - 1 if prompts else 0)
 
 

@@ -101,6 +101,7 @@ class _Known:
             case ToolCallAnnounced(call_id=call_id):
                 return call_id in self._announced
             case ToolCallUpdated(call_id=call_id):
+                # By its result: an update of a call that is still open may bring it.
                 return call_id in self._answered
             case PlanChanged(entries=entries):
                 return self._meet(_note("plan", entries))
@@ -112,6 +113,7 @@ class _Known:
     def _meet(self, note: bytes) -> bool:
         if note not in self._notes:
             return False
+        # Once for each: the same plan may really have come twice.
         self._notes.remove(note)
         return True
 

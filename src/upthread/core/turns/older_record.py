@@ -68,12 +68,14 @@ def lacked(
     """
     held = [turn for turn in stored_turns(history) if _is_answered(turn)]
     asked = [message for message in recorded if message.speaker is Speaker.USER]
+    # Before anything is compared: a person waits for the prompt.
     if len(held) * len(asked) > PAIRS_MAX:
         return Lacked(fault=TOO_MANY)
     end = _known_to_both(
         [folded_prompt(turn.prompt) for turn in held], [_texts(each) for each in asked]
     )
     if end == 0:
+        # Without an answer of it on record the session may be one that never had a prompt of ours.
         has_answered = any(
             message.upstream_session_id == session and message.speaker is not Speaker.USER
             for message in recorded
@@ -145,4 +147,5 @@ def _known_to_both(
 
 
 def _is_same(prompt: FoldedPrompt, texts: tuple[FoldedPrompt, ...] | None) -> bool:
+    # One that was forgotten fits any: taken for another, all after it would be read back again.
     return texts is None or any(map(prompt.holds, texts))

@@ -63,6 +63,7 @@ def context_for(*, role: Role, task: Task, decision: str, past: str) -> str:
     It is valid Unicode, whatever was said earlier: no provider takes half of a character.
     """
     is_new = decision in NEW_SESSION_DECISIONS
+    # A resumed session is told the news alone: the rest it would read twice, and pay for twice.
     told = task.everything or task.news if is_new else task.news
     pieces = (role_block(role) if is_new else "", past, told)
     return unicode_text("\n\n".join(piece for piece in pieces if piece))

@@ -78,8 +78,10 @@ def recognise(
     ]
     after = [prompt.text for prompt in prompts[prompts_before:]]
     if not ours:
+        # A prompt that is none of ours may be this one in other words.
         is_known = all(any(_is_ours(own, text) for own in earlier_texts) for text in after)
         is_whole = len(prompts) >= prompts_before
+        # Redacted, it could not be found by its text, and not be sent again either.
         is_kept = bool(sent_text.strip()) and not has_placeholder(sent_text)
         is_absent = is_known and is_whole and is_kept and not _ends_like(prompts, sent_text)
         return Recognised(recognition=Recognition.ABSENT if is_absent else Recognition.UNDECIDABLE)
@@ -87,6 +89,7 @@ def recognise(
     # Followed by another prompt; or perhaps nothing but the same prompt of a turn that failed.
     if ours[-1] != len(prompts) - 1 or len(ours) <= earlier_alike:
         return Recognised(recognition=Recognition.UNDECIDABLE)
+    # With what children said: which sessions are children's only the whole history tells.
     tail = tuple(history[prompts[-1].end :])
     found = _judge_reply(_own_events(tail, among=history), attended_calls)
     return replace(found, tail=tail)
@@ -110,6 +113,7 @@ def _told_apart(prompts: list[_Prompt], known: Sequence[str]) -> list[_Prompt]:
     """
     if not prompts or not prompts[-1].may_be_more:
         return prompts
+    # Only the last: prompts run together where none was answered, and after those comes this one.
     last = prompts[-1]
     made_of = _only_way(_without_space(last.text), known)
     return [*prompts[:-1], *(_Prompt(last.end, text) for text in made_of)] if made_of else prompts
@@ -126,6 +130,8 @@ def _only_way(whole: str, known: Sequence[str]) -> tuple[str, ...]:
         for end, before in [(end, set(each)) for end, each in ways.items() if piece]:
             if whole.startswith(piece, end):
                 ends = ways.setdefault(end + len(piece), set())
+                # Bounded, since equal prompts can be put together
+                # in very many ways; sorted for the same two.
                 ends.update(sorted((*way, text) for way in before)[:WAYS_MAX])
     found = ways.get(len(whole), set())
     return next(iter(found)) if len(found) == 1 else ()
@@ -199,9 +205,12 @@ def _judge_reply(tail: Sequence[AgentEvent | None], attended: Collection[str]) -
     effects = tuple((call_id, title, status) for call_id, (title, status) in calls.items())
     is_open = any(status not in CALL_ENDED for _, status in calls.values())
     failed = {call_id for call_id, (_, status) in calls.items() if status == CALL_FAILED}
+    # Refused for want of a person and failed on its own
+    # look alike, but for a call that ran (ADR 85).
     was_unattended = not failed <= {*attended, *_ran(tail)}
     reply = _reply(tail)
     is_settled = not is_open and not was_unattended
+    # A report last: without that, a reply and one that was cut off after a sentence are the same.
     is_complete = is_settled and _says_something_last(tail) and ends_with_report(reply)
     return Recognised(
         recognition=Recognition.COMPLETE if is_complete else Recognition.INCOMPLETE,
@@ -235,6 +244,7 @@ def _reply(tail: Sequence[AgentEvent | None]) -> str:
 
 
 def _says_something_last(tail: Sequence[AgentEvent | None]) -> bool:
+    # Updates and numbers may come after the last word, and say nothing of it.
     telling = [
         event
         for event in tail

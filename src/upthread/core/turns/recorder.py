@@ -59,6 +59,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 
+# An agent that names sub-agents without end must not fill the record with conversations.
 CHILDREN_MAX = 256
 
 
@@ -227,9 +228,12 @@ class Recorder:
         """
         self._sheet.now_ms = at_ms
         for child_id, child in self._known.items():
+            # One that said nothing more has its calls closed
+            # as well: else its history stays invalid.
             if child.open_calls:
                 self._rejoin(child_id)
         self._alarm(OPEN_AT_END, *self._depth.finish())
+        # The innermost first: its end is noted in the one that called it, before that is closed.
         for child_id in reversed(tuple(self._running)):
             self._end_child(child_id, Outcome.UNKNOWN)
         # Also a child that spoke again after its end.
@@ -250,6 +254,7 @@ class Recorder:
             case ChildStarted():
                 self._start_child(stream, event)
             case ChildEnded(child_upstream_session_id=child, outcome=outcome):
+                # An end may be all that comes of a child that an earlier turn began.
                 self._rejoin(child)
                 for alarm in self._depth.end(child):
                     self._alarm(alarm, child)
@@ -263,6 +268,7 @@ class Recorder:
         if child_id is not None and child_id not in self._streams:
             self._start_child(stream, _as_child_started(event, stream.open_call(event.call_id)))
         child = self._streams.get(child_id) if child_id is not None else None
+        # Not where an agent names its own session as a child: it would hang under itself.
         stream.update(event, child=child.conversation_id if child and child.parent else None)
 
     def _hold(self, stream: Stream, told: UsageReported) -> None:
@@ -279,6 +285,7 @@ class Recorder:
             case UsageReported():
                 self._hold(stream, event)
             case TitleChanged(title=title):
+                # Agents name sessions with a model's words: kept on one line, and short.
                 stream.title = one_line_name(title)
             case ContextCompacted():
                 stream.was_compacted = True
@@ -308,6 +315,8 @@ class Recorder:
         self._sheet.writes.append(
             RecordQuarantine(
                 turn_id=self._sheet.turn_id,
+                # Counted over the turn: recording that goes on
+                # after a crash does not write over what is there.
                 ordinal=self._quarantined,
                 reason=reason,
                 raw=raw,
@@ -319,6 +328,7 @@ class Recorder:
     def _start_child(self, parent: Stream, event: ChildStarted) -> None:
         child_id = event.child_upstream_session_id
         if child_id not in self._streams:
+            # Not an error: what it says goes into quarantine, as of any session that nobody knows.
             if len(self._streams) > CHILDREN_MAX:
                 return
             self._streams[child_id] = self._child_stream(parent, event)
@@ -422,6 +432,7 @@ def child_conversation(
     opened_at_ms: int,
 ) -> Conversation:
     """Return the conversation of a sub-agent. Its id follows from parent and upstream id."""
+    # Derived, so that a child that is told again after a crash is the one that is there.
     seed = f"{parent_conversation_id}\n{started.child_upstream_session_id}".encode(
         "utf-8", "surrogatepass"
     )

@@ -48,6 +48,7 @@ def joined(history: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
 def _text_of(event: AgentEvent) -> object:
     """Return what says that two events are pieces of one text; for any other kind, its class."""
     if isinstance(event, _SPOKEN):
+        # A child speaks between the pieces of its parent's text: by session, they are not joined.
         return type(event), event.upstream_session_id, getattr(event, "message_id", None)
     return type(event)
 

@@ -46,6 +46,7 @@ class Counted:
 
     def and_one(self, told: UsageReported, *, is_own: bool) -> Counted:
         """Return the same with one more, unless the report is not of a request."""
+        # Some agents tell only what the session holds: that is no request.
         if told.tokens_read is None:
             return self
         is_first = is_own and self.first_read is None
@@ -68,11 +69,13 @@ def spent_on_prompt(
     An agent's own sum may leave out what its sub-agents took: the higher figure has more in it.
     """
     total = (reported.read or 0) + (reported.written or 0)
+    # Claude Code's own sum leaves out its sub-agents (ADR 82); what is counted has them.
     if counted.requests and counted.tokens >= total:
         return Tokens(count=counted.tokens, is_estimate=counted.is_estimate)
     if reported.read is not None and reported.written is not None:
         return Tokens(count=total, is_estimate=False)
     if reported.held is not None:
+        # It was read once at least, and marked, since it may have been many times.
         return Tokens(count=reported.held, is_estimate=True)
     return estimated(characters)
 
@@ -86,6 +89,7 @@ def spent_on_turn(events: Iterable[TurnEvent]) -> Tokens:
         elif isinstance(event, TurnEnded | TurnParked):
             known = event.tokens_spent
             more = Tokens(count=known or 0, is_estimate=event.is_spent_estimated)
+            # A prompt left and nothing is known of it: the sum is too low, and has to say so.
             unknown = Tokens(count=0, is_estimate=is_pending and known is None)
             total, is_pending = added((total, more, unknown)), False
     return Tokens(count=total.count, is_estimate=total.is_estimate or is_pending)

@@ -28,6 +28,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 
+# A part is written when it is whole: a reply without end must not wait in memory for that.
 TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
 """A longer run of text is recorded in pieces; readers see it joined."""
 
@@ -140,12 +141,14 @@ class Stream:
         """Take a piece of the reply."""
         if not event.text:
             return
+        # A new message of the agent's is a new paragraph, though nothing came between the two.
         if event.message_id is not None and self._message_id not in {None, event.message_id}:
             self._is_reply_broken = True
         self._message_id = event.message_id or self._message_id
         if self._is_reply_broken and self._reply:
             self._reply.append(PARAGRAPH)
         self._is_reply_broken = False
+        # Apart from the parts, which are cut where buffers end: the report is read from this.
         self._reply.append(event.text)
         self._buffer(event.text, TextPart)
 
@@ -217,6 +220,7 @@ class Stream:
         )
         self._calls[event.call_id] = OpenCall(part=part)
         self.has_called = True
+        # An id that comes again is a call again, and repairing histories tells the two apart.
         self._closed.discard(event.call_id)
         self._is_reply_broken = True
 
@@ -228,6 +232,7 @@ class Stream:
         self.has_called = True
         call = self._calls.setdefault(part.call_id, OpenCall(part=part))
         self.close_text()
+        # The call first: the note with what it runs refers to it.
         if runs and not call.is_recorded:
             call.part = part
             self._record_call(call, durability=Durability.SYNCED)
@@ -256,6 +261,7 @@ class Stream:
             self.has_called = True
             call = self._calls[event.call_id] = OpenCall(part=_late_call(event))
         if not call.is_recorded:
+            # Only until it is recorded: parts are never written twice.
             call.part = _merged(call.part, event)
         if event.text is not None:
             call.text = event.text
@@ -270,6 +276,7 @@ class Stream:
         self.close_text()
         for call_id in tuple(self._calls):
             self._close_call(call_id, status=CALL_UNKNOWN, text=INTERRUPTED)
+        # Once a turn: an agent may rename its session again and again.
         if self.title != self._title_kept:
             self._title_kept = self.title
             self.remark(UnknownPart(kind="title", raw=self.title))

@@ -146,6 +146,7 @@ class TurnView:
     @property
     def may_send(self) -> bool:
         """Whether the prompt may leave once more."""
+        # Bounded: a prompt that ends its agent each time would else be sent for ever.
         return self.sends < SENDS_MAX
 
     @property
@@ -166,6 +167,7 @@ class TurnView:
 
         Of one that was read back, whoever asks next may not know that it was ever done.
         """
+        # What it did is held back like that of one cut off (ADR 88).
         if self.intended is not None and READ_BACK in self.intended.reasons:
             return True
         return self.ended is None or self.ended.outcome in {Outcome.UNKNOWN, Outcome.PROCESS_DIED}
@@ -187,6 +189,7 @@ def fold(events: Iterable[TurnEvent]) -> TurnView:
 def apply(view: TurnView, event: TurnEvent) -> TurnView:
     """Return the view after one more event. An event out of place is a bug of ours."""
     following = TRANSITIONS[view.state].get(type(event))
+    # Stopped here and not stored: a turn that is folded wrongly would send its prompt again.
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
     parked = view.parked if view.state is TurnState.PARKED else None
     view = replace(view, state=following, events=view.events + 1)
@@ -197,10 +200,12 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
             return replace(view, sent=event, sends=sends, is_prompted=True, is_person_asked=False)
         case PromptRecognised():
             return replace(view, recognised=Recognition(event.recognition))
+        # Another session has not got the prompt that left for the one before.
         case SessionAttached():
             same = view.attached and view.attached.upstream_session_id == event.upstream_session_id
             return replace(view, attached=event, is_prompted=view.is_prompted and bool(same))
         case RecoveryStarted() if parked is not None:
+            # A person's word is worth one more, however often it left before.
             sends = min(view.sends, SENDS_MAX - 1)
             return replace(view, parked=None, sends=sends, is_person_asked=True)
         case _:

@@ -15,10 +15,13 @@ from upthread.surfaces.cli.typed.app import STREAMS, Invocation, build
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    # Before it is parsed: a line that cannot be parsed has to be answered as well.
     invocation = Invocation(is_json=_asks_for_json(given))
+    # Not typer's own way of running it, which prints errors as it likes and ends the process.
     command = typer.main.get_command(build(invocation))
     try:
         code = command.main(given, prog_name="upthread", standalone_mode=False)
+        # A disk that was full while lines were written is an error of the verb, not found at exit.
         _output(invocation).close()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # told, with its exit code
         return _told(error, invocation)

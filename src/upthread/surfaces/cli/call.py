@@ -48,6 +48,7 @@ class Call:
         asked once about what they have not agreed to; else it is said that it is ignored.
         `actor` is who acts where it is not whoever runs this process.
         """
+        # Late: a line that is refused by its words alone pays for no event loop.
         import anyio
 
         from upthread.client import open_project
@@ -64,6 +65,8 @@ class Call:
                 actor=by,
             )
             async with opening as project:
+                # Closed again before the question: a person's
+                # thought must not hold the database open.
                 if may_ask and needs and await needs.is_to_ask(project, self.output):
                     unasked.append(project.settings)
                     return None
@@ -71,6 +74,7 @@ class Call:
                     self.output.note(notice, "yellow")
                 if needs:
                     await needs.tell(project, self.output)
+                # Asked when something is written: only then is known what could not be taken in.
                 self.output.beside = lambda: behind.shape(project.hooks.behind)
                 done = await use(project)
                 if project.hooks.behind:

@@ -18,6 +18,7 @@ from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
 
 def who_acts(environment: Mapping[str, str]) -> Actor:
     """Return who runs this process, as far as it can be told."""
+    # The nearest first: a shell that cleaned its environment stands below its agent all the same.
     models = (model_of(each) for each in chain([environment], environments_above()))
     return next(filter(None, models), PERSON if is_at_terminal() else PROGRAM)
 
@@ -30,6 +31,7 @@ def is_person(environment: Mapping[str, str]) -> bool:
 def is_at_terminal(descriptor: int = 0) -> bool:
     """Return whether standard input is the terminal this process is in the foreground of."""
     try:
+        # A terminal alone does not do: what runs in the background of one has nobody who types.
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:  # no terminal, another's, or closed
         return False

@@ -34,6 +34,7 @@ EXIT_USAGE: Final = 2
 EXIT_WAITING: Final = 4
 EXIT_INTERRUPTED: Final = 130
 
+# The narrower before the wider: some of these are kinds of others.
 KINDS: Final[tuple[tuple[type[UpthreadError], str], ...]] = (
     (NotFoundError, "not_found"),
     (UsageError, "usage"),
@@ -84,6 +85,7 @@ def failure_of(error: BaseException) -> Failure | None:
         return INTERRUPTED
     if isinstance(error, EndedBySignalError):
         return _of_a_signal(error)
+    # Task groups wrap the one error there is; of several none speaks for the others.
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
@@ -118,6 +120,7 @@ def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
 
 def tell(failure: Failure, output: Output, *, is_stream: bool = False) -> int:
     """Show a failure and return its exit code."""
+    # A reply may have left its line open, and the error would go on in it.
     output.end_line()
     if output.is_json:
         output.json(shape(failure, is_stream=is_stream))
@@ -157,6 +160,7 @@ def _kind_of(error: UpthreadError) -> str:
 def _refused(error: UpthreadError) -> str:
     where = error.ids.get("address") or error.ids.get("workstream") or error.ids.get("lease", "")
     if isinstance(error, LeaseHeldError):
+        # Leases have the project's id in their names, which no person has ever typed.
         name = re.sub(r"^(workstream|conversation) \S+ ", "", one_line(where))
         return f"{name}: REFUSED: busy — {error.holder}"
     if isinstance(error, RefusedError):
@@ -167,6 +171,7 @@ def _refused(error: UpthreadError) -> str:
 
 def _of_the_parser(error: BaseException) -> Failure | None:
     """The parser's own errors are usage errors; it names them by `format_message`."""
+    # By its method and not by its class, which is typer's own affair.
     written = getattr(error, "format_message", None)
     if written is None:
         return None

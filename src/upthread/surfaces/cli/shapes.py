@@ -354,12 +354,13 @@ def told_status(result: TurnResult) -> str:
     """Return done, parked or failed: that it went well, as its agent says, is no answer yet."""
     if result.parked is not None:
         return "parked"
+    # Agents end well without a word: taken for done, a script would go on with an empty reply.
     is_answered = shortfall(result.outcome, result.detail) is None
     return "done" if result.outcome is Outcome.OK and is_answered else "failed"
 
 
 def ids(result: TurnResult) -> dict[str, str]:
-    """What names a turn, for an error about it; its session where it had one."""
+    """The address and the ids of a turn, for an error about it; what is empty is left out."""
     named = {
         "address": result.conversation.key.address,
         "conversation_id": result.conversation.conversation_id,
@@ -455,6 +456,7 @@ def run_state(workstream_name: str, view: RunView, *, next_commands: Sequence[st
 
 def run_status(view: RunView) -> str:
     """Return running, waiting_for_human, parked, rejected, approved or done."""
+    # A judge's no is an answer, and no failure: scripts tell it by a word of its own.
     if view.ended is None and view.parked and view.parked.reason == "rejected_too_often":
         return "rejected"
     return view.status

@@ -70,6 +70,7 @@ def keep_recorded_only(
     held = claim_of(call)
     reasons = [NOT_CONTINUED, *further]
     event = {**where, **held, "because": because, "decision": FRESH, "reasons": reasons}
+    # By its call, since nothing else tells two of them apart: they have no role and no slot.
     path = place.binding_path(UNASSIGNED, f"{call.session}\0{call.call_id}", CHILD_SLOT)
     binding = {**where, "claim": held}
     keep(place, call, "decided", event, (path, binding))
@@ -77,9 +78,9 @@ def keep_recorded_only(
 
 
 def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the binding of a call that goes on, which begins here where nobody saw it begin.
+    """Return the path and the binding of a call that goes on; None for one that is over.
 
-    None for a call that is over.
+    A call that no hook saw begin is begun here.
     """
     found = of_call(place, call)
     was_seen = files.read(place.call_path(call.agent, call.session, call.call_id)) is not None
@@ -88,6 +89,7 @@ def begun(place: Place, call: Call, child: str) -> tuple[str, dict[str, Any]] | 
     if found is not None or not (call.call_id and call.role) or was_seen:
         return found
     workstream, because = workstream_of(place, call.agent, call.session)
+    # Nothing is decided after the fact: the agent has begun in a session of its own choice.
     free = _free(place, call, child, workstream) if role_of(place, call.role) else None
     if workstream is None or free is None:
         return keep_recorded_only(place, call, workstream, because)

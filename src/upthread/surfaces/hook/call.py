@@ -34,11 +34,14 @@ class Call:
         self.agent = agent
         self.session = text_in(fields, "session")
         self.call_id = text_in(fields, "call_id")
+        # Models write a role's name in any case; roles are configured in lower case.
         self.role = text_in(fields, "role").lower()
         self.prompt = text_in(fields, "prompt")
+        # A claim lasts as long as this process. Who does not tell it has started us itself.
         self.pid = number_in(fields, "pid") or os.getppid()
         self.is_background = fields.get("is_background") is True
         self.unusable = object_in(fields, "unusable")
+        # Left out by OpenCode's plug-in, whose tool takes a session.
         self.can_resume = fields.get("can_resume") is not False
         self.named = text_in(fields, "named")
 
@@ -56,7 +59,7 @@ class Call:
 
 
 def workstream_of(place: Place, agent: str, session: str) -> tuple[str | None, str]:
-    """Return the workstream an agent's session works on, and the reason's code."""
+    """Return the workstream an agent's session works on, None for none, and the reason's code."""
     known = place.known or {}
     bound = files.read(place.session_path(agent, session)) if session else None
     used = object_in(known, "used").get(place.root)
@@ -72,6 +75,7 @@ def workstream_of(place: Place, agent: str, session: str) -> tuple[str | None, s
 def hear_prompt(place: Place, agent: str, session: str, prompt: str) -> str | None:
     """Bind a main session to the workstream its person's prompt names; returns the name, if any."""
     known = [text_in(each, "name") for each in list_in(place.known or {}, "workstreams")]
+    # Only names that are known: a prompt must not make a workstream by mentioning something.
     name = named_workstream(prompt[:PROMPT_CHARACTERS_MAX], [each for each in known if each])
     if name:
         files.replace(place.session_path(agent, session), {"workstream": name})

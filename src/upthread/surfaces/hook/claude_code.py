@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 AGENT = "claude-code"
+# One tool by two names: 2.1.197 and 2.1.329 fire both names' matchers for it.
 DELEGATING = frozenset({"Agent", "Task"})
 WRITING = "SendMessage"
 NOTIFICATION = "<task-notification>"
 """How a prompt begins that no person wrote: it tells that a sub-agent in the background is over."""
 
+# A status we do not know must not pass for success.
 OUTCOMES = {"completed": "ok", "killed": "cancelled", "stopped": "cancelled"}
 """Of a notification's status; every other one is unknown."""
 
@@ -77,6 +79,7 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
             return _delegating(place, fields)
         case "PreToolUse" if tool == WRITING:
             return _writing(place, fields)
+        # Without the second the conversation of a call that failed would stay claimed.
         case "PostToolUse" | "PostToolUseFailure" if tool in {*DELEGATING, WRITING}:
             return _ended(place, fields)
         case "SubagentStop":
@@ -98,6 +101,7 @@ def _call(fields: dict[str, Any], *, prompt: str) -> Call:
             "role": text_in(given, "subagent_type"),
             "prompt": text_in(given, prompt),
             "is_background": given.get("run_in_background") is True,
+            # The tool drops `resume`, as all it does not know, without a word (2.1.329).
             "can_resume": False,
         },
     )
@@ -110,6 +114,7 @@ def _delegating(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {"systemMessage": decided.line}
     if decided.refusal:
         return told | about_to_use(decision="deny", why=decided.refusal)
+    # Sent back whole: the other arguments stay as the model gave them.
     if decided.prompt != call.prompt:
         told |= about_to_use(updated={**given, "prompt": decided.prompt})
     return told
@@ -128,9 +133,11 @@ def _ended(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     response = object_in(fields, "tool_response")
     to = text_in(object_in(fields, "tool_input"), "to")
     call = _call(fields, prompt="message" if to else "prompt")
+    # Explore agents leave their id out of the answer, and go on by it all the same (2.1.329).
     child = text_in(response, "agentId") or to or _child_of(place, call)
     has_failed = text_in(fields, "hook_event_name") == "PostToolUseFailure"
     transcript = transcript_of(text_in(fields, "transcript_path"), child)
+    # An answer that comes at once is no end: freed now, the next call would meet a busy session.
     if not has_failed and _goes_on(response):
         launched(place, call, child, transcript=transcript)
         return {}
@@ -140,6 +147,7 @@ def _ended(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         call,
         child,
         outcome=_outcome(fields) if has_failed else "ok",
+        # The answer before the transcript, whose end may still be that of the turn before.
         reply=text_in(fields, "error") if has_failed else _reply(response) or told.reply,
         examinations=told.examinations,
         transcript=transcript,
@@ -184,14 +192,18 @@ def _stopped(place: Place, fields: dict[str, Any]) -> None:
     if held.get("is_background") is True and text_in(held, "child") == child:
         reply = text_in(fields, "last_assistant_message")
         _over(place, {**held, "role": role}, child, "ok", reply=reply, transcript=transcript)
+    # Its own answer is still to come and has the words; what is worth keeping now is the id.
     elif held:
         started(place, Call(AGENT, {**held, "role": role}), child, transcript=transcript)
 
 
 def _prompted(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
+    # A notification quotes the sub-agent. Taken for a person's words it could name a workstream,
+    # and free the other calls that the main session is waiting for.
     if not text_in(fields, "prompt").startswith(NOTIFICATION):
         return prompted(place, fields, CONTINUING)
     _notified(place, fields)
+    # The main session's turn begins all the same, and the one that ended can be written to now.
     return whom_to_go_on_with(place, fields, CONTINUING)
 
 
@@ -200,6 +212,7 @@ def _notified(place: Place, fields: dict[str, Any]) -> None:
     told = text_in(fields, "prompt")
     child, status = _between(told, "task-id"), _between(told, "status")
     held = _claim_of(place, child, text_in(fields, "session_id"), "")
+    # One that was seen to stop holds no claim any more, and is not ended twice.
     if held.get("is_background") is True:
         outcome, reply = OUTCOMES.get(status, "unknown"), _between(told, "result")
         transcript = transcript_of(text_in(fields, "transcript_path"), child)
@@ -236,6 +249,7 @@ def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, An
         held = object_in(binding, "claim")
         if text_in(held, "agent") != AGENT or text_in(held, "session") != session:
             continue
+        # By id where there is one: two of a role may work under one main session.
         if child == (text_in(held, "child") or text_in(binding, "session")):
             return held
         if text_in(binding, "role") == role and not text_in(held, "child"):

@@ -30,13 +30,18 @@ if TYPE_CHECKING:
 
 def transcript_of(main: str, child: str) -> str:
     """Return where a sub-agent's transcript lies; empty for an id that is no name of a file."""
+    # The id is a model's word where it comes from `SendMessage`: "../" must lead nowhere.
     if not child or not child.replace("-", "").replace("_", "").isalnum():
         return ""
     return os.path.join(main.removesuffix(".jsonl"), SUBAGENTS, file_of(child))
 
 
 class Told:
-    """What a transcript's end tells: the last words since it was asked last, and all files."""
+    """What a transcript's end tells.
+
+    `reply` is the last text since the newest prompt, empty for none; `examinations` are the files
+    of all prompts, each as `path` and `how`, oldest first.
+    """
 
     def __init__(self) -> None:
         self.reply = ""
@@ -47,17 +52,21 @@ def told_by(transcript: str) -> Told:
     """Return what the end of a sub-agent's transcript tells; nothing of one that is not there."""
     told = Told()
     for line in end_of(transcript).split(b"\n"):
+        # Decoding is what takes the time, and most lines are the agent's own notes.
         if b'"user"' not in line and b'"assistant"' not in line:
             continue
         entry = _entry(line)
         content = object_in(entry, "message")
         match text_in(entry, "type"):
             case "user" if _is_asked(entry):
+                # What stands before the newest prompt answers an earlier one.
                 told.reply = ""
             case "assistant":
                 parts = objects_in(content, "content")
                 texts = (text_in(part, "text") for part in parts)
+                # An entry of tool calls alone must not take away the words before it.
                 told.reply = "\n".join(filter(None, texts)) or told.reply
+                # Over all prompts, unlike the reply: what the session has read it still rests on.
                 told.examinations += [
                     {"path": path, "how": EXAMINING[text_in(part, "name")]}
                     for part in parts

@@ -53,6 +53,7 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     match event:
         case "SessionStart":
             return session_started(place, fields, CONTINUING)
+        # A sub-agent's prompt fires this too. As a person's it would free its main session's calls.
         case "UserPromptSubmit" if not text_in(fields, "agent_id"):  # else what we were told of
             return prompted(place, fields, CONTINUING)
         case "PreToolUse" if tool == SPAWNING:
@@ -74,6 +75,7 @@ def _tool(fields: dict[str, Any]) -> str:
     """Return the tool's own name; `a__spawn_agent` of a server of the user's is not Codex's."""
     name = text_in(fields, "tool_name")
     for known in (SPAWNING, WRITING):
+        # Codex's own begin so (0.169.0); a tool of a person's server has that server's name.
         if name == known or (name.startswith(NAMESPACE) and name.endswith(known)):
             return known
     return name
@@ -87,6 +89,7 @@ def _call(fields: dict[str, Any]) -> Call:
         {
             "session": text_in(fields, "session_id"),
             "call_id": text_in(fields, "tool_use_id"),
+            # What Codex calls it when it stops: by another name it would not be known again.
             "role": text_in(given, "agent_type") or unnamed,
             "prompt": text_in(given, "message"),
             "is_background": True,  # the call is over at once, the sub-agent's work is not
@@ -118,6 +121,7 @@ def _spawned(place: Place, fields: dict[str, Any]) -> None:
     child = text_in(_response(fields), "agent_id")
     if child:
         started(place, _call(fields), child)
+    # Ended here or never: the claim would stand until Codex itself ends.
     else:  # it was refused: nobody will be seen to stop
         reply = text_in(fields, "tool_response")
         ended(place, _call(fields), "", outcome="unknown", reply=reply, examinations=[])
@@ -159,6 +163,7 @@ def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, An
         held = object_in(binding, "claim")
         if text_in(held, "agent") != AGENT:
             continue
+        # Whatever the main session: `resume_agent` takes an id in any of them (0.169.0).
         if child in {text_in(held, "child"), text_in(binding, "session")}:
             return held
         is_theirs = text_in(held, "session") == session and text_in(binding, "role") == role.lower()
@@ -172,6 +177,7 @@ def _told_by(transcript: str) -> tuple[str, str, list[dict[str, Any]]]:
     prompt = reply = ""
     found: list[dict[str, Any]] = []
     for line in end_of(transcript).split(b"\n"):
+        # Decoding is what takes the time, and all that is asked for stands in these lines.
         if b'"item_completed"' not in line:
             continue
         item = _item_of(line)

@@ -28,6 +28,7 @@ class NotTakenInError(Exception):
 
 def is_left(binding: dict[str, Any], call_id: str) -> bool:
     """Return whether another call had begun in a conversation, and nobody saw its end."""
+    # Whether its process lives is not asked: who comes here has passed over what is in use.
     return bool(object_in(binding, "claim")) and not is_of_call(binding, call_id)
 
 
@@ -37,9 +38,9 @@ def is_ours(binding: dict[str, Any]) -> bool:
 
 
 def is_taken_in(binding: dict[str, Any], call_id: str) -> bool:
-    """Return whether what is told of a conversation is all that it has come to.
+    """Return whether a binding tells all that its conversation has come to.
 
-    What is decided beforehand is published with it, and taken away by whatever moves it on.
+    A drain publishes `decided` with it; whatever moves the conversation on sets that to None.
     """
     return binding.get("decided") is not None and not is_left(binding, call_id)
 
@@ -49,6 +50,7 @@ def wait_until_taken_in(place: Place, path: str, call_id: str) -> None:
 
     def is_settled() -> bool:
         found = files.read(path) or {}
+        # In use counts as settled: another call was quicker, and this one takes a sibling.
         return is_taken_in(found, call_id) or is_claimed_by_another(found, call_id)
 
     wait_for_drain(place, is_settled)

@@ -34,15 +34,20 @@ def take_decision(
 ) -> Taken:
     """Return the decision on a call. `is_left` is whether an earlier one was seen to be cut off."""
     has_worked = bool(number_in(binding, "turns") or text_in(binding, "session"))
+    # A conversation that never worked has no file: its role's says what a first call gets.
     beforehand = binding if "inputs" in binding or has_worked else role
     now_ms = time.time_ns() // 1_000_000
+    # A call that was cut off is in none of the decisions that were taken beforehand.
     if not is_left and is_unmoved(place, call, role, binding) and _is_in_time(binding, now_ms):
         cache = cache_now(binding, now_ms)
         said = object_in(object_in(beforehand, "decided"), cache)
         inputs = object_in(beforehand, "inputs")
+        # Taken as if the tool could resume. For one that
+        # cannot, it stands where nothing is resumed.
         is_apart = text_in(said, "decision") not in RESUMING and not inputs.get("was_interrupted")
         if said and (call.can_resume or is_apart):
             return Taken(said, {**inputs, "price": {**object_in(inputs, "price"), "cache": cache}})
+    # The handshake and its types take longer to load than all else that the usual call does.
     from upthread.surfaces.hook.full_decision import decide_fully
 
     return decide_fully(place, call, role, binding, is_left=is_left)
@@ -79,6 +84,7 @@ def is_unmoved(place: Place, call: Call, role: dict[str, Any], binding: dict[str
 def _is_same_place(place: Place, role: dict[str, Any], was: dict[str, Any]) -> bool:
     here = surroundings(place, role)
     names = ("working_directory", "branch", "commit", "configuration")
+    # A repository that could not be asked may have moved without showing it.
     return not was.get("git_fault") and all(was.get(name) == here[name] for name in names)
 
 
@@ -93,6 +99,7 @@ def cache_now(binding: dict[str, Any], now_ms: int) -> str:
     known = object_in(binding, "cache")
     at_ms = number_in(known, "at_ms")
     return state_of_cache(
+        # Asked again at each call: a cache grows cold while nothing at all happens.
         (now_ms - at_ms) / 1000 if at_ms else None,
         warm_s=number_in(known, "warm_s"),
         cold_s=number_in(known, "cold_s"),

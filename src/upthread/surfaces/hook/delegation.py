@@ -64,7 +64,6 @@ HOWS = frozenset({"read", "wrote"})
 RELAYED = "nearly_full"
 """As `core.decision.rules.RELAYED`."""
 
-
 BESIDE = "goes on in a session that is {what}, only recorded"
 
 
@@ -86,9 +85,6 @@ class Decided:
         self.refusal = ""
 
 
-# --- before ------------------------------------------------------------------------------------
-
-
 def before(place: Place, call: Call) -> Decided:
     """Decide how a call attaches, claim its conversation, and keep what was decided.
 
@@ -97,11 +93,13 @@ def before(place: Place, call: Call) -> Decided:
     try:
         return _begin(place, call)
     except files.UnreadableError:
+        # The call goes on undecided: to write the file anew takes longer than an agent waits.
         spool.start_repair(place)
         raise
 
 
 def _begin(place: Place, call: Call) -> Decided:
+    # Before the roles are looked at: a role file written a moment ago may have made this one.
     wait_until_read(place)
     workstream, because = workstream_of(place, call.agent, call.session)
     role = role_of(place, call.role)
@@ -113,6 +111,7 @@ def _begin(place: Place, call: Call) -> Decided:
         return _recorded_only(place, call, None, because, says, *_misnamed(call))
     try:
         return _decide(place, call, role, workstream, because, is_first=True)
+    # Waited for without the lock: what takes it in publishes under the same one.
     except NotTakenInError as behind:
         wait_until_taken_in(place, behind.path, call.call_id)
     return _decide(place, call, role, workstream, because, is_first=False)
@@ -148,6 +147,7 @@ def _decide(
             "upstream_session_id": decided.session,
             "context": decided.context,
         }
+        # No claim: a call that is not made has no end, and would keep its conversation in use.
         if decided.refusal:
             keep(place, call, "refused", event, None)
         else:
@@ -177,7 +177,7 @@ def _claimed(binding: dict[str, Any], held: dict[str, Any], *, was_cut_off: bool
 def _check_heard(path: str, binding: dict[str, Any], call: Call, *, is_first: bool) -> None:
     """Raise NotTakenInError where a session is resumed that may never have got its last prompt.
 
-    It knows what it did, so that one who cannot learn more goes on.
+    Only at the first try: a session has what it did itself, so after the wait the call goes on.
     """
     if is_first and is_left(binding, call.call_id):
         raise NotTakenInError(path, f"{_where(binding)}: its last call was cut off")
@@ -292,14 +292,17 @@ def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any
         found = files.read(path)
         binding = found or {}
         where = address_in_words(workstream, call.role, slot)
+        # A lost file must not make a role that has worked start anew, as if it never had.
         if found is None and slot == 1 and _has_worked(place, workstream, call.role):
             raise NotTakenInError(path, f"{path} is gone; it is being written again")
+        # OpenCode 1.18.33 queues a prompt for a busy child and tells nobody when it is done.
         is_busy = call.unusable.get(text_in(binding, "session")) == "busy"
         if is_busy or is_claimed_by_another(binding, call.call_id):
             who = call.agent if is_busy else holder(object_in(binding, "claim"))
             busy = busy or f"; {where} is in use by {who}"
             continue
         has_stopped = is_left(binding, call.call_id)
+        # A turn writes to the record, not here: the record knows more than the binding does.
         if has_stopped and is_ours(binding):
             whose = "a turn of upthread's"
             raise NotTakenInError(path, f"{where}: {whose} was cut off; it is being looked up")
@@ -349,9 +352,6 @@ def _past(taken: Taken, binding: dict[str, Any]) -> str:
     return with_changes(text_in(binding, "briefing"), taken.changes)
 
 
-# --- while and after ---------------------------------------------------------------------------
-
-
 def started(place: Place, call: Call, child: str, *, transcript: str = "") -> None:
     """Keep that a call's child session exists: its id is worth most when the call then fails."""
     with place.lock():
@@ -359,6 +359,7 @@ def started(place: Place, call: Call, child: str, *, transcript: str = "") -> No
         if found is None:
             return
         path, binding = found
+        # Before the binding: killed between the two, the event still leads to the session.
         spool.put(place, "started", _event(call, binding, child))
         now = _now_in(place, call, binding, child, transcript)
         files.replace(path, {**now, "claim": {**object_in(binding, "claim"), "child": child}})
@@ -417,6 +418,7 @@ def ended(
         here = surroundings(place, role_of(place, role))
         facts: dict[str, Any] = {"outcome": outcome, "files": seen, "surroundings": here}
         facts["tokens_window"] = tokens_window
+        # Before the binding is freed: killed between the two, the end is still taken in.
         spool.hand_over(place, "ended", {**event, **facts}, words)
         if number_in(binding, "slot") == CHILD_SLOT:
             files.remove(path)
@@ -443,11 +445,13 @@ def release(place: Place, agent: str, session: str) -> None:
         for path, binding in bindings(place):
             held = object_in(binding, "claim")
             is_theirs = text_in(held, "agent") == agent and text_in(held, "session") == session
+            # In the background a sub-agent works on while its person writes.
             if is_theirs and held.get("is_background") is not True:
                 spool.put(place, "released", {**where_of(binding), **held})
                 if number_in(binding, "slot") == CHILD_SLOT:
                     files.remove(path)
                 else:
+                    # No agent tells of a call that a person broke off; this prompt is its end.
                     left = {**binding, "was_interrupted": True, "claim": None}
                     files.replace(path, {**left, "decided": None})
 

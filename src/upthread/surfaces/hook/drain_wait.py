@@ -24,17 +24,20 @@ LOOK_S = 0.02
 
 
 def wait_for_drain(place: Place, is_so: Callable[[], bool]) -> bool:
-    """Start a drain and return once it is so, or nobody is left to bring it about; returns whether.
+    """Start a drain, and return True as soon as `is_so()` holds.
 
-    At once where `setup` never said how a drain is started.
+    False once no drain is alive any more or WAIT_S are over, and at once where `setup` never said
+    how a drain is started.
     """
     drain = spool.start_drain(place)
     if not drain:
         return False
     known = process(drain)
+    # Put off by what is waited, not switched off: what comes after must still end in its time.
     left_s, _ = _alarm.getitimer(_alarm.ITIMER_REAL)
     _alarm.setitimer(_alarm.ITIMER_REAL, left_s + WAIT_S if left_s else 0)
     until_s = time.monotonic() + WAIT_S
+    # Its process rather than a time: a drain that failed at once is not waited for.
     while time.monotonic() < until_s and (lives(known) or _is_draining(place)):
         if is_so():
             return True
@@ -45,6 +48,7 @@ def wait_for_drain(place: Place, is_so: Callable[[], bool]) -> bool:
 def _is_draining(place: Place) -> bool:
     """Return whether another drain is at work, which ours has left the work to."""
     try:
+        # Ours ends at once where another is at work: then that one is waited for.
         with place.drain_lock():
             return False
     except BusyError:

@@ -66,11 +66,13 @@ def inputs_now(
     """
     stored = object_in(binding, "inputs") or object_in(role, "inputs")
     if not stored:
+        # Never guessed: a decision on half of its inputs may start fresh where it would resume.
         spool.start_drain(place)
         raise EarlierVersionError("what hooks read is of an earlier version; it is written again")
     published = inputs_from(stored)
     session = text_in(binding, "session")
     failed = call.unusable.get(session) if session else None
+    # What moves a conversation on clears the one or sets the other: the last turn is another now.
     is_as_published = bool(object_in(binding, "decided")) and not object_in(binding, "claim")
     was, here = _was(binding), _here(place, call, role, binding)
     found = _freshness(place, role, binding, was, here) if session else Freshness()
@@ -105,6 +107,7 @@ def _limit(published: AgentLimit | None, call: Call, binding: dict[str, Any]) ->
 
 def _outcome(failed: object) -> Outcome:
     known = isinstance(failed, str) and failed in set(Outcome)
+    # The plug-in's word may be of a newer version; that the session cannot be used is certain.
     return Outcome(str(failed)) if known else Outcome.MISSING
 
 
@@ -113,6 +116,7 @@ def _price(
 ) -> Price:
     """Return the price now; of a call that is not in the record yet, what it told of itself."""
     idle_s = None if was is None or not was.at_ms else time.time_ns() / 1e9 - was.at_ms / 1000
+    # A cache holds a prefix: other instructions or another model read it all anew, at any age.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(text_in(binding, "agent"), idle_s=idle_s, is_same_prefix=is_same_prefix)
     told = binding.get("tokens_used")
@@ -174,6 +178,7 @@ def _places_gone(was: Surroundings | None) -> frozenset[str]:
 def _now(root: str, known: dict[str, Any]) -> ExaminedFile:
     if not has_moved(root, known):
         return _file(known)
+    # Its content, since a checkout or a touch moves times and changes nothing.
     return _file(examined(root, text_in(known, "path"), text_in(known, "how")))
 
 

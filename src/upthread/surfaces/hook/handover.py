@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# A larger one cannot be copied while an agent waits: it starts from its briefing instead.
 TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024
 TRANSCRIPT, META = ".jsonl", ".meta.json"
@@ -38,6 +39,7 @@ def hand_over(place: Place, workstream: str, agent: str, fields: dict[str, Any])
         and text_in(binding, "agent") == agent
         and text_in(binding, "main_session") != session
         and number_in(binding, "slot")
+        # Of one at work half a turn would be copied, and the two would go on differently.
         and not object_in(binding, "claim")
         and _is_placed(text_in(binding, "transcript"), folder)
     )
@@ -57,6 +59,7 @@ def _is_placed(source: str, folder: str) -> bool:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         stem = os.path.basename(source).removesuffix(TRANSCRIPT)
         target = os.path.join(folder, stem)
+        # Before the transcript, for that is what makes the sub-agent known there.
         _copy_meta(source.removesuffix(TRANSCRIPT) + META, target + META)
         return _continue(reading, target + TRANSCRIPT)
     finally:
@@ -69,11 +72,13 @@ def _continue(reading: int, target: str) -> bool:
     One that goes on otherwise than its source is left: each has work in it that the other has not.
     What is written stands where it belongs, so two hooks at once write the same.
     """
+    # Opened as it is, never emptied: the other session may have written to its copy already.
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     writing = os.open(target, flags, 0o600)
     try:
         offset, size = 0, os.fstat(writing).st_size
         while piece := os.read(reading, PIECE_BYTES):
+            # Compared whole, not by size: two sessions that both went on have the same beginning.
             there = os.pread(writing, len(piece), offset) if offset < size else b""
             if there != piece[: len(there)]:
                 return False
@@ -93,6 +98,7 @@ def _copy_meta(source: str, target: str) -> None:
     except FileNotFoundError:
         return
     try:
+        # What stands there may be Claude Code's own by now.
         if not os.path.exists(target):
             _continue(reading, target)
     finally:

@@ -52,6 +52,7 @@ def session_started(place: Place, fields: dict[str, Any], continuing: Continuing
     session = text_in(fields, "session_id")
     workstream, _ = workstream_of(place, continuing.agent, session)
     known = list_in(place.known or {}, "workstreams")
+    # A main session has no call yet, so there is time to take in what a killed one has left.
     spool.start_drain(place)
     if workstream is None:
         last = max(known, key=lambda each: number_in(each, "last_at_ms"), default=None)
@@ -67,6 +68,7 @@ def session_started(place: Place, fields: dict[str, Any], continuing: Continuing
 def prompted(place: Place, fields: dict[str, Any], continuing: Continuing) -> dict[str, Any]:
     """Answer that a person has written to a main session: whom it can go on with."""
     session = text_in(fields, "session_id")
+    # A person who writes has taken the turn back: no call in the foreground goes on after that.
     release(place, continuing.agent, session)
     hear_prompt(place, continuing.agent, session, text_in(fields, "prompt"))
     return whom_to_go_on_with(place, fields, continuing)
@@ -109,6 +111,7 @@ def _whom_to_go_on_with(
     session = text_in(fields, "session_id")
     handed: frozenset[str] = frozenset()
     if continuing.reached:
+        # Copied before any model acts: afterwards it would have to be denied a call first.
         handed = continuing.reached(place, workstream, fields)
     lines = [
         f"- {address_in_words(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
@@ -122,7 +125,9 @@ def _whom_to_go_on_with(
             or text_in(each, "main_session") == session
             or text_in(each, "session") in handed
         )
+        # One in use would be offered to two at once.
         and not object_in(each, "claim")
+        # Naming one that the handshake would not resume would talk the model into it.
         and would_resume(each, role_of(place, text_in(each, "role")))
     ]
     if not lines:

@@ -55,6 +55,7 @@ def answer(place: Place, request: dict[str, Any]) -> dict[str, Any]:
             release(place, AGENT, call.session)
             hear_prompt(place, AGENT, call.session, call.prompt)
         case "replaced":
+            # The child has begun in another session by now: that can be told and not be mended.
             spool.put(place, "undecided", {"agent": AGENT, "why": REPLACED})
             return {"line": f"upthread: NOT RESUMED: {REPLACED}"}
         case _:

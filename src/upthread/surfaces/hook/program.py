@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 _alarm: Any = _signal
 
+# A person waits at every delegation. Agents would wait 5 to 10 s, and then go on without a word
+# (Claude Code 2.1.329); a hook that ends first can say that nothing was decided.
 TIME_MAX_S = 0.6
+# A prompt may quote whole files; a request without end must not fill the memory.
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 WHY_CHARACTERS_MAX = 500
 
@@ -57,11 +60,13 @@ def main(arguments: list[str]) -> None:
         return
     fields: dict[str, Any] = {}
     place: Place | None = None
+    # Before anything is read: an agent that never closes the pipe would else be waited for.
     _alarm.signal(_alarm.SIGALRM, _over)
     _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S)
     try:
         fields = loads(_request())
         place = Place(_home(home), text_in(fields, "cwd") or ".")
+        # Before the place is looked at: `doctor` tells by it that hooks run at all.
         heard.note(place.home, agent)
         os.chdir(NOWHERE)  # what is started from here shall not begin in a repository
         if place.read() is None:
@@ -70,6 +75,7 @@ def main(arguments: list[str]) -> None:
             told = _answer(agent, place, fields)
     except Exception as error:  # noqa: BLE001  # the agent goes on and a person is told
         told = _undecided(agent, place, fields, error)
+    # What is decided by now is on record: an alarm here would have the agent told something else.
     _alarm.setitimer(_alarm.ITIMER_REAL, 0)
     _tell(told)
 
@@ -110,7 +116,9 @@ def _undecided(
     """Tell that nothing was decided, in the spool for the next decision and to the person now."""
     why = _why(error)
     try:
+        # The first alarm may be spent, and a disk that failed before may hang here as well.
         _alarm.setitimer(_alarm.ITIMER_REAL, TIME_MAX_S / 4)
+        # In a place that nobody has set up nothing is written, not even this.
         if place is not None and place.known is not None:
             event = text_in(fields, "event") or text_in(fields, "hook_event_name")
             known = event if event in EVENTS else "unknown"
@@ -129,6 +137,7 @@ def _why(error: Exception) -> str:
     kind = type(error).__name__
     if isinstance(error, OSError):
         return f"{kind}: {error.strerror}"[:WHY_CHARACTERS_MAX]
+    # Ours are written to be shown and quote no prompt; any other may have the text in its message.
     if type(error).__module__.startswith("upthread."):
         return str(error)[:WHY_CHARACTERS_MAX]
     trace = error.__traceback__

@@ -20,6 +20,7 @@ def wait_until_read(place: Place) -> None:
     """Return when hooks know the settings as they are. Raises SettingsChangedError."""
     if not changed(place):
         return
+    # Read again each time: the stamps that are compared are published with the settings.
     if not wait_for_drain(place, lambda: place.read() is not None and not changed(place)):
         raise SettingsChangedError(
             f"{changed(place)} has changed and could not be taken in; upthread doctor says why"

@@ -49,6 +49,7 @@ def line(home: str, asked: dict[str, Any]) -> str:
         for _, each in bindings(place)
         if text_in(each, "workstream") == workstream
         and number_in(each, "slot")
+        # Under way and not only claimed: a dead process would run here until the next call.
         and is_claimed_by_another(each, "")
     ]
     told = [workstream, *(f"{name} running" for name in running)]
@@ -60,6 +61,7 @@ def line(home: str, asked: dict[str, Any]) -> str:
 def main(arguments: list[str]) -> None:
     """Print the line. Whatever goes wrong stands there instead: an agent shows what it gets."""
     try:
+        # In a shell's prompt nobody writes, and to read would hold the prompt for ever.
         raw = b"" if os.isatty(0) else os.read(0, REQUEST_BYTES_MAX)
         home = os.environ.get("UPTHREAD_HOME") or arguments[0]
         print(line(home, loads(raw.decode()) if raw.strip() else {}))  # noqa: T201  # its output

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from upthread.surfaces.hook.taken import Taken
 
+# Ids and names are others': one of a megabyte would push all else off the screen.
 DECISION_CHARACTERS_MAX = 2_000
 DAY_S = 24 * 60 * 60
 
@@ -43,17 +44,21 @@ def line_of(
 
 
 def ago(at_ms: int) -> str:
-    """Return how long ago a moment was, in whole days, by this machine's clock and place."""
+    """Return `today`, `yesterday` or `3 days ago` for epoch milliseconds, by local calendar days.
+
+    A moment in the future is today.
+    """
     days = _day(time.time_ns() / 1e9) - _day(at_ms / 1000)
     return "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
 
 
 def _day(at_s: float) -> int:
+    # By the moment's own offset: around a change of summer time a day has 23 or 25 hours.
     return int((at_s + time.localtime(at_s).tm_gmtoff) // DAY_S)
 
 
 def one_line(text: str, *, characters_max: int = 300) -> str:
-    """Return text on one line, cut; nothing in it acts on a terminal."""
+    """Return text on one line, cut at `characters_max`; what acts on a terminal, as its escape."""
     is_plain = text.replace("·", "").isascii() and text.isprintable()  # the dot is our own
     if is_plain and len(text) <= characters_max:
         return text  # nearly all there is: a hook pays for what it imports

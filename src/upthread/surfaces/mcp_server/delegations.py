@@ -94,6 +94,7 @@ class Delegations:
         self, address: str, prompt: str, *, is_fresh: bool, when_busy: WhenBusy
     ) -> Delegated:
         """Delegate, and return how it stands when it is over or the time for an answer is."""
+        # Each is a process of its agent; a model that delegates in a loop must be told to stop.
         underway = sum(not each.over.is_set() for each in self._known.values())
         if underway >= UNDERWAY_MAX:
             raise UsageError(f"{underway} delegations are under way", hint="wait for one of them")
@@ -119,7 +120,10 @@ class Delegations:
         return await self.wait(handle)
 
     def address(self, handle: str) -> str:
-        """Return whom a delegation is with: as asked for, or the sibling that was opened."""
+        """Return the address a delegation works at: the one asked for, or its sibling's.
+
+        KeyError for a handle that is not known.
+        """
         delegation = self._known[handle]
         started = delegation.started
         return started.conversation.key.address if started else delegation.address
@@ -141,6 +145,7 @@ class Delegations:
                 f"there is no delegation {handle[:60]!r} in this server",
                 hint="its conversation is kept all the same: see `status`",
             )
+        # Only the wait ends: the turn belongs to the server's task group, and goes on.
         with anyio.move_on_after(self._answer_s_max):
             await delegation.over.wait()
         return _stands(handle, delegation)
@@ -151,6 +156,7 @@ class Delegations:
         try:
             result = await self._project.tell(address, prompt, options)
             workstream = result.conversation.key.workstream
+            # Before the result is set, so that nobody is told of a result without what is in doubt.
             delegation.in_doubt = await self._project.effects_in_doubt(workstream)
             delegation.result = result
         except UpthreadError as error:
@@ -160,6 +166,7 @@ class Delegations:
 
     def _forget_oldest(self) -> None:
         over = [handle for handle, each in self._known.items() if each.over.is_set()]
+        # Never one that is under way: its client would have nothing left to ask by.
         for handle in over[: max(0, len(self._known) - KEPT_MAX)]:
             del self._known[handle]
 
@@ -178,8 +185,10 @@ def _stands(handle: str, delegation: _Delegation) -> Delegated:
     status = told_status(result)
     return Delegated(
         handle=handle,
+        # A turn that failed with questions open is failed first: answers would not mend it.
         status=WAITING if asked and status == "done" else status,
         line=line,
+        # A client shows this to a person: what acts on a terminal must not come through.
         reply=visible_text(result.reply[:REPLY_CHARACTERS_MAX]),
         detail="; ".join(filter(None, (_trouble(result, status), _doubts(delegation)))),
         upstream_session_id=result.upstream_session_id or session,

@@ -34,6 +34,7 @@ async def with_answers(
     context: AnyContext, delegations: Delegations, stands: Delegated
 ) -> Delegated | InputRequiredResult:
     """Return how a delegation stands once a person has been asked, as far as one can be."""
+    # Asked once and not answered: to ask again would be a question without end.
     is_declined = context.request_state is not None and _brought(context) is None
     if stands.status != WAITING or not _can_ask(context) or is_declined:
         return stands

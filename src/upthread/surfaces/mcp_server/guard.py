@@ -26,6 +26,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it: 403 for a foreign Host or Origin, 401 without token."""
+        # The server's own, no request: without it the application would not start.
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
@@ -43,6 +44,7 @@ class Guard:
         if not self._origins.issuperset(_named(headers, b"origin")):
             return 403
         tokens = list(_named(headers, b"authorization"))
+        # In constant time: another process of this machine could else guess it byte by byte.
         is_known = len(tokens) == 1 and hmac.compare_digest(tokens[0], self._expected)
         return 0 if is_known else 401
 

@@ -57,6 +57,7 @@ def _told(tool: Callable[Parameters, Awaitable[Result]]) -> Callable[Parameters,
         try:
             return await tool(*args, **kwargs)
         except UpthreadError as error:
+            # An error may quote what an agent said, and a model's transcript is kept by others.
             raise ToolError(visible_text(without_secrets(str(error)))) from error
 
     return told
@@ -122,6 +123,7 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
         context: Context[Any, Any],
     ) -> Shape:
         """Suggest an answer to a role's open question; it stays open until a person answers."""
+        # A model whatever the client says: what comes through MCP has passed through one (ADR 65).
         by = Actor(kind="model", name=f"through MCP, {client_name(context)}")
         view = await project.answer(workstream, text, question_id=question_id, by=by)
         return _plain(shapes.run_state(workstream, view, next_commands=()))

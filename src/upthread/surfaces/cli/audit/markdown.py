@@ -139,6 +139,7 @@ def _because(reason: str) -> str:
 
 
 def _cell(text: str) -> str:
+    # A bar ends a cell even within a code span.
     return code(text).replace("|", "\\|")
 
 

@@ -38,6 +38,7 @@ def count(log: Iterable[Mapping[str, Any]], *, status: str, seconds: float) -> C
     """Return the figures of a part."""
     events = list(log)
     prompts = [event for event in events if event["event"] == "prompt"]
+    # By role: two roles that read one file have each read it once.
     questions = [(e["role"], e["question"]) for e in events if e["event"] == "question"]
     reads = [(e["role"], e["path"]) for e in events if e["event"] == "read"]
     actions = [_action(e) for e in events if e["event"] in {"write", "execute"}]

@@ -33,6 +33,8 @@ async def prompt_once(text: str) -> None:
         working_directory=os.getcwd(),  # noqa: PTH109 - as text, for the agent
         stderr_path=os.environ["UPTHREAD_HOME"] + "/without.log",
         answer_permission=PermissionPolicy(rules={"edit": "allow", "execute": "allow"}).answer,
+        # The stage's own: what else is set belongs to the person, and the rehearsal needs none of
+        # it.
         environment={k: v for k, v in os.environ.items() if k.startswith("UPTHREAD_")},
     )
     async with registry.adapter_for("rehearsal").open(request) as connection:

@@ -50,6 +50,7 @@ def run_child(
         child.stdin.close()
         for line in _json_lines(child.stdout):
             lines.append(line)
+            # Read on after the kill: what was in the pipe by then is part of what happened.
             if not was_killed and kill_when(line):
                 os.kill(child.pid, signal.SIGKILL)
                 was_killed = True
@@ -73,6 +74,7 @@ def _started(
     try:
         yield child
     finally:
+        # Ours alone: a step that hangs must not outlive the demo.
         if child.poll() is None:
             child.kill()
         child.wait()

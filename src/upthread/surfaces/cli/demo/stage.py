@@ -52,6 +52,7 @@ class Stage:
     @property
     def environment(self) -> dict[str, str]:
         """The process's environment, with every path of upthread and its agent on this stage."""
+        # None of the person's own settings: the demo must not write to their record.
         kept = {k: v for k, v in os.environ.items() if not k.startswith("UPTHREAD_")}
         return {
             **kept,

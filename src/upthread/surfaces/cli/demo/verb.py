@@ -42,6 +42,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Play the main job with the rehearsal agent, and the same job without continuity."""
+    # Never into a directory that is there: it is taken away or filled as a whole.
     if keep is not None and keep.exists():
         raise UsageError(f"{keep} exists", hint="name a new directory")
     directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))

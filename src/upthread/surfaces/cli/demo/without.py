@@ -97,6 +97,7 @@ class _Forgetful:
     def _step(self, command: RunStep) -> None:
         role = command.step.role
         block = role_block(self._settings.role(role))
+        # All that upthread tells a new session, so that only continuity makes the difference.
         text = "\n\n".join((block, command.task.everything or command.task.news, command.task.text))
         done = self._prompt(role, text)
         if done.was_killed:

@@ -105,6 +105,7 @@ def _files(project: Project) -> Iterator[HeldFile]:
         *_below(home / "hooks"),
         *_below(home / "repairs"),
     ):
+        # Most may be there and need not be: a log of SQLite's is, only while the file is in use.
         if path.is_file():
             yield _held(path)
 

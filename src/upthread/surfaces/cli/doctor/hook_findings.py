@@ -27,6 +27,7 @@ def hook_findings(project: Project) -> Iterator[Finding]:
     home = Path(project.settings.home)
     yield from _installation(home)
     place = Place(str(home), project.settings.working_directory)
+    # As if read: the place's own file may be what is damaged.
     place.known = {"project_id": project.project_id}
     try:
         yield from [*_undecided(place), *_set_aside(place)]
@@ -52,6 +53,7 @@ def _installation(home: Path) -> Iterator[Finding]:
                 what = "an earlier version's entry, which runs a repository's upthread.py"
                 yield _finding(agent, str(path), what, f"upthread setup {agent}")
                 continue
+            # Works today, and not after the environment is made anew: worth a word before it fails.
             if content is not None and is_of_an_environment(content):
                 what = "an earlier version's hooks, which end with its virtual environment"
                 yield _finding(agent, str(path), what, f"upthread setup {agent}")

@@ -48,6 +48,7 @@ def repair(
     wrong = [each for each in found if faults_of(each.history.messages) or _has_bad_lines(each)]
     known = [each for each in wrong if each.is_version_known]
     for each in wrong:
+        # A form we do not know is never written: a copy made from a guess would be believed.
         if not each.is_version_known:
             call.output.note(
                 f"{target} {each.session_id}: left alone, it was written by version "

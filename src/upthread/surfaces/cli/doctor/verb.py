@@ -74,6 +74,7 @@ def doctor(call: Call, agent: str | None) -> int:
     diagnosis = _Diagnosis(0, [])
     if agent in {None, OURS}:
         _diagnose_own(call, diagnosis)
+    # What hooks saw is asked of the open project, which there is none of where the file is damaged.
     if agent is None and diagnosis.is_open:
         diagnosis.hooks, of_hooks = call.with_project(_of_hooks)
         diagnosis.findings += of_hooks
@@ -95,6 +96,7 @@ def _diagnose_own(call: Call, diagnosis: _Diagnosis) -> None:
         diagnosis.holdings, found = call.with_project(_own)
     except StoreError as error:
         diagnosis.is_open = diagnosis.is_whole = False
+        # The file's own finding says it already, and better.
         if of_file is None:
             diagnosis.findings.append(_own_words("", {}, error.message, error.hint))
         return
@@ -259,6 +261,7 @@ def _own_finding(store: Store, conversation: Conversation) -> Finding | None:
             _own_words(conversation_name(conversation), {}, what, CURE_OF_DAMAGE), unreadable=1
         )
     found = faults_of(history_of(store.messages(conversation.conversation_id)).messages)
+    # Under way, a call without a result is no fault yet.
     if _is_running(store, conversation):
         found = tuple(fault for fault in found if fault.rule != "every_call_has_a_result")
     if not found:

@@ -20,11 +20,14 @@ def with_block(path: Path, content: bytes | None, lines: tuple[str, ...]) -> byt
 
     A table that is there already would be there twice, and is somebody else's to change.
     """
+    # Ours is taken out first: written again it stands once, and at the end.
     kept = without_block(content or b"")
     between = b"" if not kept else b"\n" if kept.endswith(b"\n") else b"\n\n"
     block = "\n".join((BEGIN, *lines, END, ""))
     after = kept + between + block.encode()
     try:
+        # Before it is shown, and long before it is written:
+        # a broken file would stop the agent itself.
         tomllib.loads(after.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(

@@ -63,6 +63,8 @@ class Change:
 def read_file(path: Path) -> bytes | None:
     """Return a file's bytes, None without one. Raises UsageError for one that is no plain file."""
     try:
+        # A clone's link may lead to any file of the
+        # person's; a person's own link is theirs (ADR 66).
         if is_of_repository(path):
             descriptor = opener.within(str(path.parent), path.name)
         else:
@@ -100,6 +102,7 @@ def _replace(path: Path, content: bytes | None) -> None:
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
+        # The umask has taken bits from what `open` was told.
         beside.chmod(mode)
         beside.replace(target)
     except BaseException:
@@ -129,6 +132,8 @@ class Installed:
         for change in changes:
             earlier = cast("Mapping[str, Any]", kept.get(str(change.path), {}))
             kept[str(change.path)] = {
+                # The first one stands: set up twice, `--remove`
+                # would else restore what we wrote ourselves.
                 "before": earlier["before"] if earlier else _encoded(change.before),
                 "after": _encoded(change.after),
                 "made": earlier["made"] if earlier else _missing_above(change.path),
@@ -171,6 +176,7 @@ class Installed:
         taken_out: Callable[[Path, bytes], bytes | None],
     ) -> Change:
         now, before = read_file(path), _decoded(kept["before"])
+        # Somebody took it away: to put it back would undo what they did.
         if now is None:
             return Change(path=path, before=None, after=None)
         if now == _decoded(kept["after"]):

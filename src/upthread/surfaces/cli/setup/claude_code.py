@@ -57,6 +57,7 @@ def changes(
 
 def taken_out(path: Path, content: bytes) -> bytes | None:
     """Return the settings without what is ours, the rest as it is now; of the skill nothing."""
+    # All of that file is ours, whoever changed it since.
     if path.name == SKILL.name:
         return None
     settings = without_hooks(path, content)
@@ -78,6 +79,7 @@ def status_line(home: Path) -> dict[str, str]:
 
 def _with_status_line(path: Path, content: bytes, home: Path) -> bytes:
     settings = as_json_object(path, content)
+    # There is room for one, and a person's own is never replaced.
     if STATUS_LINE in settings and not launcher.is_ours(_status_line_of(settings)):
         raise UsageError(
             f"{path} has a status line of its own already",

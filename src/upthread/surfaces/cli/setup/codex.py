@@ -62,6 +62,7 @@ def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
     caller = Caller(agent=AGENT, hook_agent=AGENT, home=home)
     after = with_hooks(path, before, events=EVENTS, caller=caller)
     hooks = Change(path=path, before=before, after=after, what=f"{len(EVENTS)} hooks")
+    # Asked without loading it: its import takes more than a second (ADR 39).
     has_mcp = importlib.util.find_spec("mcp") is not None
     return (hooks, _mcp_server(environment, home)) if has_mcp else (hooks,)
 
@@ -100,6 +101,7 @@ async def trust(working_directory: str) -> Trust:
         return Trust(None, fault, error.hint or "start codex and type /hooks")
     ours = [hook for hook in known if is_ours(hook.command)]
     left_out = [hook.event for hook in ours if not hook.is_run]
+    # None of ours listed is no trust: then it runs none.
     if not left_out:
         return Trust(is_given=bool(ours))
     fault = f"{counted(len(left_out), 'hook')} left out, not trusted: {', '.join(left_out)}"

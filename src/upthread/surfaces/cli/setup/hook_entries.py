@@ -56,6 +56,7 @@ def with_hooks(
     for event, matcher in events.items():
         timeout_s = TIMEOUT_S_OF.get(event, TIMEOUT_S)
         entry = _entry(matcher, hook_line(caller, event), timeout_s)
+        # At the end: hooks of the person's own come first, as they did.
         hooks = {**hooks, event: [*hooks.get(event, []), entry]}
     return written({**settings, "hooks": hooks}, like=before)
 
@@ -79,6 +80,7 @@ def hook_line(caller: Caller, event: str) -> str:
     """Return the shell line of a hook. Without a launcher a session is told so at its start."""
     words = launcher.command(caller.home, caller.hook_agent, event)
     path = shlex.quote(words[1])
+    # Looked for each time: a launcher that is gone must cost the agent nothing.
     line = f"[ -f {path} ] && exec {shlex.join(words)}"
     return f"{line} || " + (_told_gone(caller, words[1]) if event == STARTING else "exit 0")
 
@@ -113,4 +115,5 @@ def written(settings: Mapping[str, Any], *, like: bytes | None) -> bytes:
     found = _INDENT.match(like or b"")
     indent = found[1].decode() if found else "  "
     end = "\n" if like is None or like.endswith(b"\n") else ""
+    # As it was indented and without escapes, so that the diff shows our lines and no others.
     return (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode()

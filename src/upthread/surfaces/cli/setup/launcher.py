@@ -114,12 +114,14 @@ def probe(home: Path) -> Alive:
     if content is None:
         return Alive(python="", fault=f"{path} is gone")
     python = _named(content).get("python", "")
+    # Before it is started: what somebody else can write there would run as this person.
     others = written_by_others(path, within=home.absolute())
     if others:
         return Alive(python=python, fault=f"{others}, and agents run what stands there")
     try:
         done = subprocess.run(
             command(home, PROBE),
+            # Never in a repository, where a module of its own could lie.
             cwd=NOWHERE,
             env=programs.own_environment(os.environ),
             stdin=subprocess.DEVNULL,
@@ -159,6 +161,7 @@ def _text(home: Path, python: str) -> bytes:
     }
     text = template.read_text(encoding="utf-8")
     for name, value in values.items():
+        # Quoted for the shell: a path may have a blank or a quote in it.
         text = text.replace(f"={name}\n", f"={shlex.quote(value)}\n")
     return text.encode("utf-8", "surrogateescape")
 

@@ -38,6 +38,7 @@ def taken_out(_path: Path, _content: bytes) -> bytes | None:
 def _plugin_folder(environment: Mapping[str, str]) -> Path:
     chosen = environment.get("XDG_CONFIG_HOME")
     home = environment.get("HOME")
+    # As OpenCode itself looks for it, by the XDG variables.
     base = Path(chosen) if chosen else (Path(home) if home else Path.home()) / ".config"
     return base / "opencode" / "plugin"
 

@@ -26,6 +26,7 @@ def undecided(settings: Settings, before: bytes | None) -> tuple[str, ...]:
     return tuple(
         name
         for name, role in sorted(settings.native_roles.items())
+        # A shipped role has its continuity from us: a person is asked of their own alone.
         if role.continuity == USUAL and name not in said and Path(role.source).is_file()
     )
 
@@ -56,6 +57,7 @@ def changes(
     told = {**{name: ask(name) for name in asked if ask}, **said}
     if not told:
         return ()
+    # All that our block said before: it is written anew as a whole.
     earlier = read_config(block_of(before or b""), source=PROJECT_FILE).roles
     whole = {**{name: str(table.continuity) for name, table in earlier.items()}, **told}
     lines = [line for name, how in sorted(whole.items()) for line in _table(name, how)]

@@ -59,6 +59,7 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
     else:
         of_roles = _roles(call, asked)
         kept = (*_of_agent(call, agent, home, asked), *of_roles)
+        # The launcher first: a hook that names it must never find it missing.
         changes = (launcher.change(home), *kept)
     needed = tuple(change for change in changes if change.is_needed)
     if not call.output.is_json:
@@ -73,6 +74,7 @@ def setup(call: Call, agent: str, asked: Asked) -> int:
         _take_back(agent, home, installed, needed)
     else:
         _make(agent, home, installed, kept, needed)
+        # Else the first call would find nothing published, and be left alone.
         call.with_project(_publish, needs=Needs(tables=HOOKS))
         if TARGETS[agent].then:
             call.output.note(TARGETS[agent].then, "yellow")
@@ -99,6 +101,7 @@ def _make(
     needed: tuple[Change, ...],
 ) -> None:
     launcher.make_room(home)
+    # Before any file is changed: killed in between, `--remove` still knows what was there.
     installed.write_down(agent, kept, drain=drain_command())
     for change in needed:
         change.make()
@@ -108,7 +111,9 @@ def _make(
 def _take_back(agent: str, home: Path, installed: Installed, needed: tuple[Change, ...]) -> None:
     for change in needed:
         change.make()
+    # After the files: killed in between, it is taken back once more, to the same end.
     installed.forget(agent)
+    # Another agent that is set up calls it, too.
     if not installed.agents():
         launcher.remove(home)
 

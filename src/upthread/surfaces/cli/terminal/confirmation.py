@@ -62,12 +62,14 @@ class PermissionDialogue:
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Return the person's answer; nobody's when they only close the input."""
+        # Two calls may ask at once, and an answer must not go to the other question.
         async with self._lock:
             self._before()
             choices = _choices(request)
             self._show(request, choices)
             while True:
                 said = await _read_line()
+                # Ctrl-D is no refusal: parked, the turn can be gone on with.
                 if not said:
                     self._output.note("nobody answered: the turn is parked")
                     return PermissionAnswer(option_id=None, answered_by=NOBODY)
@@ -78,6 +80,7 @@ class PermissionDialogue:
                 self._prompt(choices)
 
     def _show(self, request: PermissionRequest, choices: tuple[_Choice, ...]) -> None:
+        # Their words are the agent's: a line feed in one could write an answer of ours.
         kind = one_line(request.tool_kind)
         self._output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
         for location in request.locations[:LOCATIONS_SHOWN_MAX]:
@@ -93,6 +96,7 @@ class PermissionDialogue:
 
 
 def _choices(request: PermissionRequest) -> tuple[_Choice, ...]:
+    # Reversed, so that of two options of one kind the first that was offered counts.
     offered = {kind: option_id for option_id, kind in reversed(request.options)}
     found: list[_Choice] = []
     for key, kinds in _CHOICES:
@@ -105,6 +109,7 @@ def _choices(request: PermissionRequest) -> tuple[_Choice, ...]:
 async def _read_line() -> str:
     """Return a line of the terminal, empty at its end; Ctrl-C is not held up by it."""
     descriptor = sys.stdin.fileno()
+    # A read would sit in a thread that no cancellation reaches.
     await anyio.wait_readable(descriptor)
     return os.read(descriptor, ANSWER_CHARACTERS_MAX).decode("utf-8", "replace")
 
@@ -112,8 +117,9 @@ async def _read_line() -> str:
 def with_agent(
     output: Output, attempt: Callable[[str | None], Result], agent: str | None
 ) -> Result:
-    """Make an attempt; where several agents would do, ask which, and make it with that one.
+    """Return what `attempt` returns for an agent's name, None for whichever is clear.
 
+    Where it raises SeveralAgentsError a person is asked for one of them, and it is made once more.
     Raises what the attempt raises, SeveralAgentsError too where nobody is there to ask.
     """
     try:
@@ -156,9 +162,11 @@ def confirm(output: Output, question: str, *, hint: str = SEE_FIRST, declined: s
 
     Raises UsageError, with the hint, where nobody can answer.
     """
+    # Never taken for a yes: a script says --yes where it means it.
     if not can_ask(output):
         raise UsageError("nobody is there to confirm it", hint=hint)
     output.note(f"{question} [y/N]")
+    # An empty line, the input's end and anything unknown are a no.
     is_agreed = _SAID.get(sys.stdin.readline().strip().lower()) == "y"
     if declined and not is_agreed:
         output.note(declined)

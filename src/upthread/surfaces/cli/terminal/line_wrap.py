@@ -40,7 +40,10 @@ def breaks(text: str, columns: int) -> Iterator[int]:
     for index, character in enumerate(text):
         used += width_of(character)
         if used > columns:
+            # A word longer than the line is cut: left whole,
+            # the terminal would cut it, without our indent.
             place = space if space > begun else index
+            # A character wider than all that is left must not be broken before for ever.
             if place > begun:
                 yield place
                 begun = place
@@ -73,6 +76,8 @@ class Gutter:
                 told.append(self._flushed() + self._put(character))
             else:
                 self._word += character
+                # Written before it ends: a word without end
+                # would be kept in memory and never be seen.
                 if width(self._word) >= self._columns:
                     told.append(self._flushed())
         return "".join(told)
@@ -96,6 +101,7 @@ class Gutter:
             self._used, self._marks, self._is_at_start = 0, 0, True
             return head + "\n"
         self._marks = self._marks + 1 if is_mark(character) else 0
+        # Marks take no column of their own: piled up they would cover the lines around.
         shown = character if self._marks <= MARKS_MAX else escaped(character)
         head = ""
         if self._columns is not None and self._used + width(shown) > self._columns:

@@ -58,6 +58,7 @@ class Output:
             and _is_terminal(self._err)
         )
         self._bar = "│ " if _says_unicode(self._out) and _says_unicode(self._err) else "| "
+        # Where a reply has the stream for itself no bar is put before its lines: pipes rely on it.
         is_mingled = _is_terminal(self._out) or _is_one_place(self._out, self._err)
         self._gutter = Gutter(self._bar, _columns(self._out)) if is_mingled else None
         self._is_at_line_start = True
@@ -135,6 +136,7 @@ class Output:
     def _write_row(
         self, stream: TextIO, pieces: Sequence[tuple[str, str]], *, is_whole: bool = False
     ) -> None:
+        # Made visible before it is cut: cut first, half an escape could stand at the end.
         shown = _bounded([(visible_row(text.replace("\t", TAB)), style) for text, style in pieces])
         columns = None if is_whole else _columns(stream)
         painted = "".join(
@@ -163,6 +165,7 @@ class Output:
     def close(self) -> None:
         """Raise what kept a line from being written, once the work is done."""
         if self._fault is not None:
+            # Told once: telling it may meet the same fault.
             fault, self._fault = self._fault, None
             raise UpthreadError(f"the output could not be written: {fault.strerror}") from fault
 
@@ -170,15 +173,18 @@ class Output:
         try:
             stream.write(text)
             stream.flush()
+        # `| head` has what it wanted; the turn behind it goes on.
         except BrokenPipeError:
             _silence(stream)
         except OSError as error:
+            # Kept until the work is done: a turn under way is worth more than the line.
             self._fault = error
             _silence(stream)
 
 
 def plain(value: object) -> object:
     """Return a value as JSON can say it: tuples as lists, values as objects, NaN as text."""
+    # NaN is no JSON, and other languages' parsers refuse the whole line for it.
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
@@ -258,6 +264,7 @@ def _prepared(stream: TextIO | None) -> TextIO:
         return io.StringIO()
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
+        # Locales without UTF-8 are common in containers, and one arrow would end the verb.
         reconfigure(errors="backslashreplace")
     return stream
 
@@ -272,6 +279,8 @@ def _is_terminal(stream: TextIO) -> bool:
 def _silence(stream: TextIO) -> None:
     """Let what is still to be written, at exit too, go nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
+    # The descriptor and not the stream: the interpreter
+    # flushes it at exit, and would complain there.
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 

@@ -30,12 +30,14 @@ class EndedBySignalError(Exception):
 @contextmanager
 def ended_by_signals(ids: Callable[[], Mapping[str, str]]) -> Generator[None]:
     """Let signals end a block as Ctrl-C does. Raises EndedBySignalError where one did."""
+    # Ctrl-C needs no handler of ours: the interpreter raises for it.
     received: list[int] = [signal.SIGINT]
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         received[0] = number
         signal.raise_signal(signal.SIGINT)  # which the event loop knows how to end for
 
+    # Only those at their default: what nohup or our caller has set is not ours to undo.
     usual = [each for each in ENDING if signal.getsignal(each) is signal.SIG_DFL]
     for each in usual:
         signal.signal(each, pass_on)

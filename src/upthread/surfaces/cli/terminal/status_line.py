@@ -32,6 +32,7 @@ class StatusLine:
             return
         words = self._words(text)
         if self._status is None:
+            # It is drawn over the line it stands in, which may be the reply's.
             self._output.end_line()
             self._status = self._begun(words)
         self._status.update(words)
@@ -51,6 +52,7 @@ class StatusLine:
         from rich.console import Console
 
         if self._console is None:
+            # On standard error: of standard output every byte is the reply.
             self._console = Console(stderr=True)
         status = self._console.status(words)
         status.start()

@@ -42,6 +42,7 @@ def write_table(
     cells = [
         [
             *(one_line(cell, characters_max=CELL_CHARACTERS_MAX) for cell in row[:-1]),
+            # Both ends, since of a command the last word may be the one that matters.
             visible_ends(row[-1], characters_max=last_characters_max),
         ]
         for row in rows

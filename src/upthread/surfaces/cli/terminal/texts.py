@@ -49,8 +49,10 @@ def _read(path: str) -> bytes:
 
 
 def _read_stdin() -> bytes:
+    # At a terminal it would wait, and look as if upthread did.
     if sys.stdin is None or os.isatty(sys.stdin.fileno()):
         raise UsageError("- reads standard input, and nothing is piped in", hint="… | upthread …")
+    # One byte more, by which what is too long is told from what just fits.
     return sys.stdin.buffer.read(BYTES_MAX + 1)
 
 
@@ -60,6 +62,7 @@ def _decoded(raw: bytes, what: str) -> str:
     if b"\0" in raw:
         raise UsageError(f"{what} is binary, not text", hint="give a text file, UTF-8")
     try:
+        # Editors may put a mark before the text, which is none of it.
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{what} is not UTF-8 text", hint="convert it to UTF-8") from error

@@ -38,6 +38,7 @@ def _now_ms() -> int:
 
 
 def _clock(at_ms: int, now_ms: int) -> str:
+    # In the reader's time: nobody else reads this line.
     at, now = time.localtime(at_ms // 1000), time.localtime(now_ms // 1000)
     is_today = (at.tm_year, at.tm_yday) == (now.tm_year, now.tm_yday)
     return time.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M", at)

@@ -136,6 +136,7 @@ def _callable(
         )
         return function(call, **given)
 
+    # Evaluated, since annotations are texts here and typer reads what they stand for.
     own = inspect.signature(function, eval_str=True)
     added = [
         _option("as_json", AsJson, False),
@@ -158,6 +159,7 @@ def _add_demo(app: typer.Typer) -> None:
     settings: dict[str, Any] = {
         "allow_extra_args": True,
         "ignore_unknown_options": True,
+        # All words go on as they are, `--help` too: the demo has its own.
         "help_option_names": [],
     }
 

@@ -32,6 +32,7 @@ def complete_address(incomplete: str) -> list[str]:
 
 
 def _offered(names: list[str], incomplete: str) -> list[str]:
+    # What a shell would make something of is not offered: completion scripts evaluate it (ADR 65).
     plain = (name for name in names if _PLAIN.fullmatch(name) and name.startswith(incomplete))
     return list(plain)[:OFFERED_MAX]
 

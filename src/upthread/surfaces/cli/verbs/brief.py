@@ -102,6 +102,7 @@ def _words(editor: str) -> list[str]:
 
 def _run(command: list[str], editor: str, folder: str) -> None:
     try:
+        # Never from the repository: an `editor` that lies in a clone is nobody's choice.
         found = programs.absolute_command(command, os.environ, outside=(os.curdir,))
         if found is None:
             raise UsageError(
@@ -110,6 +111,7 @@ def _run(command: list[str], editor: str, folder: str) -> None:
             )
         # A person's own program, in a person's own environment, and nobody's settings about it.
         environment = {**os.environ, "PATH": programs.search_path(os.environ)}
+        # In the folder of the text: started in the clone, an editor may load the clone's settings.
         done = subprocess.run(found, cwd=folder, env=environment, check=False)
     except OSError as error:
         raise UsageError(

@@ -52,6 +52,7 @@ def adopt(call: Call, address: str, session: str, *, agent: str | None) -> int:
     """Take an existing session in."""
 
     async def use(project: Project, chosen: str | None) -> tuple[RoleView | None, RoleView]:
+        # Looked at first: afterwards nobody could say what it took the place of.
         before = await _role_or_none(project, address)
         await project.adopt(address, session, agent=chosen)
         return before, await project.role(address)
@@ -152,6 +153,7 @@ def _command(view: RoleView, link: Link, opened: OwnInterface) -> tuple[str, ...
 
 def _refuse_two_writers(view: RoleView) -> None:
     """Two writers on one upstream session lose a branch of it."""
+    # Claude Code 2.1.329 lets both write, and loses one branch without a word.
     if view.holder is None:
         return
     address = view.conversation.key.address
@@ -171,6 +173,7 @@ def _become(command: tuple[str, ...], link: Link) -> NoReturn:
             f"the session's working directory is gone: {link.working_directory}",
             hint="bring it back, or go on with upthread tell",
         )
+    # A program of that name in the clone is nobody's choice.
     outside = (link.working_directory, os.curdir)
     found = programs.absolute_command(command, os.environ, outside=outside)
     if found is None:
@@ -178,6 +181,7 @@ def _become(command: tuple[str, ...], link: Link) -> NoReturn:
             f"{command[0]} is not on PATH outside of {link.working_directory}", hint=install
         )
     os.chdir(link.working_directory)
+    # What is still in a buffer goes with the process that is replaced.
     sys.stdout.flush()
     sys.stderr.flush()
     environment = {**os.environ, "PATH": programs.search_path(os.environ)}

@@ -55,6 +55,7 @@ def backup(call: Call, target: str | None) -> int:
 def put_back(call: Call, source: str, *, is_yes: bool, is_dry_run: bool) -> int:
     """Put a backup in the place of the database, which is kept aside."""
     settings, file = _settings(call), Path(source)
+    # Compared before the question, so that a person sees what the copy lacks while they can say no.
     if is_dry_run or not is_yes:
         plan = plan_restore(settings, file)
         if not call.output.is_json:

@@ -21,12 +21,14 @@ def encrypt(call: Call, *, is_removed: bool, is_yes: bool) -> int:
     """Encrypt the database with the key the configuration names, or decrypt it."""
     settings = load_settings(Path.cwd(), environment=os.environ, database=call.database)
     path = _path_of(settings)
+    # Made before anything is asked: a key that cannot be kept must be known of first.
     key = key_of(settings) if is_removed else made_key(settings)
     if key is None:
         raise UsageError(
             f"{path} has no key to be taken out of", hint="your config.toml says no encryption_key"
         )
     before, after = (key, None) if is_removed else (None, key)
+    # Done before, perhaps by a run that was killed after the file was in place.
     if not path.is_file() or has_key(path, after):
         return _told(call, path, settings, is_encrypted=not is_removed, is_changed=False)
     question = _question(path, settings, is_removed=is_removed)

@@ -122,6 +122,7 @@ async def _outlived(project: Project) -> tuple[_Found, Sequence[str]]:
             for each in await project.forgetting.held(chosen)
             if each.workstream not in in_doubt
         ]
+    # Each by its name, so that those in doubt are left out.
     selections = tuple(Selection(workstream=each.workstream, before_ms=before_ms) for each in held)
     old: tuple[Log, ...] = ()
     if rule.stderr_days is not None:
@@ -224,6 +225,7 @@ def _with_elsewhere(found: _Found) -> _Found:
     paths: dict[tuple[str, str], str] = {}
     for agent in {agent for agent, _ in sessions} & set(WITH_A_STORE):
         for stored in stored_histories(os.environ, agent=agent):
+            # A store that cannot be read may hold it all the same: it is named, without a path.
             if not isinstance(stored, StoreError):
                 paths[agent, stored.session_id] = str(stored.path)
     elsewhere = tuple(
@@ -247,6 +249,7 @@ def _sessions(workstreams: Sequence[HeldWorkstream]) -> Iterator[tuple[str, str]
 
 def _midnight_ms(text: str) -> int:
     try:
+        # In UTC: the same command erases the same on every machine.
         day = dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC)
     except ValueError as error:
         raise UsageError(f"{text!r} is no date", hint="like 2026-01-31, in UTC") from error

@@ -35,6 +35,7 @@ def fork(call: Call, asked: Fork, *, is_yes: bool, is_dry_run: bool) -> int:
     async def change(project: Project) -> MadeFork:
         return await project.fork(asked.address, asked.into, at_message=asked.at_message)
 
+    # Looked up and closed before the question: the plan is made again when it is carried out.
     plan = call.with_project(look)
     output = call.output
     if not output.is_json:

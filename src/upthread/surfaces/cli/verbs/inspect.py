@@ -58,6 +58,7 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
                 views: tuple[WorkstreamView, ...] = (await project.show(workstream),)
             else:
                 views = await project.workstreams()
+            # Only what changed is written again: in a log each look would else be a table.
             if views != shown:
                 shown = views
                 if call.output.is_json:
@@ -194,6 +195,7 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
+    # Told only where it differs: nearly always both ways come to the same.
     if found.inside and found.inside.reasons[0] != found.now.reasons[0]:
         _write_inside(output, found.inside_agent, found.inside, session)
     return 0
@@ -272,6 +274,7 @@ async def _found(project: Project, what: str) -> WorkstreamView | RoleView:
     except NotFoundError as error:
         try:
             address = await project.parse(what)
+        # The first error is the one about what was typed.
         except UsageError:
             raise error from None
         return await project.role(f"{address.workstream}/{address.role}{_slot(address.slot)}")

@@ -75,6 +75,7 @@ def move(call: Call, asked: Asked, *, is_yes: bool, is_dry_run: bool) -> int:
     progress = _Progress(call.output, sum(project.left for project in plan.projects))
     try:
         done = make_move(settings, request, on_rows=progress.add)
+    # Also where it was stopped: the status line would stay on the screen.
     finally:
         progress.end()
     return _tell(call.output, done, is_done=True)

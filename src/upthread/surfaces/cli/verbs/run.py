@@ -68,6 +68,7 @@ def run(
     tell_result = _result_printer(output, screen)
 
     async def use(project: Project, agent: str | None) -> Ran:
+        # Before the run is begun: without workers nobody would ever take it on.
         if is_detached and not is_postgres(project.settings.database):
             raise UsageError(
                 "there are no workers to leave a run to: they share a PostgreSQL database",
@@ -175,6 +176,7 @@ def _doubt_teller(project: Project, tell_result: TellResult, listener: Listener)
     async def tell(role: str, result: TurnResult) -> None:
         await tell_result(role, result)
         for doubt in await project.effects_in_doubt(result.conversation.key.workstream):
+            # After each step, and once: a person can look while the rest goes on.
             if doubt.effect_id not in told:
                 told.add(doubt.effect_id)
                 listener.notice(doubt_notice(doubt))

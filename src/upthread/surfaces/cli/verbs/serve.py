@@ -24,6 +24,7 @@ def mcp(call: Call, *, is_http: bool, port: int) -> int:
         raise UsageError(
             f"the MCP server needs {error.name}", hint="pip install 'upthread[mcp]'"
         ) from error
+    # In the environment and not among the arguments, which every user of the machine can list.
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     if len(token) < TOKEN_CHARACTERS_MIN:
         raise UsageError(
@@ -32,6 +33,7 @@ def mcp(call: Call, *, is_http: bool, port: int) -> int:
 
     def listening(address: str) -> None:
         call.output.note(f"listening on {address}")
+        # Said only where nobody could know it: one that was given is not for the log.
         if TOKEN_VARIABLE not in os.environ:
             call.output.note(f"Authorization: Bearer {token}")
 
@@ -43,5 +45,6 @@ def mcp(call: Call, *, is_http: bool, port: int) -> int:
         else:
             await transports.serve_stdio(project)
 
+    # Whoever started the server: what it is asked for comes from a model.
     call.with_project(serve, actor=Actor(kind="model", name="through MCP"))
     return 0

@@ -52,6 +52,7 @@ def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int
     """Carry a `tell` out; returns its exit code. No `text` goes on with an interrupted turn."""
     output = call.output
     screen = Screen(output)
+    # Before the project is opened: standard input may take its time, or be none at all.
     prompt = None if text is None else read_prompt(text)
     listener = screen.listener()
 
@@ -72,6 +73,7 @@ def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int
             lambda up: use(up, agent), ask_person=screen.ask_person, needs=needs
         )
 
+    # The screen inside: its status line is gone before a signal is told of.
     with ended_by_signals(screen.ids), screen:
         result, total, doubts = with_agent(output, attempt, chosen.agent)
     if output.is_json:
@@ -122,6 +124,7 @@ class Screen:
         self._ids: Mapping[str, str] = {}
         self._status = StatusLine(output)
         self.ask_person = (
+            # None parks the turn: a question that nobody sees would hold it for ever.
             PermissionDialogue(output, self._make_room).ask if can_ask(output) else None
         )
 
@@ -173,6 +176,7 @@ class Screen:
     def end(self, result: TurnResult) -> None:
         """Show what the stream did not: a reply taken over, an ending that is none."""
         self._make_room()
+        # A reply that was taken over after a crash has never been streamed.
         if not self._has_replied:
             self._output.reply(result.reply)
         self._output.end_line()

@@ -34,6 +34,7 @@ def trust(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
     Where nobody can be asked it is only shown: the exit code says that it waits for a person.
     Raises UsageError for a model that says --yes.
     """
+    # Before anything is read or shown: a model that says --yes is told no.
     if is_yes and not is_dry_run:
         refuse_models(who_acts(os.environ))
     settings = load_trusting(Path(), environment=os.environ, database=call.database)
@@ -55,6 +56,7 @@ def trust(call: Call, *, is_yes: bool, is_dry_run: bool) -> int:
         _tell(call, settings, is_given=is_given)
     if is_given or is_dry_run or not pending:
         return 0
+    # Where nobody was asked it waits, so that CI fails and does not go on without it.
     return DECLINED if can_ask(output) else EXIT_WAITING
 
 

@@ -40,6 +40,7 @@ def status(call: Call) -> int:
 def snippet(call: Call) -> int:
     """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
     home = home_directory(os.environ).absolute()
+    # The launcher outlives this environment; without set-up there is none to name.
     if launcher.path_of(home).is_file():
         setting = claude_code.status_line(home)
     else:
@@ -60,6 +61,7 @@ def drain(call: Call, *, has_words: bool) -> int:
         from upthread.client.hook_words import keep_words
 
         raw = sys.stdin.buffer.read()
+        # Before the store is opened: one that is busy or locked must cost no words.
         keep_words(raw, Path.cwd(), environment=os.environ, database=call.database)
 
     async def take(project: Project) -> int:

@@ -43,6 +43,7 @@ def worker(call: Call, asked: Work) -> int:
     try:
         from upthread.client import workers
     except ModuleNotFoundError as error:
+        # An import that fails within ours is a fault, and not an extra that is missing.
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         raise UsageError(
