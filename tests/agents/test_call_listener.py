@@ -94,3 +94,12 @@ async def test_each_start_has_a_token_of_its_own_and_is_on_loopback():
         assert one.environment[VARIABLE].startswith("127.0.0.1 ")
     with pytest.raises(OSError):
         await say(one, question(one))
+
+
+@pytest.mark.parametrize("line", [b'{"token":"\\ud800"}\n', b"[" * 200 + b"\n"])
+async def test_a_line_that_is_no_question_ends_nothing(line):
+    async with listening() as listener:
+        listener.hold = only_pushes
+        assert await say(listener, line) == b""
+        held = json.loads(await say(listener, question(listener, arguments="git push")))
+    assert held == {"held": "upthread: it pushes"}

@@ -134,3 +134,14 @@ def test_a_line_of_a_hundred_megabytes_takes_no_more_than_its_share(tmp_path):
     unreadable, kilobytes = map(int, done.stdout.split())
     assert unreadable == 1
     assert kilobytes <= (3 * 30 + 64) * 1024
+
+
+def test_a_line_as_long_as_is_taken_is_read_and_so_is_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", len(GOOD))
+    found = read(tmp_path / "a.jsonl", b"\n".join([GOOD, GOOD, GOOD + b" ", GOOD]))
+    assert [(line.number, bool(line.why)) for line in found] == [
+        (1, False),
+        (2, False),
+        (3, True),
+        (4, False),
+    ]

@@ -20,6 +20,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from upthread.agents._json import Unreadable, as_object, read_json, text_at
 from upthread.agents.base import CallAnswer
+from upthread.errors import QuotaExceededError
 from upthread.tasks import task_group
 
 HoldAsked: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[CallAnswer | None]]
@@ -51,16 +52,25 @@ class CallListener:
                     await stream.send(json.dumps(answer).encode() + b"\n")
 
     async def _answered(self, line: bytes) -> Mapping[str, str] | None:
-        asked = read_json(line)
+        # Any program of this machine may come: what is past a quota is no question either.
+        try:
+            asked = read_json(line)
+        except QuotaExceededError:
+            return None
         if isinstance(asked, Unreadable):
             return None
         told = as_object(asked)
         # In constant time: whatever runs on this machine can come and try.
-        if not hmac.compare_digest(text_at(told, "token").encode(), self.token.encode()):
+        if not hmac.compare_digest(_raw(text_at(told, "token")), _raw(self.token)):
             return None
         held = await self.hold(told) if self.hold is not None else None
         # Empty lets it run, no answer does not: a listener that died lets nothing through.
         return {"held": f"upthread: {held.why}" if held else ""}
+
+
+def _raw(token: str) -> bytes:
+    # JSON may hold half a surrogate pair, which is no UTF-8.
+    return token.encode("utf-8", "surrogatepass")
 
 
 @asynccontextmanager

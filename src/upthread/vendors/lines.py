@@ -59,7 +59,7 @@ def _lines(file: BinaryIO) -> Iterator[Line]:
     # One byte more than is taken shows that there is more.
     while raw := file.readline(LINE_BYTES_MAX + 1):
         number += 1
-        if len(raw) > LINE_BYTES_MAX:
+        if len(raw) > LINE_BYTES_MAX and not raw.endswith(b"\n"):
             # Gone past in pieces: the rest of it may be larger than memory.
             size = len(raw) + _skip(file)
             why = f"the line of {size:,} bytes is longer than {LINE_BYTES_MAX:,}"

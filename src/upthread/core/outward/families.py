@@ -262,7 +262,7 @@ def kubectl(line: Line) -> tuple[Action, ...]:
     """`kubectl`: the verbs that change a cluster."""
     verb = line.operand(0)
     is_looking = verb == "rollout" and line.operand(1) in {"status", "history"}
-    if verb not in _KUBE_ACTS or is_looking or line.option("--dry-run") is not None:
+    if verb not in _KUBE_ACTS or is_looking or line.option("--dry-run") not in {None, "none"}:
         return ()
     files = (line.option("-f", "--filename", "-k", "--kustomize"),)
     at = (line.option("--context"), line.option("-n", "--namespace"))

@@ -146,7 +146,7 @@ def _permission(value: object, source: str) -> RoleLimits:
         word = _word(value, _WORDS, source, key)
         if word == "allow":
             return RoleLimits(not_given=("permission: allow",))
-        return _of_opencode([ToolRule(tool=ANY, word=word)], {ANY: value}, key)
+        return _of_opencode([ToolRule(tool=ANY, word=word)], {ANY: value}, source, key)
     rules: list[ToolRule] = []
     table = _table(value, source, key)
     for tool, said in table.items():
@@ -158,7 +158,7 @@ def _permission(value: object, source: str) -> RoleLimits:
         for pattern, each in _table(said, source, here).items():
             word = _word(each, _WORDS, source, f"{here}.{pattern}")
             rules += _for_tool(tool, pattern, word, source=source, key=key)
-    return _of_opencode(rules, table, key)
+    return _of_opencode(rules, table, source, key)
 
 
 def _switches(value: Mapping[str, object], source: str) -> RoleLimits:
@@ -166,7 +166,7 @@ def _switches(value: Mapping[str, object], source: str) -> RoleLimits:
     for tool, said in value.items():
         word = _word(said, _SWITCHES, source, f"tools.{tool}")
         rules += _for_tool(tool, ANY, word, source=source, key="tools")
-    return _of_opencode(rules, value, "tools")
+    return _of_opencode(rules, value, source, "tools")
 
 
 def _for_tool(tool: str, pattern: str, word: Rule, *, source: str, key: str) -> list[ToolRule]:
@@ -178,8 +178,14 @@ def _for_tool(tool: str, pattern: str, word: Rule, *, source: str, key: str) -> 
     return [ToolRule(tool=name, pattern=pattern, word=word) for name in names]
 
 
-def _of_opencode(rules: list[ToolRule], said: Mapping[str, object], key: str) -> RoleLimits:
-    if len(rules) > RULES_MAX or all(rule.word == "allow" for rule in rules):
+def _of_opencode(
+    rules: list[ToolRule], said: Mapping[str, object], source: str, key: str
+) -> RoleLimits:
+    # Refused, not left out: a role would be free of a `deny` that stands among too many words.
+    if len(rules) > RULES_MAX:
+        many = f"means {len(rules)} rules, one for each tool that edits"
+        raise _malformed(source, key, many, f"{RULES_MAX} rules at most")
+    if all(rule.word == "allow" for rule in rules):
         return NO_LIMITS
     return RoleLimits(lists=(tuple(rules),), said=tuple(_told(key, said)))
 

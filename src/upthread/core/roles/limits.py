@@ -264,12 +264,25 @@ def _fits(pattern: str, text: str) -> bool:
 @lru_cache(maxsize=1024)
 def _expression(pattern: str) -> re.Pattern[str]:
     """`*` any characters, `?` one; a pattern ending in ` *` fits also without what follows."""
-    pieces = {"*": ".*", "?": "."}
-    # As words: it is a repository's text, and `*` and `?` are all that it may mean.
-    written = "".join(pieces.get(each) or re.escape(each) for each in pattern)
+    written = _glob(pattern)
     if pattern.endswith(" *"):
-        written = written.removesuffix(re.escape(" ") + ".*") + r"(?:\ .*)?"
+        written = f"(?:{_glob(pattern.removesuffix(' *'))}|{written})"
     return re.compile(written, re.DOTALL)
+
+
+def _glob(pattern: str) -> str:
+    # Atomic groups, each up to the first place where its words fit: of `*a*a*a*b` on a long text
+    # an ordinary expression tries every way there is, and a role file of a clone may hold that.
+    first, *between = (_literal(piece) for piece in re.split(r"\*+", pattern))
+    if not between:
+        return first
+    last = between.pop()
+    return f"{first}{''.join(f'(?>.*?{piece})' for piece in between)}.*{last}"
+
+
+def _literal(piece: str) -> str:
+    # As words: it is a repository's text, and `*` and `?` are all that it may mean.
+    return "".join("." if each == "?" else re.escape(each) for each in piece)
 
 
 # --- in words ------------------------------------------------------------------------------------

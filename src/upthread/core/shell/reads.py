@@ -150,14 +150,23 @@ _AWK: Final = _Reader(
 _HEAD: Final = _Reader(taking=frozenset({"-n", "-c", "-s", "--lines", "--bytes", "--pid"}))
 _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
     {
+        # Each with its own: what takes no word and is held to take one hides a file that was read.
         **dict.fromkeys(
             (
-                *("cat", "tac", "rev", "nl", "less", "more", "most", "zcat", "strings", "wc"),
-                *("expand", "unexpand", "comm", "cmp", "sum", "cksum", "md5sum", "sha1sum"),
-                *("sha256sum", "base64", "json.tool", "tokenize", "ast", "csvlook", "gron"),
+                *("cat", "rev", "less", "more", "most", "zcat", "wc", "comm", "sum", "cksum"),
+                *("md5sum", "sha1sum", "sha256sum", "json.tool", "tokenize", "ast", "csvlook"),
+                "gron",
             ),
-            _Reader(taking=frozenset({"-w", "-b", "-s", "-n", "-t", "-v", "-i"}) - {"-n", "-b"}),
+            _Reader(),
         ),
+        "tac": _Reader(taking=frozenset({"-s", "--separator"})),
+        "nl": _Reader(
+            taking=frozenset({"-b", "-d", "-f", "-h", "-i", "-l", "-n", "-s", "-v", "-w"})
+        ),
+        "strings": _Reader(taking=frozenset({"-n", "-t", "-e"})),
+        **dict.fromkeys(("expand", "unexpand"), _Reader(taking=frozenset({"-t", "--tabs"}))),
+        "cmp": _Reader(taking=frozenset({"-i", "-n", "--ignore-initial", "--bytes"})),
+        "base64": _Reader(taking=frozenset({"-w", "--wrap"})),
         **dict.fromkeys(("head", "tail"), _HEAD),
         **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), _GREP),
         **dict.fromkeys(("rg", "ag", "ack", "ugrep"), _SEARCHING),
@@ -178,7 +187,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
             _Reader(
                 leading=1,
                 instead=frozenset({"-f", "--from-file"}),
-                taking=frozenset({"-f", "--from-file", "--indent", "--tab", "--arg", "--argjson"}),
+                taking=frozenset({"-f", "--from-file", "--indent", "--arg", "--argjson"}),
                 writing=frozenset({"-i", "--inplace"}),
             ),
         ),

@@ -49,10 +49,14 @@ class TableRow(NamedTuple):
 
 
 class IndexRow(NamedTuple):
-    """An entry of some index; `cell` is its place in the page."""
+    """An entry of some index; `cell` is its place in the page.
+
+    Between two entries of a page that is no leaf lies all of another page.
+    """
 
     page: int
     cell: int
+    is_leaf: bool
     values: Values
 
 
@@ -108,7 +112,7 @@ class Pages:
                         values = _decoded(self._payload(number, after, length, most))
                     except _UnreadableError:
                         continue
-                    yield IndexRow(number, cell, values)
+                    yield IndexRow(number, cell, kind == _LEAF_INDEX, values)
 
     def _page(self, number: int) -> bytes:
         return self._image[(number - 1) * PAGE_BYTES : number * PAGE_BYTES]

@@ -86,7 +86,9 @@ def read(pages: Pages) -> Found:
     for entry in pages.index_rows():
         _learn(found, entry)
         # Within a page alone: between two pages another may have been lost.
-        if before is not None and (before.page, before.cell + 1) == (entry.page, entry.cell):
+        # And of leaves: between two entries of an inner page lies all of the page below them.
+        is_next = before and (before.page, before.cell + 1) == (entry.page, entry.cell)
+        if before and is_next and entry.is_leaf:
             both = (_place_of(before.values), _place_of(entry.values))
             if both[0] is not None and both[1] is not None:
                 found.neighbours.add((both[0], both[1]))

@@ -30,7 +30,7 @@ CHILD_SLOT = 0
 SOME_ROLE = "subagent"
 """Of a call that is only recorded: its role is the model's word, and goes with the words."""
 
-FIRST, FRESH, RESUME = "first", "start_fresh", "resume"
+FIRST, FRESH, RESUME = "first", "start_fresh_with_briefing", "resume"
 """As in `core.decision.model`."""
 
 NOT_CONTINUED = "recorded_only"

@@ -308,7 +308,8 @@ VALUES (
     $1, $2, $3, $5, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4::bigint,
     EXISTS (
         SELECT 1 FROM upthread.run_event AS e
-        WHERE e.run_id = $1 AND e.seq > $2 AND e.kind <> 'step_started'
+        WHERE e.run_id = $1 AND e.seq > $2
+            AND e.kind NOT IN ('step_started', 'answer_suggested')
     )
 );
 

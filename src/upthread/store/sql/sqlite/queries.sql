@@ -344,7 +344,8 @@ SELECT due_at_ms FROM transition WHERE run = ? AND run_seq = ?;
 
 -- enqueue_transition: put one into the outbox; settled when a later event settles it already
 INSERT INTO transition (run, run_seq, due_at_ms, is_settled) SELECT ?1, ?2, ?3, EXISTS (
-    SELECT 1 FROM run_event WHERE run = ?1 AND seq > ?2 AND kind <> 'step_started'
+    SELECT 1 FROM run_event
+    WHERE run = ?1 AND seq > ?2 AND kind NOT IN ('step_started', 'answer_suggested')
 );
 
 -- settle_transitions: those that an event settles
