@@ -2,7 +2,12 @@
 
 import pytest
 
-from upthread.core.agents import ACP, AGENTS, NATIVE
+from upthread.core.agents import (
+    ACP,
+    AGENTS,
+    NATIVE,
+    one_of,
+)
 from upthread.runtime.bindings import heard
 
 ROWS = pytest.mark.parametrize("row", AGENTS.values(), ids=lambda row: row.name)
@@ -28,3 +33,7 @@ def test_hooks_are_heard_of_the_agents_that_can_be_set_up():
 def test_no_variable_marks_two_agents():
     marks = [variable for row in AGENTS.values() for variable in row.marks]
     assert len(marks) == len(set(marks))
+
+
+def test_names_are_offered_as_a_sentence_offers_them():
+    assert [one_of("a"), one_of("ab"), one_of("abc")] == ["a", "a or b", "a, b or c"]

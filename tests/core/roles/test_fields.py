@@ -226,6 +226,12 @@ def test_so_it_is_in_codexs_files(fields: dict[str, Any], key: str):
         limits_of_codex(fields, SOURCE)
 
 
+def test_more_rules_than_are_taken_are_refused_and_no_deny_among_them_is_dropped():
+    many = {"bash": "deny", "edit": {f"f{n}": "ask" for n in range(RULES_MAX - 1)}}
+    with pytest.raises(ConfigError, match="one for each tool that edits"):
+        front(yaml.safe_dump({"permission": many}))
+
+
 _VALUES = st.recursive(
     st.text(max_size=9) | st.sampled_from(["deny", "allow", "Read, Bash(a:*)", "true", "*"]),
     lambda each: (

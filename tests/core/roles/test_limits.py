@@ -72,6 +72,27 @@ def test_a_tool_of_a_server_is_limited_by_its_own_name():
     assert word(of, call("gitlab_create")) == "allow"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "other"),
+    [
+        ("a*b *", "axbxb c", "axbxbc"),
+        ("a*b*c", "abxbcxc", "abxbcx"),
+        ("*a*", "bab", "bbb"),
+        ("a**b?", "axybz", "axyb"),
+        ("a?*b *", "axb", "ab"),
+    ],
+)
+def test_stars_and_question_marks_fit_as_in_a_shell(pattern: str, fitting: str, other: str):
+    of = limits(deny("bash", pattern=pattern))
+    assert (word(of, call("bash", fitting)), word(of, call("bash", other))) == ("deny", "allow")
+
+
+@pytest.mark.timeout(20)
+def test_a_pattern_of_many_stars_is_judged_at_once():
+    of = limits(deny("bash", pattern="*a" * 12 + "*b"))
+    assert word(of, call("bash", "a" * 20_000)) == "allow"
+
+
 def test_the_last_rule_that_fits_decides_within_a_list_and_the_strictest_list_counts():
     few = (*deny("bash"), *allow("bash", pattern="git diff *"))
     assert word(limits(few), call("bash", "git diff")) == "allow"
