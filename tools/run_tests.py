@@ -1,7 +1,8 @@
 """What `make test` runs: the core with its coverage, all but the real agents, then these.
 
-All parts run, also after one that failed; it ends with the first failing part's exit code. Nothing
-is skipped silently: pytest says why.
+All parts run, also after one that failed; it ends with the first failing part's exit code, and with
+what failed said once more: a log of which only the end is kept still names it. Nothing is skipped
+silently: pytest says why.
 """
 
 from __future__ import annotations
@@ -20,17 +21,41 @@ PARTS = (
     ("the real agents", ("tools/enclosed.py", sys.executable, *PYTEST, "tests/live")),
 )
 
+TELLS_A_FAILURE = ("FAILED ", "ERROR ", "E   ", "Coverage failure", "INTERNALERROR")
+LINES_SAID_AGAIN_MAX = 40
+
 
 def main() -> int:
     """Run the parts in order; returns the first exit code that is not 0."""
-    failed: list[int] = []
+    failed: list[tuple[str, int, list[str]]] = []
     for name, words in PARTS:
         started_s = time.monotonic()
-        done = subprocess.run([sys.executable, *words], cwd=REPOSITORY, check=False)
+        code, told = _run(words)
         print(f"--- {name}: {time.monotonic() - started_s:.0f} s", flush=True)
-        if done.returncode != 0:
-            failed.append(done.returncode)
-    return failed[0] if failed else 0
+        if code != 0:
+            failed.append((name, code, told))
+    for name, code, told in failed:
+        print(f"--- failed: {name} (exit code {code})", *told[-LINES_SAID_AGAIN_MAX:], sep="\n")
+    return failed[0][1] if failed else 0
+
+
+def _run(words: tuple[str, ...]) -> tuple[int, list[str]]:
+    """Run one part, its output passed on as it comes; returns its exit code and what failed."""
+    told: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, *words],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as part:
+        for line in part.stdout or ():
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            if line.startswith(TELLS_A_FAILURE):
+                told.append(line.rstrip("\n"))
+    return part.returncode, told
 
 
 if __name__ == "__main__":
