@@ -45,9 +45,10 @@ HOME = "home"
 SWITCH = "--within"
 """How this file calls itself, to be the process that enters the namespaces."""
 
-MAY_STAY = ("pytest-of-", "cc-socks-")
+MAY_STAY = ("pytest-of-", "cc-socks-", "codex-daemon-")
 """How names begin that may stay in /tmp: pytest keeps its last runs to be looked at; Claude Code
-has its sockets there, a directory for each user, where its TMPDIR is too long a path for one."""
+has its sockets there, a directory for each user, where its TMPDIR is too long a path for one; Codex
+(0.169) makes an empty one for each user, for the socket of a daemon that it need not have."""
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000

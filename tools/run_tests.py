@@ -21,7 +21,9 @@ PARTS = (
     ("the real agents", ("tools/enclosed.py", sys.executable, *PYTEST, "tests/live")),
 )
 
-TELLS_A_FAILURE = ("FAILED ", "ERROR ", "E   ", "Coverage failure", "INTERNALERROR")
+TELLS_A_FAILURE = ("FAILED ", "ERROR ", "E   ", "Coverage failure", "INTERNALERROR", "--- ")
+"""How lines begin that say what failed; the last is `enclosed.py`, of what was opened or left."""
+
 LINES_SAID_AGAIN_MAX = 40
 
 

@@ -81,3 +81,10 @@ def test_what_it_leaves_in_tmp_is_told_and_goes_away():
 def test_it_works_where_it_was_started_and_sees_the_repository():
     done = in_python(f"import os; print(os.getcwd(), os.path.exists({str(TOOL)!r}))")
     assert done.stdout.splitlines()[0] == f"{Path.cwd()} True"
+
+
+@pytest.mark.parametrize("name", ["pytest-of-somebody", "cc-socks-0", "codex-daemon-0"])
+def test_what_agents_keep_there_for_each_user_may_stay(name):
+    done = in_python(f"import os; os.mkdir('/tmp/{name}')")
+    assert "--- /tmp: left nothing" in done.stdout
+    assert done.returncode == 0
