@@ -290,6 +290,8 @@ def test_one_action_in_two_wordings_is_the_same(one, other):
         *("gh pr view 1", "gh pr list", "gh auth status", "gh api /x", "gh", "gh pr"),
         *("kubectl get pods", "kubectl apply -f x --dry-run=client", "kubectl rollout status d/x"),
         *("terraform plan", "terraform apply --help", "aws s3 ls", "gcloud info", "aws"),
+        *("aws logs tail group", "gcloud run services list", "az vm show --name delete-me"),
+        *("heroku apps:info", "gcloud logging read x", "aws configure set region here"),
         *("aws s3 cp a b --dryrun", "alembic history", "alembic upgrade head --sql", "helm list"),
         *("python -m pytest", "python -c deploy", "cat deploy.md", "vim release.txt"),
         *(
@@ -336,3 +338,19 @@ def test_a_push_from_another_directory_is_another_one_where_both_say_so():
 def test_an_action_is_told_with_what_is_known_of_it():
     (push,) = actions("git push origin HEAD:main")
     assert push.in_words == "push origin main"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "gcloud run deploy test-service",
+        "gcloud functions deploy list",
+        "aws ecs update-service --cluster x --service get-user",
+        "aws logs put-log-events --log-group-name x",
+        "aws lambda invoke --function-name status out.json",
+        "az vm delete --name plan",
+        "heroku apps:create view",
+    ],
+)
+def test_what_a_clouds_program_acts_on_may_be_called_as_what_looks_is(command):
+    assert len(actions(command)) == 1

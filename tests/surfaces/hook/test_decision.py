@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,8 @@ SESSION = "ses_1"
 COMMITS = ("a" * 40, "b" * 40)
 NAMES = tuple(f"file-{number}.txt" for number in range(7))
 IDLE_S = (10, 1_000, 1_000_000)
+SETTLED_AT_NS = 1_700_000_000 * 1_000_000_000
+"""Old enough that a later change is told by it: what was decided beforehand is used then."""
 
 
 def published(**changes) -> HandshakeInputs:
@@ -64,6 +67,8 @@ class World:
             )
         for name in NAMES:
             (root / name).write_text("one")
+            if facts.get("is_settled"):
+                os.utime(root / name, ns=(SETTLED_AT_NS, SETTLED_AT_NS))
         self.known = [examine(str(root), name, how="read") for name in NAMES]
         for name in NAMES[: facts.get("changed", 0)]:
             (root / name).write_text("two words")
@@ -196,6 +201,7 @@ FACTS = st.fixed_dictionaries(
         "is_unrecorded": st.booleans(),
         "is_critical": st.booleans(),
         "changed": st.integers(0, len(NAMES)),
+        "is_settled": st.booleans(),
         "idle_s": st.sampled_from(IDLE_S),
     },
 )
@@ -221,6 +227,17 @@ def test_whatever_the_inputs_a_hook_decides_what_the_handshake_decides(
         surroundings=None,
     )
     world = World(tmp_path, still, **facts)
+    assert world.said_by_the_hook(monkeypatch) == world.said_by_the_handshake()
+
+
+@pytest.mark.parametrize("continuity", ["fresh", "auto"])
+def test_a_tool_that_takes_no_session_is_among_the_reasons_of_a_fresh_start(
+    continuity, tmp_path, monkeypatch
+):
+    inputs = published(continuity=continuity)
+    world = World(tmp_path, inputs, is_settled=True, takes_no_session=True)
+    decision, reasons, _ = world.said_by_the_hook(monkeypatch)
+    assert (decision, reasons[-1]) == ("start_fresh_with_briefing", "no_resume_argument")
     assert world.said_by_the_hook(monkeypatch) == world.said_by_the_handshake()
 
 

@@ -252,10 +252,21 @@ _KUBE_ACTS: Final = frozenset(
     | {"label", "patch", "replace", "rollout", "run", "scale", "set", "taint", "uncordon", "exec"}
 )
 _CLOUD_LOOKS: Final = re.compile(
-    r"(describe|list|get|head|show|view|search|logs?|status|help|wait|ls|info|version|whoami|print"
+    r"(describe|list|get|head|show|view|search|logs?|status|help|wait|ls|info|version|whoami|print|read"
     r"|test|validate|diff|preview|plan|configure|config|auth|login|init|tail|history|top|explain)"
     r"(-.*)?$"
 )
+
+
+_CLOUD_ACTS: Final = re.compile(
+    r"(add|apply|attach|cancel|copy|cp|create|delete|deploy|destroy|detach|disable|down|enable"
+    r"|execute|import|invoke|modify|mv|patch|promote|publish|put|register|release|remove|reset"
+    r"|resize|restart|restore|revoke|rm|rollback|scale|send|set|start|stop|submit|sync|terminate"
+    r"|up|update|upload|upgrade|write)(-.*)?$"
+)
+
+_VERB_WITHIN: Final = 4
+"""Among how many words the verb is: `gcloud compute instances list` has it in the third place."""
 
 
 def kubectl(line: Line) -> tuple[Action, ...]:
@@ -271,12 +282,25 @@ def kubectl(line: Line) -> tuple[Action, ...]:
 
 def cloud(line: Line) -> tuple[Action, ...]:
     """A cloud's own program: what it is asked to do, unless that is to look."""
-    # Among the first words: `gcloud compute instances list` has its verb in the third place.
-    if not line.operands or any(word and _CLOUD_LOOKS.match(word) for word in line.operands[:4]):
+    # `aws logs` is a service and what is done with it comes after; `gcloud logs` looks.
+    is_service = line.name == "aws" and line.operand(0) == "logs"
+    words = line.operands[1:] if is_service else line.operands
+    if not words or _is_looking(words[:_VERB_WITHIN]):
         return ()
     if line.has("--dry-run", "--dryrun", "--help"):
         return ()
     return (Action(family=line.name, target=tuple(line.operands)),)
+
+
+def _is_looking(words: Sequence[Word]) -> bool:
+    """Return whether the verb looks. The first that is known decides: what follows are names."""
+    for word in words:
+        verb = (word or "").rpartition(":")[2]  # `heroku apps:create`
+        if _CLOUD_LOOKS.match(verb):
+            return True
+        if _CLOUD_ACTS.match(verb):
+            return False
+    return False
 
 
 def acting(family: str, *verbs: str) -> Read:

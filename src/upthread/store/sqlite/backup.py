@@ -7,7 +7,7 @@ deleted but a copy of ours that did not become one.
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol, cast
 
@@ -95,19 +95,13 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
 
 
 def _copy(path: Path, copy: Path, key: bytes | None) -> None:
-    source, target = _connect(path, key), _connect(copy, key)
     try:
-        # All at once: a copy that is made in steps begins again whenever somebody has written.
-        backup = target.backup("main", source, "main")
-        try:
-            backup.step(ALL_PAGES)
-        finally:
-            backup.close()
+        with closing(_connect(path, key)) as source, closing(_connect(copy, key)) as target:
+            # All at once: a copy made in steps begins again whenever somebody has written.
+            with closing(target.backup("main", source, "main")) as backup:
+                backup.step(ALL_PAGES)
     except apsw.Error as error:
         raise StoreError(f"{path} could not be copied: {error}", hint=_cure(error)) from error
-    finally:
-        source.close()
-        target.close()
 
 
 @contextmanager

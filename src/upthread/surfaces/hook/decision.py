@@ -42,9 +42,11 @@ def take_decision(
         cache = cache_now(binding, now_ms)
         said = object_in(object_in(beforehand, "decided"), cache)
         inputs = object_in(beforehand, "inputs")
-        # Taken as if the tool could resume. For one that
-        # cannot, it stands where nothing is resumed.
-        is_apart = text_in(said, "decision") not in RESUMING and not inputs.get("was_interrupted")
+        # Taken as if the tool could resume. For one that cannot, it stands where nothing is
+        # resumed; but a fresh start has one reason more there, which the table puts in its place.
+        is_apart = text_in(said, "decision") not in {*RESUMING, FRESH} and not inputs.get(
+            "was_interrupted"
+        )
         if said and (call.can_resume or is_apart):
             return Taken(said, {**inputs, "price": {**object_in(inputs, "price"), "cache": cache}})
     # The handshake and its types take longer to load than all else that the usual call does.

@@ -37,6 +37,7 @@ from upthread.surfaces.cli.doctor.hook_findings import hook_findings, state_find
 from upthread.surfaces.cli.doctor.hook_states import HookState, hook_states
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
+from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.words import conversation_name, counted
 from upthread.vendors.base import VendorHistory
 
@@ -58,6 +59,9 @@ _IN_WORDS: Final = {
 class _Diagnosis:
     sound: int
     findings: list[Finding]
+    unsound: int = 0
+    """How many histories have a finding; the others are of files, of hooks and of set-up."""
+
     holdings: Holdings | None = None
     hooks: tuple[HookState, ...] = ()
     is_open: bool = True
@@ -109,6 +113,7 @@ def _add(diagnosis: _Diagnosis, finding: Finding | None) -> None:
     if finding is None:
         diagnosis.sound += 1
     else:
+        diagnosis.unsound += 1
         diagnosis.findings.append(finding)
 
 
@@ -132,10 +137,15 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
     for each in diagnosis.findings:
         output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
         output.command("  ", each.cure)
-    wrong = len(diagnosis.findings)
-    style = "yellow" if wrong else "green"
+    _show_sums(output, diagnosis)
+
+
+def _show_sums(output: Output, diagnosis: _Diagnosis) -> None:
     histories = "1 history" if diagnosis.sound == 1 else f"{diagnosis.sound} histories"
-    output.line(f"{histories} sound, {wrong} not", style)
+    others = len(diagnosis.findings) - diagnosis.unsound
+    more = f"; {counted(others, 'other finding')}" if others else ""
+    style = "yellow" if diagnosis.findings else "green"
+    output.line(f"{histories} sound, {diagnosis.unsound} not{more}", style)
 
 
 # --- the agents' -------------------------------------------------------------------------------
