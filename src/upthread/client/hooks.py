@@ -9,8 +9,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import anyio
-
 from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream
 from upthread.core.types import ConversationKey, Link
@@ -154,7 +152,7 @@ class Hooks:
             # Without set-up nobody reads it, and each turn would write files for nobody.
             if self.is_installed:
                 # Also for one that is cancelled: what hooks read would be older than the turn.
-                with anyio.CancelScope(shield=True):
+                with self._system.shield():
                     await self.publish()
 
     async def forgetting(
@@ -173,7 +171,7 @@ class Hooks:
         try:
             return await work()
         finally:
-            with anyio.CancelScope(shield=True):
+            with self._system.shield():
                 await self._system.in_thread(lambda: forget(place, workstream))
                 await self.publish()
 
@@ -227,7 +225,7 @@ class Hooks:
                     await self.drain(lease_wait_s=0.0)
             except LeaseHeldError as held:
                 return held.holder
-            await anyio.sleep(TAKEN_IN_LOOK_S)
+            await self._system.sleep(TAKEN_IN_LOOK_S)
         return await self._take_in_beside(place)
 
     async def _take_in_beside(self, place: Place) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import ParamSpec, TypeVar
-
-import anyio
-import anyio.from_thread
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import redaction_key, secure_home
@@ -26,14 +24,17 @@ from upthread.config import Settings, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
-from upthread.core.types import Holder, RecordMode
+from upthread.core.types import RecordMode
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.permissions.policy import AskPerson
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.record.record_filter import RecordPolicy
-from upthread.runtime.system import System, is_dead, user_name
+from upthread.runtime.system import System, user_name
 from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.base import WholeStore
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -49,7 +50,7 @@ async def open_project(
     ask_person: AskPerson | None = None,
     lease_times: LeaseTimes | None = None,
     actor: Actor = PROGRAM,
-    is_dead: Callable[[Holder], bool] = is_dead,
+    system: System | None = None,
 ) -> AsyncGenerator[Project]:
     """Open the project a directory belongs to; a SQLite store is created on first use.
 
@@ -57,12 +58,12 @@ async def open_project(
     (client/project_identity.py). `environment` stands in for the process's own. Without
     `ask_person`, a permission request that no rule answers parks the turn. What the repository says
     and no person agreed to does not count: it is `settings.pending`, named in `notices`; `agree` is
-    for a person. `is_dead` tells of a lease's holder whether it is known to be. `actor` is who
+    for a person. `system` stands in for the machine's clock, ids and waiting. `actor` is who
     answers and acts, as the record names them; only a surface that sees a person may say that it is
     one. Raises ConfigError, StoreError and UsageError.
     """
     env = dict(os.environ if environment is None else environment)
-    system = System(end_process_group=_end_process_group, is_dead=is_dead)
+    system = replace(system or System(), end_process_group=_end_process_group)
     repository = await system.in_thread(lambda: find_repository(Path(directory)))
     settings = load_settings(
         repository.root,
@@ -102,7 +103,7 @@ async def open_project(
         yield Project(parts)
     finally:
         # Closed for whoever is cancelled as well: an open file holds its log and its locks.
-        with anyio.CancelScope(shield=True):
+        with system.shield():
             await system.in_thread(opened.close)
 
 
@@ -145,7 +146,7 @@ def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
 class Wait:
     """Runs one async call to its end and returns what it returns."""
 
-    def __init__(self, portal: anyio.from_thread.BlockingPortal) -> None:
+    def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
 
     def __call__(
@@ -165,7 +166,9 @@ def open_blocking(
     directory: str | Path = ".", *, database: str | None = None
 ) -> Generator[tuple[Project, Wait]]:
     """Open a project for code that is not async: `wait(up.tell, "spec-42/planner", "…")`."""
-    with anyio.from_thread.start_blocking_portal() as portal:
+    from anyio.from_thread import start_blocking_portal
+
+    with start_blocking_portal() as portal:
         opening = portal.wrap_async_context_manager(open_project(directory, database=database))
         with opening as project:
             yield project, Wait(portal)

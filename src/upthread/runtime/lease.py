@@ -17,13 +17,10 @@ from contextlib import (
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-import anyio
-
 from upthread.core.types import ConversationKey, Fence, Holder, Lease
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.system import System
 from upthread.store.base import Store
-from upthread.tasks import task_group
 
 HEARTBEAT_S = 2.0
 STALE_AFTER_S = 10.0
@@ -91,6 +88,10 @@ class Leases:
 
     @asynccontextmanager
     async def _leased(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
+        # Before anything is taken: a heartbeat is a task of its own.
+        self._system.require_loop()
+        from upthread.tasks import task_group  # noqa: PLC0415  # who only looks loads no loop
+
         fence = await self._acquire(request)
         try:
             with _one_fenced_error():
@@ -120,7 +121,7 @@ class Leases:
             if request.on_wait and not told:
                 request.on_wait(lease)
                 told = True
-            await anyio.sleep(self._times.watch_s)
+            await self._system.sleep(self._times.watch_s)
 
     def _is_stale(self, seen_at_s: float) -> bool:
         return self._system.monotonic_s() - seen_at_s >= self._times.stale_after_s
@@ -157,11 +158,11 @@ class Leases:
 
     async def _beat(self, fence: Fence) -> None:
         while True:
-            await anyio.sleep(self._times.heartbeat_s)
+            await self._system.sleep(self._times.heartbeat_s)
             await self._system.in_thread(lambda: self._store.heartbeat(fence))  # may be fenced
 
     async def _release(self, fence: Fence) -> None:
-        with anyio.CancelScope(shield=True):
+        with self._system.shield():
             try:
                 await self._system.in_thread(lambda: self._store.release_lease(fence))
             except FencedError:

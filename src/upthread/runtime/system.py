@@ -1,4 +1,4 @@
-"""The system: clock, ids, host identity and the thread hop, in one value.
+"""The system: clock, ids, host identity, and how is waited, in one value.
 
 The only place of the runtime that asks the machine for anything. Order never depends on the clock.
 """
@@ -12,24 +12,17 @@ import os
 import pwd
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Protocol, TypeVar
 
-import anyio
-import anyio.to_thread
-
-from upthread.boundary.cancellation import GivenUpError, heeding
 from upthread.core.types import Holder
 from upthread.runtime.bindings.claims import started_at_ticks
 
 Result = TypeVar("Result")
-
-THREAD_POLL_S = 0.001
-"""How often a cancelled caller looks whether its call has ended."""
 
 HOST_VARIABLE = "UPTHREAD_HOST"
 USER_VARIABLE = "UPTHREAD_USER"
@@ -132,6 +125,33 @@ async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
     return False
 
 
+class Waits(Protocol):
+    """How calls are waited for: on an event loop, or where they stand (runtime/no_loop.py)."""
+
+    async def in_thread(self, call: Callable[[], Result]) -> Result:
+        """Run a blocking call to its end, whoever is cancelled meanwhile."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+    def shield(self) -> AbstractContextManager[object]:
+        """Keep a cancellation off a block."""
+        ...
+
+    def require_loop(self) -> None:
+        """Raise LoopNeededError where there is no event loop."""
+        ...
+
+
+def _on_an_event_loop() -> Waits:
+    # Late: a verb that only looks drives its calls without one, and loads none.
+    from upthread.runtime.event_loop import EventLoop  # noqa: PLC0415
+
+    return EventLoop()
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """What the runtime asks of the machine. Tests pass clocks of their own.
@@ -145,54 +165,20 @@ class System:
     is_dead: Callable[[Holder], bool] = is_dead
     this_process: Callable[[str], Holder] = this_process
     end_process_group: Callable[[int, int], Awaitable[bool]] = _end_nothing
-    store_limiter: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(1), compare=False
-    )
+    waits: Waits = field(default_factory=_on_an_event_loop, compare=False)
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
-        """Run a store call off the event loop. One hop a batch, never one an event.
+        """Run a store call off the event loop. One hop a batch, never one an event."""
+        return await self.waits.in_thread(call)
 
-        A call under way is not abandoned when the caller is cancelled: this returns, or raises the
-        cancellation, only when the call has ended. A git that it waits for is ended then.
-        """
-        watched = _Watched(call)
-        async with self.store_limiter:
-            try:
-                return await anyio.to_thread.run_sync(watched)
-            except anyio.get_cancelled_exc_class():
-                # anyio shields the wait from its own scopes, not from the task's own cancellation,
-                # which is what Ctrl-C is: two threads would be in one connection.
-                await watched.wait_until_over()
-                raise
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self.waits.sleep(seconds)
 
+    def shield(self) -> AbstractContextManager[object]:
+        """Keep a cancellation off a block."""
+        return self.waits.shield()
 
-class _Watched(Generic[Result]):
-    """A call of which it is known whether it has begun and ended; given up, it never begins."""
-
-    def __init__(self, call: Callable[[], Result]) -> None:
-        self._call = call
-        self._turnstile = threading.Lock()
-        self._is_given_up = False
-        self._has_begun = False
-        self._is_over = threading.Event()
-        self._given_up = threading.Event()
-
-    def __call__(self) -> Result:
-        with self._turnstile:
-            if self._is_given_up:
-                raise GivenUpError
-            self._has_begun = True
-        try:
-            with heeding(self._given_up):
-                return self._call()
-        finally:
-            self._is_over.set()
-
-    async def wait_until_over(self) -> None:
-        """Return when the call has ended; one that has not begun by now never will."""
-        self._given_up.set()
-        with self._turnstile:
-            self._is_given_up = not self._has_begun
-        with anyio.CancelScope(shield=True):
-            while self._has_begun and not self._is_over.is_set():  # noqa: ASYNC110  # a thread's event
-                await anyio.sleep(THREAD_POLL_S)
+    def require_loop(self) -> None:
+        """Raise LoopNeededError where there is no event loop, before what needs one has begun."""
+        self.waits.require_loop()

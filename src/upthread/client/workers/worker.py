@@ -96,7 +96,7 @@ async def serve(options: WorkerOptions) -> None:
                 directory,
                 database=options.database,
                 environment=options.environment,
-                is_dead=lost.is_lost,
+                system=System(is_dead=lost.is_lost),
             )
             project = await stack.enter_async_context(opened)
             for notice in project.notices:

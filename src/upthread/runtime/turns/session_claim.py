@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
-
 from upthread.core.types import ConversationKey, Lease
 from upthread.errors import LeaseHeldError
 from upthread.runtime.bindings import files
@@ -55,6 +53,8 @@ class Occupying:
         if place is None:
             yield
             return
+        import anyio  # noqa: PLC0415  # a lease is claimed on an event loop, a look needs none
+
         token = self._system.new_id("clm")
         await self._claim(place, request, key, token)
         try:
@@ -63,7 +63,7 @@ class Occupying:
             await self._check_order(place, request, key)
             yield
         finally:
-            with anyio.CancelScope(shield=True):
+            with self._system.shield():
                 await self._system.in_thread(lambda: _free(place, key, token))
 
     async def _claim(
@@ -81,13 +81,13 @@ class Occupying:
             if request.on_wait and not told:
                 request.on_wait(used)
                 told = True
-            await anyio.sleep(WATCH_S)
+            await self._system.sleep(WATCH_S)
 
     async def _settle(self, place: Place, key: ConversationKey) -> None:
         while True:
             if await self._take_in(place, key):
                 return
-            await anyio.sleep(WATCH_S)
+            await self._system.sleep(WATCH_S)
 
     async def _check_order(self, place: Place, request: LeaseRequest, key: ConversationKey) -> None:
         """Raise LeaseHeldError while a call has ended that is not on record: it comes first."""

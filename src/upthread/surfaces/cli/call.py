@@ -6,10 +6,11 @@ Gives verbs their project and their output; knows no verb.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.caller import who_acts
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from upthread.config import Settings
     from upthread.core.actors import Actor
     from upthread.runtime.permissions.policy import AskPerson
+    from upthread.runtime.system import System
     from upthread.surfaces.cli.verbs.consent import Needs
 
 Result = TypeVar("Result")
@@ -41,28 +43,27 @@ class Call:
         ask_person: AskPerson | None = None,
         needs: Needs | None = None,
         actor: Actor | None = None,
+        is_reading: bool = False,
     ) -> Result:
         """Open the project of the working directory, run `use` on it to its end, close it.
 
         `needs` are what the verb would use of what the repository says. A person who is there is
         asked once about what they have not agreed to; else it is said that it is ignored.
-        `actor` is who acts where it is not whoever runs this process.
+        `actor` is who acts where it is not whoever runs this process. `is_reading` is for a `use`
+        that changes nothing: it runs without an event loop where it can, and may be begun twice.
         """
-        # Late: a line that is refused by its words alone pays for no event loop.
-        import anyio
-
-        from upthread.client import open_project
-
         by = actor or who_acts(os.environ)
         unasked: list[Settings] = []
+        told: set[str] = set()
 
-        async def opened(may_ask: bool) -> Result | None:  # noqa: FBT001  # anyio.run passes it on
+        async def opened(may_ask: bool, system: System | None) -> Result | None:  # noqa: FBT001  # anyio.run passes it on
             opening = open_project(
                 ".",
                 database=self.database,
                 project=self.project if may_ask else None,  # said once, it is kept
                 ask_person=ask_person,
                 actor=by,
+                system=system,
             )
             async with opening as project:
                 # Closed again before the question: a person's
@@ -71,7 +72,9 @@ class Call:
                     unasked.append(project.settings)
                     return None
                 for notice in project.notices_at_rest:
-                    self.output.note(notice, "yellow")
+                    if notice not in told:  # begun again, it would be said again
+                        told.add(notice)
+                        self.output.note(notice, "yellow")
                 if needs:
                     await needs.tell(project, self.output)
                 # Asked when something is written: only then is known what could not be taken in.
@@ -81,13 +84,36 @@ class Call:
                     self.output.note(behind.in_words(project.hooks.behind), "yellow")
                 return done
 
-        done = anyio.run(opened, True)
+        # Late: a line that is refused by its words alone opens nothing.
+        from upthread.client import open_project
+
+        done = _run(opened, is_reading=is_reading)
         if unasked:  # with nothing open: a person may take their time
             from upthread.surfaces.cli.verbs.consent import ask
 
             ask(self.output, unasked[0])
-            done = anyio.run(opened, False)
+            done = _on_a_loop(opened, may_ask=False)
         return cast("Result", done)
+
+
+_Opened: TypeAlias = "Callable[[bool, System | None], Coroutine[Any, Any, Result]]"
+
+
+def _run(opened: _Opened[Result], *, is_reading: bool) -> Result:
+    if is_reading:
+        from upthread.runtime.no_loop import LoopNeededError, NoLoop, run_here
+        from upthread.runtime.system import System
+
+        with suppress(LoopNeededError):
+            return run_here(opened(True, System(waits=NoLoop())))  # noqa: FBT003  # as below
+    return _on_a_loop(opened, may_ask=True)
+
+
+def _on_a_loop(opened: _Opened[Result], *, may_ask: bool) -> Result:
+    # Late: it takes longer to load than a look takes.
+    import anyio
+
+    return anyio.run(opened, may_ask, None)
 
 
 def enter_directory(directory: str) -> None:

@@ -22,7 +22,7 @@ def audit(call: Call, workstream: str, *, form: AuditFormat) -> int:
     async def use(project: Project) -> tuple[Audit, Redactor]:
         return await project.audit(workstream), project.redactor
 
-    record, redactor = call.with_project(use)
+    record, redactor = call.with_project(use, is_reading=True)
     # Also of a record that is kept in full: an audit is made to be shown to others.
     if form == "json" or call.output.is_json:
         told = cast("Mapping[str, JsonValue]", plain(shape.audit(record)))

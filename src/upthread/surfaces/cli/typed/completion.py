@@ -47,7 +47,7 @@ def _known() -> list[tuple[str, list[str]]]:
         ]
 
     try:
-        return Call(output=_Silent()).with_project(use)
+        return Call(output=_Silent()).with_project(use, is_reading=True)
     except Exception:  # noqa: BLE001  # a traceback would stand in the line that is being typed
         return []
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import anyio
-
 from upthread.core.decision.changes import change_lines
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
@@ -69,9 +67,11 @@ def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = 
                     _write_list(call.output, views, is_one=is_one, is_again=is_watching)
             if not is_watching:
                 return
-            await anyio.sleep(WATCH_S)
+            from anyio import sleep
 
-    call.with_project(use)
+            await sleep(WATCH_S)
+
+    call.with_project(use, is_reading=not is_watching)
     return 0
 
 
@@ -122,7 +122,7 @@ def show(call: Call, what: str) -> int:
         lacking = (len(lacked.turns), lacked.fault)
         return Shown(view, interfaces, project.command_of, limits, lacking, reading)
 
-    shown = call.with_project(use)
+    shown = call.with_project(use, is_reading=True)
     if isinstance(shown.view, RoleView):
         _show_role(call.output, shown.view, shown)
     else:
@@ -141,7 +141,7 @@ def show_effects(call: Call, what: str) -> int:
             conversations = [*(role.conversation for role in found.roles), *found.children]
         return await project.effects(conversations), await project.unseen(conversations)
 
-    effects, unseen = call.with_project(use)
+    effects, unseen = call.with_project(use, is_reading=True)
     output = call.output
     if output.is_json:
         told = {"effects": [shapes.effect(each) for each in effects]}
@@ -170,7 +170,7 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     async def use(project: Project) -> tuple[Why, RoleView]:
         return await project.why(address, agent=agent), await project.role(address)
 
-    found, view = call.with_project(use)
+    found, view = call.with_project(use, is_reading=True)
     output = call.output
     session = view.link.upstream_session_id if view.link else None
     if output.is_json:
@@ -240,7 +240,7 @@ def upstream_id(call: Call, address: str) -> int:
         view = await project.role(address)
         return view, open_link(view)
 
-    view, link = call.with_project(use)
+    view, link = call.with_project(use, is_reading=True)
     if call.output.is_json:
         told = {
             "address": view.conversation.key.address,

@@ -34,7 +34,7 @@ def status(call: Call) -> int:
     async def look(project: Project) -> InUse:
         return await project.hooks.in_use(os.environ.get(WORKSTREAM_VARIABLE))
 
-    return _show(call, call.with_project(look))
+    return _show(call, call.with_project(look, is_reading=True))
 
 
 def snippet(call: Call) -> int:
