@@ -34,6 +34,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
+from upthread.runtime.bindings.published import read_binding
 from upthread.runtime.hooked.publication import installed_path
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
@@ -43,7 +44,6 @@ from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequ
 from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
 from upthread.runtime.turns.older_record import OwnSessions, look
 from upthread.runtime.turns.progress import SILENT
-from upthread.runtime.turns.session_claim import read_binding
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
 

@@ -17,11 +17,12 @@ from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.runtime.bindings.published import published_place
 from upthread.runtime.hooked.spooled import Behind, behind, is_due
 from upthread.runtime.hooked.under_way import CallUnderWay, calls_under_way
 from upthread.runtime.hooked.unread import has_unread
 from upthread.runtime.lease import Leases
-from upthread.runtime.turns.session_claim import Occupying, published_place
+from upthread.runtime.turns.session_claim import Occupying
 
 if TYPE_CHECKING:
     from upthread.runtime.hooked.intake import Draining

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from upthread.runtime.record.overview import RoleView, WorkstreamView
     from upthread.runtime.turns.delegation import TellRequest
     from upthread.runtime.turns.progress import TurnResult
+    from upthread.store.base import Resolved
 
 
 class Project(Assembly):
@@ -133,6 +134,17 @@ class Project(Assembly):
         parsed = await self.parse(address)
 
         return await self._system.in_thread(lambda: self._overview.role(self._resolve(parsed)))
+
+    async def session(self, address: str) -> tuple[Conversation, Link | None]:
+        """Return a conversation and its open link, None without one. Raises NotFoundError.
+
+        The one look that scripts take before each of their own: nothing else is read.
+        """
+        await self.hooks.take_in()
+        parsed = await self.parse(address)
+        found = await self._system.in_thread(lambda: self._resolved(parsed))
+        link = found.link
+        return found.conversation, link if link and link.ended_because is None else None
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""
@@ -429,6 +441,9 @@ class Project(Assembly):
             request.listener.notice(notice_of(workstream, own))
 
     def _resolve(self, address: Address) -> Conversation:
+        return self._resolved(address).conversation
+
+    def _resolved(self, address: Address) -> Resolved:
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
@@ -437,7 +452,7 @@ class Project(Assembly):
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
-        return resolved.conversation
+        return resolved
 
     def _by_instance_name(self, text: str) -> Address:
         base_name, dash, role = text.partition("-")

@@ -26,7 +26,6 @@ from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
 from upthread.core.types import RecordMode
 from upthread.runtime.lease import LeaseTimes
-from upthread.runtime.permissions.policy import AskPerson
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.system import System, user_name
@@ -35,6 +34,8 @@ from upthread.store.base import WholeStore
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
+
+    from upthread.runtime.permissions.policy import AskPerson
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.shell.expected_call import KINDS, Foreseen, Told, foreseen, judged, places_of
+from upthread.core.shell.call_kinds import KINDS
+from upthread.core.shell.expected_call import Foreseen, Told, foreseen, judged, places_of
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 PUSH = {"command": "git push origin main"}

@@ -15,7 +15,8 @@ from upthread.core.outward.calls import commands_of
 from upthread.core.outward.nested_commands import Word
 from upthread.core.outward.shell_commands import commands_in, commands_written
 from upthread.core.roles.limits import BASH, tools_named
-from upthread.core.shell.expected_call import EXECUTE, Foreseen, places_of
+from upthread.core.shell.call_kinds import EXECUTE
+from upthread.core.shell.expected_call import Foreseen, places_of
 from upthread.core.shell.read_only import only_reads
 from upthread.core.shell.reads import files_read
 

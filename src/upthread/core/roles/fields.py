@@ -26,7 +26,7 @@ from upthread.core.roles.limits import (
     tools_named,
 )
 from upthread.core.shell.call_commands import folded
-from upthread.core.shell.expected_call import Rule
+from upthread.core.shell.call_kinds import Rule
 from upthread.errors import ConfigError
 
 CLAUDE_CODE: Final = "claude-code"

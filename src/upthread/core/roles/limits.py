@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from upthread.core.shell.call_commands import folded
-from upthread.core.shell.expected_call import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule
+from upthread.core.shell.call_kinds import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule
 
 Sandbox: TypeAlias = Literal["", "read-only", "workspace-write"]
 

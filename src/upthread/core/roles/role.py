@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
-import yaml
 
 from upthread.core.decision.handshake import Continuity
 from upthread.core.names import parse_role
@@ -169,6 +168,8 @@ def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
             f"{source}: the front matter is too long",
             hint=f"{FRONT_MATTER_CHARACTERS_MAX} characters at most",
         )
+    import yaml  # noqa: PLC0415  # only where a role file is read, which most commands do not
+
     try:
         # The loader that makes text, lists and mappings only: no tag is obeyed, nothing is merged,
         # an alias costs a reference, and a role called 007 or `on` keeps its name.

@@ -13,25 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, command_of, commands_of
 from upthread.core.shell.call_commands import folded, holds_command, is_command
+from upthread.core.shell.call_kinds import EXECUTE, KINDS, OTHER, STRICTNESS, Rule
 from upthread.core.types import JsonValue
-
-Rule: TypeAlias = Literal["allow", "deny", "ask"]
-
-EXECUTE: Final = "execute"
-OTHER: Final = "other"
-
-KINDS: Final = frozenset(
-    {"read", "edit", "delete", "move", "search", EXECUTE, "think", "fetch", "switch_mode"}
-)
-"""ACP's kinds of tools that say something; `other`, and what an agent makes up, says nothing."""
-
-CHANGING: Final = frozenset({"edit", "delete", "move"})
-"""The kinds that change files by name."""
 
 PLACE_KEYS: Final = frozenset(
     {"abspath", "absolutepath", "destination", "file", "filename", "filepath", "newpath"}
@@ -43,8 +31,6 @@ RUN_KEYS: Final = frozenset({"cwd", "directory", "workdir", "workingdirectory"})
 """Names under which agents hand over where a command runs."""
 
 TITLE_BETWEEN: Final = " / "
-
-STRICTNESS: Final[Mapping[Rule, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

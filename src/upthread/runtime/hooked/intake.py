@@ -38,15 +38,16 @@ from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.runtime.bindings.published import read_binding
 from upthread.runtime.hooked import unread
-from upthread.runtime.hooked.delegated_turn import Delegated, DelegatedTurn, digest_of, turn_id_of
+from upthread.runtime.hooked.delegated_call import Delegated, digest_of, turn_id_of
+from upthread.runtime.hooked.delegated_turn import DelegatedTurn
 from upthread.runtime.hooked.retrieval import Retrieval, Retrieved
 from upthread.runtime.hooked.spooled import calls_in, next_of, with_words
 from upthread.runtime.hooked.under_way import CallUnderWay
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
-from upthread.runtime.turns.session_claim import read_binding
 from upthread.store.base import Store
 
 LEASE_WAIT_S: Final = 10.0

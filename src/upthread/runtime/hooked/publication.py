@@ -36,6 +36,7 @@ from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.runtime.bindings.published import read_binding
 from upthread.runtime.hooked import unread
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.record.overview import (
@@ -48,7 +49,6 @@ from upthread.runtime.record.overview import (
 from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.record.replay import replay_of
 from upthread.runtime.turns.handshake_inputs import subject_of, unmoved
-from upthread.runtime.turns.session_claim import read_binding
 from upthread.runtime.working_tree.repository import default_branch
 from upthread.store.base import Store
 

@@ -15,7 +15,7 @@ from upthread.core.types import CHILD_SLOT, ConversationKey, TurnId
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.light_json import number_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.runtime.hooked.delegated_turn import Delegated, turn_id_of
+from upthread.runtime.hooked.delegated_call import Delegated, turn_id_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

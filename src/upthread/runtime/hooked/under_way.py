@@ -13,8 +13,8 @@ from upthread.core.types import ConversationKey, Holder, ProjectId
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.runtime.bindings.published import read_binding
 from upthread.runtime.system import System
-from upthread.runtime.turns.session_claim import read_binding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ from upthread.core.types import TurnId
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.runtime.hooked.delegated_turn import Delegated, turn_id_of
+from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.hooked.delegated_call import Delegated, turn_id_of
 from upthread.runtime.hooked.retrieval import Retrieved
-from upthread.runtime.turns.session_claim import read_binding
 
 UNREAD_DAYS_MAX: Final = 3
 """How long a store is looked into again."""

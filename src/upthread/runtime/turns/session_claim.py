@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upthread.core.types import ConversationKey, Lease
 from upthread.errors import LeaseHeldError
@@ -19,6 +19,7 @@ from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import OURS, claim, is_claimed_by_another, is_of_call
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
+from upthread.runtime.bindings.published import published_place, read_binding
 from upthread.runtime.hooked.spooled import behind
 from upthread.runtime.lease import LeaseRequest, held_error
 from upthread.runtime.system import System
@@ -124,23 +125,6 @@ class Occupying:
             named = {"workstream": key.workstream, "role": key.role, "slot": key.slot}
             files.replace(path, {**binding, **named, "claim": {**made, "doing": request.doing}})
         return None
-
-
-def published_place(home: Path, root: Path, project_id: str) -> Place | None:
-    """Return the place hooks read of a project, None where there is nothing of it. Blocking."""
-    if not (home / "hooks" / "projects" / project_id).is_dir():
-        return None
-    place = Place(str(home), str(root))
-    place.known = {"project_id": project_id}
-    return place
-
-
-def read_binding(path: str) -> dict[str, Any]:
-    """Return a binding; one that cannot be read is made anew, as publishing does."""
-    try:
-        return files.read(path) or {}
-    except files.UnreadableError:
-        return {}
 
 
 def _free(place: Place, key: ConversationKey, token: str) -> None:

@@ -96,10 +96,13 @@ def put_in_place(path: Path, copy: Path, aside: Path, *, key: bytes | None) -> N
 
 def _copy(path: Path, copy: Path, key: bytes | None) -> None:
     try:
-        with closing(_connect(path, key)) as source, closing(_connect(copy, key)) as target:
+        with (
+            closing(_connect(path, key)) as source,
+            closing(_connect(copy, key)) as target,
+            closing(target.backup("main", source, "main")) as backup,
+        ):
             # All at once: a copy made in steps begins again whenever somebody has written.
-            with closing(target.backup("main", source, "main")) as backup:
-                backup.step(ALL_PAGES)
+            backup.step(ALL_PAGES)
     except apsw.Error as error:
         raise StoreError(f"{path} could not be copied: {error}", hint=_cure(error)) from error
 

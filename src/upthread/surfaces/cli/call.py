@@ -105,7 +105,7 @@ def _run(opened: _Opened[Result], *, is_reading: bool) -> Result:
         from upthread.runtime.system import System
 
         with suppress(LoopNeededError):
-            return run_here(opened(True, System(waits=NoLoop())))  # noqa: FBT003  # as below
+            return run_here(opened(True, System(waits=NoLoop())))  # as below
     return _on_a_loop(opened, may_ask=True)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from upthread.core.decision.handshake import in_words
 from upthread.errors import (
     ConfigError,
     ConflictError,
@@ -164,6 +163,8 @@ def _refused(error: UpthreadError) -> str:
         name = re.sub(r"^(workstream|conversation) \S+ ", "", one_line(where))
         return f"{name}: REFUSED: busy — {error.holder}"
     if isinstance(error, RefusedError):
+        from upthread.core.decision.handshake import in_words  # only where one is told
+
         reason = error.reasons[0] if error.reasons else "refused"
         return f"{one_line(where)}: REFUSED: {one_line(in_words(reason))}"
     return ""

@@ -227,9 +227,9 @@ def why(call: Call, *, address: Address, agent: Agent = None) -> int:
 
 def upstream_id(call: Call, *, address: Address) -> int:
     """Print the agent's own session id, for scripts."""
-    from upthread.surfaces.cli.verbs import inspect
+    from upthread.surfaces.cli.verbs import session_id
 
-    return inspect.upstream_id(call, address)
+    return session_id.session_id(call, address)
 
 
 def open_session(call: Call, *, address: Address, dry_run: DryRun = False) -> int:

@@ -22,7 +22,7 @@ from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.words import conversation_name, counted
 from upthread.surfaces.cli.verbs.consent import STARTING, Needs
-from upthread.surfaces.cli.verbs.inspect import open_link
+from upthread.surfaces.cli.verbs.session_id import open_link
 
 
 def open_session(call: Call, address: str, *, is_dry_run: bool) -> int:
@@ -30,7 +30,7 @@ def open_session(call: Call, address: str, *, is_dry_run: bool) -> int:
 
     async def use(project: Project) -> tuple[RoleView, Link, OwnInterface]:
         view = await project.role(address)
-        link = open_link(view)
+        link = open_link(view.conversation, view.link)
         return view, link, await project.own_interface(link)
 
     view, link, opened = call.with_project(use, needs=Needs(tables=STARTING))
@@ -61,7 +61,7 @@ def adopt(call: Call, address: str, session: str, *, agent: str | None) -> int:
         return call.with_project(lambda up: use(up, chosen), needs=Needs(tables=STARTING))
 
     before, after = with_agent(call.output, attempt, agent)
-    link = open_link(after)
+    link = open_link(after.conversation, after.link)
     held = before.link if before else None
     replaced = held.upstream_session_id if held and held.seq != link.seq else None
     if call.output.is_json:

@@ -1,4 +1,4 @@
-"""`ls`, `show`, `why`, `id`. They read, and change nothing."""
+"""`ls`, `show`, `why`. They read, and change nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from upthread.core.decision.words import (
 from upthread.core.roles.limits import in_words as limits_in_words
 from upthread.core.states import Standing
 from upthread.core.text.visible import LINE_CHARACTERS_MAX
-from upthread.core.types import Conversation, Decision, Link
+from upthread.core.types import Conversation, Decision
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.overview import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
@@ -231,40 +231,6 @@ def _write_grounds(output: Output, decision: Decision) -> None:
     price = price_in_words(price_in(decision.inputs))
     if price:
         output.line(f"        {price}", "dim")
-
-
-def upstream_id(call: Call, address: str) -> int:
-    """Print the bare upstream id. Raises NotFoundError when no session is open."""
-
-    async def use(project: Project) -> tuple[RoleView, Link]:
-        view = await project.role(address)
-        return view, open_link(view)
-
-    view, link = call.with_project(use, is_reading=True)
-    if call.output.is_json:
-        told = {
-            "address": view.conversation.key.address,
-            "conversation_id": view.conversation.conversation_id,
-            "agent": link.agent,
-            "upstream_session_id": link.upstream_session_id,
-        }
-        call.output.json(told)
-    else:
-        call.output.line(one_line(link.upstream_session_id))
-    return 0
-
-
-def open_link(view: RoleView) -> Link:
-    """Return the open link of a conversation; raises NotFoundError when it has none."""
-    link = view.link
-    if link is None:
-        address = view.conversation.key.address
-        raise NotFoundError(
-            f"{address} has no open session",
-            hint=f'start one: {quoted("upthread", "tell", address)} "…"',
-            address=address,
-        )
-    return link
 
 
 async def _found(project: Project, what: str) -> WorkstreamView | RoleView:

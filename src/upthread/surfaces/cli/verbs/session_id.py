@@ -1,0 +1,47 @@
+"""`id`: the agent's own id of a session. Scripts ask often, so it loads what it needs alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upthread.errors import NotFoundError
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line
+
+if TYPE_CHECKING:
+    from upthread.client import Project
+    from upthread.core.types import Conversation, Link
+
+
+def session_id(call: Call, address: str) -> int:
+    """Print the bare upstream id. Raises NotFoundError when no session is open."""
+
+    async def use(project: Project) -> tuple[Conversation, Link]:
+        conversation, link = await project.session(address)
+        return conversation, open_link(conversation, link)
+
+    conversation, link = call.with_project(use, is_reading=True)
+    if call.output.is_json:
+        told = {
+            "address": conversation.key.address,
+            "conversation_id": conversation.conversation_id,
+            "agent": link.agent,
+            "upstream_session_id": link.upstream_session_id,
+        }
+        call.output.json(told)
+    else:
+        call.output.line(one_line(link.upstream_session_id))
+    return 0
+
+
+def open_link(conversation: Conversation, link: Link | None) -> Link:
+    """Return the open link of a conversation; raises NotFoundError when it has none."""
+    if link is None:
+        address = conversation.key.address
+        raise NotFoundError(
+            f"{address} has no open session",
+            hint=f'start one: {quoted("upthread", "tell", address)} "…"',
+            address=address,
+        )
+    return link
