@@ -18,16 +18,15 @@ from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.bindings.published import published_place
-from upthread.runtime.hooked.spooled import Behind, behind, is_due
-from upthread.runtime.hooked.under_way import CallUnderWay, calls_under_way
-from upthread.runtime.hooked.unread import has_unread
 from upthread.runtime.lease import Leases
-from upthread.runtime.turns.session_claim import Occupying
 
 if TYPE_CHECKING:
     from upthread.runtime.hooked.intake import Draining
     from upthread.runtime.hooked.publication import Published
+    from upthread.runtime.hooked.spooled import Behind
+    from upthread.runtime.hooked.under_way import CallUnderWay
     from upthread.runtime.record.overview import ConditionOf
+    from upthread.runtime.turns.session_claim import Occupying
 
 Result = TypeVar("Result")
 
@@ -77,8 +76,14 @@ class Hooks:
         self._home = Path(parts.settings.home)
         self._root = Path(parts.settings.working_directory)
         self.behind: Behind | None = None
-        self.occupying = Occupying(
-            home=self._home, root=self._root, system=parts.system, take_in=self._drain_one
+
+    @cached_property
+    def occupying(self) -> Occupying:
+        """Keeps hooks off what a turn of ours works on."""
+        from upthread.runtime.turns.session_claim import Occupying
+
+        return Occupying(
+            home=self._home, root=self._root, system=self._system, take_in=self._drain_one
         )
 
     @cached_property
@@ -198,6 +203,9 @@ class Hooks:
         )
         if place is None:
             return
+        from upthread.runtime.hooked.spooled import behind
+        from upthread.runtime.hooked.unread import has_unread
+
         try:
             calls = await self._system.in_thread(lambda: self._calls(place))
             if calls:
@@ -218,6 +226,8 @@ class Hooks:
 
     async def _take_in_from(self, place: Place) -> str:
         """Take in what is over; returns who holds up one of its conversations, empty for nobody."""
+        from upthread.runtime.hooked.spooled import behind, is_due
+
         for _ in range(DRAINS_MAX):
             if await self._system.in_thread(lambda: behind(place)) is None:
                 return ""
@@ -235,6 +245,8 @@ class Hooks:
         Its lock spares others the work; what keeps two apart is the lease of each conversation,
         and what either has taken in the other finds on record.
         """
+        from upthread.runtime.hooked.spooled import is_due
+
         if not await self._system.in_thread(lambda: is_due(place)):
             return ""
         try:
@@ -285,6 +297,8 @@ class Hooks:
         return self._calls(place) if place else ()
 
     def _calls(self, place: Place) -> list[CallUnderWay]:
+        from upthread.runtime.hooked.under_way import calls_under_way
+
         return calls_under_way(place, self._project_id, self._system)
 
     async def in_use(self, environment: str | None = None) -> InUse:

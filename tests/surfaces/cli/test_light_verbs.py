@@ -20,6 +20,11 @@ HEAVY = {
 }
 STORES_OF_AGENTS = {"upthread.agents.opencode.histories", "upthread.agents.claude_code.histories"}
 OF_AGENTS = {"upthread.agents.acp", "upthread.surfaces.cli.verbs.tell"}
+OF_A_LOOP = {"asyncio", "anyio", "ssl", "concurrent.futures"}
+NOT_FOR_AN_ID = {
+    *("upthread.runtime.record.overview", "upthread.core.states", "upthread.core.outward.calls"),
+    *("upthread.core.turns.recognition", "upthread.runtime.turns.conversation"),
+}
 OF_THE_STORE = {"apsw", "upthread.client", "asyncio", "anyio", "msgspec", "yaml"}
 
 
@@ -43,8 +48,8 @@ def loaded(up, *arguments: str) -> set[str]:
         (("--version",), HEAVY | OF_AGENTS | OF_THE_STORE),
         (("--help",), HEAVY | OF_AGENTS | OF_THE_STORE),
         (("tell", "--help"), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("id", "w/planner"), HEAVY | OF_AGENTS | STORES_OF_AGENTS),
-        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS),
+        (("id", "w/planner"), HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID),
+        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP),
         (("show", "w"), HEAVY),
     ],
 )

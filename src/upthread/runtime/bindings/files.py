@@ -66,7 +66,7 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     make_directory(os.path.dirname(path))
     beside = f"{path}.{os.getpid()}"
     raw = dumps({"schema": SCHEMA, **fields}).encode("ascii")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = _made(beside)
     try:
         _write_all(descriptor, raw)
     except BaseException:
@@ -75,6 +75,17 @@ def replace(path: str, fields: dict[str, Any]) -> None:
     finally:
         os.close(descriptor)
     os.replace(beside, path)
+
+
+def _made(beside: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(beside, flags, 0o600)
+    except FileExistsError:
+        # Left by a process that was killed while it wrote and had our pid, as happens in
+        # containers: whoever took it for one at work would never write this file again.
+        remove(beside)
+        return os.open(beside, flags, 0o600)
 
 
 def make_directory(path: str) -> None:
@@ -147,4 +158,7 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # Not by closing it alone: a child that was forked meanwhile has the same lock, and would
+        # hold it until it ends.
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
