@@ -30,7 +30,6 @@ def preload() -> None:
                 importlib.import_module(found.name)
     importlib.import_module("upthread.surfaces.cli.__main__")
     importlib.import_module("upthread.store.sqlite")
-    importlib.import_module("acp.connection")
 
 
 def main() -> None:

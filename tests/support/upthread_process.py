@@ -20,7 +20,6 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-import acp.connection  # noqa: F401  # preloaded: it takes most of a second
 import anyio
 
 import upthread

@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path, PurePath
 
-import anyio.to_thread
-
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents.acp.calls import AgentWords
 from upthread.agents.acp.connection import AcpConnection
@@ -60,7 +58,6 @@ class AcpAdapter:
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
-        await anyio.to_thread.run_sync(_import_library)
         environment = {**self._environment, **request.environment, **self._quirk.environment}
         start = ChildStart(
             command=self._command,
@@ -77,11 +74,9 @@ class AcpAdapter:
         )
         async with started_child(start) as child:
             connection = AcpConnection(child, request, words)
-            try:
+            async with connection.serving():
                 await connection.shake_hands()
                 yield connection
-            finally:
-                await connection.close()
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
         words = self._quirk.resume_command
@@ -99,8 +94,3 @@ def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:
 def _base_names(command: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command without directories: a directory's name says nothing of it."""
     return tuple(PurePath(word).name for word in command)
-
-
-def _import_library() -> None:
-    """Import the ACP library off the event loop's thread: it takes most of a second, once."""
-    import acp.connection  # noqa: PLC0415, F401  # pyright: ignore[reportUnusedImport]  # for its effect

@@ -1,8 +1,7 @@
 """Asking an agent something outside a prompt, and saying in full why it did not answer.
 
 Every way a request can fail becomes an UpstreamError that names the agent, the method, the session,
-and ends with what the agent last wrote to stderr. The ACP library matches answers to requests, and
-is imported late because that costs most of a second.
+and ends with what the agent last wrote to stderr.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -18,14 +17,11 @@ from upthread.agents._json import as_object
 from upthread.agents._process import ChildProcess
 from upthread.agents._process_end import died, last_words
 from upthread.agents.acp.outcomes import Failure, failure_of
+from upthread.agents.acp.peer import Peer, RpcError
 from upthread.agents.acp.quirks import Quirk
-from upthread.agents.acp.transport import ProcessTransport
 from upthread.core.quotas import HISTORY, TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
-
-if TYPE_CHECKING:
-    from acp.connection import Connection, MethodHandler
 
 
 class RefusedByAgentError(UpstreamError):
@@ -63,36 +59,20 @@ class AgentCalls:
     """The requests to one running agent."""
 
     def __init__(
-        self,
-        child: ChildProcess,
-        transport: ProcessTransport,
-        words: AgentWords,
-        *,
-        on_request: MethodHandler,
-        timeout_s: float,
+        self, child: ChildProcess, peer: Peer, words: AgentWords, *, timeout_s: float
     ) -> None:
-        from acp.connection import Connection  # noqa: PLC0415  # see the module docstring
-
         self._child = child
-        self._transport = transport
+        self._peer = peer
         self._words = words
         self._timeout_s = timeout_s
-        self._connection: Connection = Connection(on_request, transport)
-
-    async def close(self) -> None:
-        """Let go of the pipes. The agent has been ended before."""
-        with anyio.CancelScope(shield=True):
-            await self._connection.close()
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
-        from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
-
         self._child.allowance.renew(HISTORY)
         try:
             with anyio.fail_after(self._timeout_s):
-                answer = await self._connection.send_request(method, params)
-        except RequestError as error:
+                answer = await self._peer.ask(method, params)
+        except RpcError as error:
             raise self._refused(method, params, error) from error
         except ConnectionError as error:
             raise await self.died(method) from error
@@ -104,20 +84,18 @@ class AgentCalls:
         self, session: UpstreamSessionId, text: str
     ) -> tuple[object, Exception | None]:
         """Return the answer to a prompt, however late, or the error it ended with."""
-        from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
-
         self._child.allowance.renew(TURN)
         content = [{"type": "text", "text": text}]
         params = {"sessionId": session, "prompt": content}
         try:
-            return await self._connection.send_request("session/prompt", params), None
-        except (RequestError, ConnectionError) as error:
+            return await self._peer.ask("session/prompt", params), None
+        except (RpcError, ConnectionError) as error:
             return None, error
 
     async def send_cancel(self, session: UpstreamSessionId) -> None:
         """Ask the agent to stop the running prompt."""
         try:
-            await self._connection.send_notification("session/cancel", {"sessionId": session})
+            await self._peer.tell("session/cancel", {"sessionId": session})
         except ConnectionError:
             return  # it is gone already, and the prompt's own end says so
 
@@ -128,7 +106,7 @@ class AgentCalls:
             agent=self._words.agent,
             during=method,
             hint=self._last_words(),
-            violation=self._transport.violation,
+            violation=self._peer.violation,
         )
 
     def _timed_out(self, method: str, params: Mapping[str, Any]) -> UpstreamError:
@@ -155,7 +133,7 @@ class AgentCalls:
         )
 
     def _last_words(self) -> str:
-        return last_words(self._child, unreadable=self._transport.first_unreadable, spoken="ACP")
+        return last_words(self._child, unreadable=self._peer.first_unreadable, spoken="ACP")
 
 
 def _ids(params: Mapping[str, Any]) -> dict[str, str]:

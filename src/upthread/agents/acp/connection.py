@@ -6,6 +6,8 @@ The words are ACP's (schema 1.19.0).
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -23,11 +25,11 @@ from upthread.agents.acp.outcomes import (
     is_system_error,
     result_of,
 )
+from upthread.agents.acp.peer import Peer, RpcError
 from upthread.agents.acp.permissions import PermissionDesk
 from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.silent_children import read_silent_children
-from upthread.agents.acp.transport import ProcessTransport
 from upthread.agents.acp.wire import Initialized, Message, shaped
 from upthread.agents.base import (
     Capabilities,
@@ -40,6 +42,7 @@ from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
 from upthread.core.quotas import VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.tasks import task_group
 
 PROTOCOL_VERSION: Final = 1
 SETTLE_S: Final = 0.25
@@ -64,13 +67,8 @@ class AcpConnection(Connection):
             agent=words.agent, version="", can_resume=False, can_load=False
         )
         self._desk = PermissionDesk(request.answer_permission)
-        self._calls = AgentCalls(
-            child,
-            ProcessTransport(child, on_notification=self._on_notification),
-            words,
-            on_request=self._on_request,
-            timeout_s=request.start_timeout_s,
-        )
+        self._peer = Peer(child, on_notification=self._on_notification, on_request=self._on_request)
+        self._calls = AgentCalls(child, self._peer, words, timeout_s=request.start_timeout_s)
         self._sessions = Sessions(self._calls, words, working_directory=request.working_directory)
 
     @property
@@ -81,10 +79,16 @@ class AcpConnection(Connection):
     def _child(self) -> ChildProcess:
         return self._agent_process
 
-    async def close(self) -> None:
-        """End the agent, reading what it still says; then let go of the pipes."""
-        await self._child.stop()
-        await self._calls.close()
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Read the agent for a block; at its end the agent is ended, and read to its last word."""
+        async with task_group() as tasks:
+            tasks.start_soon(self._peer.serve, tasks)
+            try:
+                yield
+            finally:
+                await self._child.stop()
+                tasks.cancel_scope.cancel()
 
     # --- the handshake -------------------------------------------------------------------------
 
@@ -245,11 +249,9 @@ class AcpConnection(Connection):
         is_stale = isinstance(event, TextReceived) and event.message_id in self._aborted_messages
         await self._deliver((event,), None if is_stale else self._running)
 
-    async def _on_request(self, method: str, params: Any, is_notification: bool) -> Any:  # noqa: FBT001  # the library's shape
-        from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
-
+    async def _on_request(self, method: str, params: object) -> dict[str, Any]:
         if method != "session/request_permission":
-            raise RequestError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
+            raise RpcError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
         if self._running is None:
             self._late_events += 1
         return await self._desk.answer(params, self._running)
