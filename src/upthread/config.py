@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import platformdirs
+from msgspec import Struct, field, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.consents import Consents, as_known, consents_path
@@ -64,8 +65,7 @@ FOLDER_NAMES_MAX = 5_000
 """Of a folder of roles; one with more is no folder of roles."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """All settings of one project, resolved.
 
     `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
@@ -297,8 +297,7 @@ def _file(path: Path, *, tree: Path | None = None) -> Iterator[tuple[str, Config
         yield str(path), read_config(read_text_file(path, tree=tree).encode(), source=str(path))
 
 
-@dataclass(frozen=True, slots=True)
-class _Roles:
+class _Roles(Struct, frozen=True):
     """The roles as upthread sends them, as the agents find them, and those nobody can use."""
 
     sent: dict[str, Role]
@@ -372,7 +371,7 @@ def _limit(found: _Roles, name: str, limits: RoleLimits) -> None:
     """Hold what stands in for a role nobody agreed to: its limits tighten, and so count at once."""
     if name in found.sent:
         stands = found.sent[name]
-        found.sent[name] = replace(stands, limits=joined((stands.limits, limits)))
+        found.sent[name] = structs.replace(stands, limits=joined((stands.limits, limits)))
 
 
 def _stand_in(found: _Roles, item: Item) -> str:

@@ -6,11 +6,11 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from upthread.agents._marks import MARK_VARIABLE, marked_processes
 from upthread.agents.acp import AcpAdapter
@@ -66,7 +66,7 @@ def request_for(tmp_path: Path) -> Callable[..., OpenRequest]:
         prompt_timeout_s=20,
         cancel_timeout_s=5,
     )
-    return lambda **changes: replace(request, **changes)
+    return lambda **changes: structs.replace(request, **changes)
 
 
 class Recorded(list[AgentEvent]):

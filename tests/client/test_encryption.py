@@ -8,6 +8,7 @@ from pathlib import Path
 import keyring
 import keyring.backend
 import pytest
+from msgspec import structs
 
 from upthread.client.encryption import SERVICE, key_of, made_key
 from upthread.config import load_settings
@@ -41,7 +42,7 @@ def kept():
 @pytest.fixture
 def settings(tmp_path: Path):
     loaded = load_settings(tmp_path, environment={"UPTHREAD_HOME": str(tmp_path)})
-    return replace(loaded, encryption_key="keyring:mine")
+    return structs.replace(loaded, encryption_key="keyring:mine")
 
 
 def test_a_key_is_made_once_and_read_again(kept, settings):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec import structs
 
 from upthread.core.events import (
     PromptSent,
@@ -195,18 +194,20 @@ def test_a_report_says_done_blocked_or_what_it_asks():
 
 def test_what_a_step_asked_is_answered_in_its_run():
     report = Report(status="needs_input", questions=(ReportedQuestion(id="a", text="Which?"),))
-    facts = replace(role(ended(report)), run=run(*stepped("constructor", report=report), ASKED))
+    facts = structs.replace(
+        role(ended(report)), run=run(*stepped("constructor", report=report), ASKED)
+    )
     asking = of_role(facts)
     assert (asking.state, asking.command) == (State.WAITING, 'upthread answer w q1 "…"')
-    answered = of_role(replace(facts, run=run(*stepped("constructor", report=report))))
+    answered = of_role(structs.replace(facts, run=run(*stepped("constructor", report=report))))
     assert (answered.state, answered.reason) == (State.DONE, "what it asked was answered")
 
 
 def test_nobody_waits_for_what_was_asked_in_a_run_that_is_over():
     report = Report(status="needs_input", questions=(ReportedQuestion(id="a", text="Which?"),))
     asked = run(*stepped("constructor", report=report), ASKED)
-    over = replace(asked, ended=RunEnded(status="forgotten"))
-    standing = of_role(replace(role(ended(report)), run=over))
+    over = structs.replace(asked, ended=RunEnded(status="forgotten"))
+    standing = of_role(structs.replace(role(ended(report)), run=over))
     assert (standing.state, standing.reason) == (State.DONE, "it asked in a run that is over")
 
 
@@ -216,19 +217,19 @@ def test_a_verdict_approves_until_what_was_judged_has_changed():
     outside = of_role(facts)
     assert (outside.state, outside.command) == (State.DONE, "")
     assert outside.reason == "it approved what it looked at, outside of a run"
-    approved = of_role(replace(facts, verdict=HOLDS))
+    approved = of_role(structs.replace(facts, verdict=HOLDS))
     assert (approved.state, approved.detail, approved.command) == (State.APPROVED, "R1; R2", "")
-    stale = replace(HOLDS, is_current=False)
-    outdated = of_role(replace(facts, verdict=stale, run=run(RunEnded(status="approved"))))
+    stale = structs.replace(HOLDS, is_current=False)
+    outdated = of_role(structs.replace(facts, verdict=stale, run=run(RunEnded(status="approved"))))
     assert (outdated.state, outdated.command) == (State.OUTDATED, "upthread run w")
-    rejected = of_role(replace(facts, verdict=replace(HOLDS, outcome="rejected")))
+    rejected = of_role(structs.replace(facts, verdict=structs.replace(HOLDS, outcome="rejected")))
     assert (rejected.state, rejected.reason) == (State.DONE, "it rejected what it judged")
 
 
 def test_a_step_goes_on_with_its_run_while_that_is_open():
     limited = TurnParked(reason="rate_limited", detail="", reset_at_ms=5_000)
-    open_run = of_role(replace(role(limited), run=run()))
-    over = of_role(replace(role(limited), run=run(RunEnded(status="done"))))
+    open_run = of_role(structs.replace(role(limited), run=run()))
+    over = of_role(structs.replace(role(limited), run=run(RunEnded(status="done"))))
     assert open_run.command == "upthread run w --wait"
     assert over.command == "upthread tell w/constructor --continue"
 
@@ -315,10 +316,12 @@ def test_a_workstream_is_in_the_most_urgent_state_of_its_roles_and_the_newest_of
 
 
 def test_a_run_covers_what_its_roles_did_before_it_moved():
-    run_done = replace(standing(State.DONE, 5, "validator"), agent="")
+    run_done = structs.replace(standing(State.DONE, 5, "validator"), agent="")
     before, after = standing(State.FAILED, 4), standing(State.INTERRUPTED, 6)
     judge = standing(State.APPROVED, 5, "validator")
-    assert of_workstream(run_done, [before, judge]) == replace(run_done, agent="of validator")
+    assert of_workstream(run_done, [before, judge]) == structs.replace(
+        run_done, agent="of validator"
+    )
     assert of_workstream(run_done, [before, after]) == after
     running = standing(State.RUNNING, 2)
     assert of_workstream(run_done, [running]) == running
@@ -356,7 +359,7 @@ def test_a_rejection_that_waits_for_a_person_keeps_its_word():
 
 @pytest.mark.parametrize("state", State)
 def test_what_would_else_be_at_rest_is_unsettled_while_an_action_is_in_doubt(state: State):
-    before = replace(standing(state, 1), command="upthread run w")
+    before = structs.replace(standing(state, 1), command="upthread run w")
     found = with_doubts(before, ("git push", "sh deploy.sh"), workstream="-w")
     if state in {State.OUTDATED, State.HALFWAY, State.APPROVED, State.DONE, State.IDLE}:
         said = f"{before.reason}; 2 actions beyond this machine may have been done, or not"
@@ -368,10 +371,10 @@ def test_what_would_else_be_at_rest_is_unsettled_while_an_action_is_in_doubt(sta
         assert (found.state, found.reason) == (state, said)
         assert found.detail == "git push; sh deploy.sh"
         assert found.cure == f"{LOOK}; then go on: upthread run w"
-        mended = with_doubts(replace(before, cure="mend it"), ("git push",), workstream="w")
+        mended = with_doubts(structs.replace(before, cure="mend it"), ("git push",), workstream="w")
         assert mended.cure == f"{LOOK}; then mend it: upthread run w"
         assert found.command == "upthread effects -- -w"
-        told = replace(before, detail="it said so", command="")
+        told = structs.replace(before, detail="it said so", command="")
         stopped = with_doubts(told, ("git push",), workstream="w")
         assert stopped.detail == "it said so; git push"
         assert stopped.cure == f"{LOOK}; then go on"
@@ -392,6 +395,6 @@ def test_a_step_of_the_run_that_is_over_is_told_by_the_run_whichever_was_written
     step = Standing(state=State.DONE, reason="its last turn ended well", since_ms=2, role="planner")
     assert of_workstream(run, [step], steps=frozenset({"planner"})).state is State.HALFWAY
     assert of_workstream(run, [step]).state is State.HALFWAY, "what is left to do is more urgent"
-    failed = replace(step, state=State.FAILED)
+    failed = structs.replace(step, state=State.FAILED)
     assert of_workstream(run, [failed], steps=frozenset({"planner"})).state is State.HALFWAY
     assert of_workstream(run, [failed]).state is State.FAILED

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.core.redaction.redactor import Redactor
@@ -83,7 +82,7 @@ async def test_a_second_action_is_held_back_where_it_is_asked_about_and_where_it
 
 
 async def test_what_a_person_said_was_done_is_refused_and_the_agent_goes_on_without_it():
-    looked_at = replace(effect_of(PUSH, EffectState.DONE), settled=Settlement.DONE)
+    looked_at = structs.replace(effect_of(PUSH, EffectState.DONE), settled=Settlement.DONE)
     desk = Desk(looked_at)
     held = await desk.gate.hold(PUSH)
     assert held is not None
@@ -93,12 +92,12 @@ async def test_what_a_person_said_was_done_is_refused_and_the_agent_goes_on_with
     assert (answer.option_id, answer.answered_by) == ("no", ANSWERED_BY_UPTHREAD)
     assert desk.gate.parked is None
     assert (desk.asked, desk.kept) == ([], [])
-    assert (await desk.gate.answer(replace(PUSH, options=()))).option_id is None
+    assert (await desk.gate.answer(structs.replace(PUSH, options=()))).option_id is None
     assert desk.gate.parked is not None, "an agent that lets nobody refuse is stopped"
 
 
 async def test_of_two_that_are_alike_the_one_that_nobody_has_spoken_of_parks():
-    looked_at = replace(effect_of(PUSH, EffectState.DONE), settled=Settlement.DONE)
+    looked_at = structs.replace(effect_of(PUSH, EffectState.DONE), settled=Settlement.DONE)
     desk = Desk(looked_at, effect_of(PUSH, EffectState.UNKNOWN))
     held = await desk.gate.hold(PUSH)
     assert held is not None
@@ -141,7 +140,7 @@ async def test_what_a_script_runs_beyond_this_machine_is_kept_before_the_script_
 
 async def test_calls_without_an_id_are_kept_each():
     desk = Desk()
-    nameless = replace(PUSH, call_id=None)
+    nameless = structs.replace(PUSH, call_id=None)
     await desk.gate.hold(nameless)
     await desk.gate.hold(nameless)
     assert desk.kept == [nameless, nameless]
@@ -199,7 +198,7 @@ async def test_what_a_call_runs_is_looked_into_while_something_is_held():
 async def test_what_is_looked_into_runs_where_nothing_is_held_of_it():
     free = knowing({"./push.sh": "git push origin main"})
     assert await free.gate.hold(asks_for("./push.sh")) is None
-    again = replace(effect_of(PUSH, EffectState.UNKNOWN), settled=Settlement.AGAIN)
+    again = structs.replace(effect_of(PUSH, EffectState.UNKNOWN), settled=Settlement.AGAIN)
     let_go = knowing({"./push.sh": "git push origin main"}, again)
     assert await let_go.gate.hold(asks_for("./push.sh")) is None
     for desk in (free, let_go):
@@ -207,7 +206,7 @@ async def test_what_is_looked_into_runs_where_nothing_is_held_of_it():
 
 
 async def test_a_way_to_do_what_a_person_found_done_is_refused_with_what_it_runs():
-    looked_at = replace(effect_of(PUSH, EffectState.UNKNOWN), settled=Settlement.DONE)
+    looked_at = structs.replace(effect_of(PUSH, EffectState.UNKNOWN), settled=Settlement.DONE)
     desk = knowing({"Makefile": "all:\n\tgit push\n"}, looked_at)
     held = await desk.gate.hold(asks_for("make"))
     assert held is not None
@@ -218,7 +217,9 @@ async def test_a_way_to_do_what_a_person_found_done_is_refused_with_what_it_runs
 
 async def test_a_call_that_is_no_command_is_not_looked_into():
     desk = knowing({}, effect_of(PUSH, EffectState.UNKNOWN))
-    reading = replace(asks_for("./push.sh"), tool_kind="read", arguments={"path": "./push.sh"})
+    reading = structs.replace(
+        asks_for("./push.sh"), tool_kind="read", arguments={"path": "./push.sh"}
+    )
     assert await desk.gate.hold(reading) is None
-    titled = replace(asks_for("`./push.sh`"), arguments=None)
+    titled = structs.replace(asks_for("`./push.sh`"), arguments=None)
     assert await desk.gate.hold(titled) is not None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import anyio.from_thread
 import pytest
+from msgspec import structs
 from tests.support.world import SMALL_SPECIFICATION, World, eventually
 
 import upthread
@@ -100,7 +100,7 @@ async def test_a_turn_given_up_while_it_was_decided_is_ended_and_told(world: Wor
 
         project.store.commit = commit_and_give_up  # type: ignore[method-assign]
         with scope:
-            options = replace(REHEARSAL, listener=Listener(cancelled=cancelled.append))
+            options = structs.replace(REHEARSAL, listener=Listener(cancelled=cancelled.append))
             await project.tell(ADDRESS, "[[rehearse: say never sent]]", options)
         project.store.commit = commit  # type: ignore[method-assign]
         view = await project.role(ADDRESS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.runtime.test_permissions import answers_in
 from tests.support.world import ALLOW, World
 
@@ -179,8 +179,8 @@ async def test_paths_are_compared_from_the_tree_on_and_where_links_lead(tmp_path
 
 async def test_an_agent_that_reads_by_commands_may_read_and_run_nothing_else():
     at = gate(limits_of_codex({"sandbox_mode": "read-only"}, "a"))
-    reading = replace(asked("Bash", command="cat a | head"), reads_by_commands=True)
-    writing = replace(asked("Bash", command="cat a > b"), reads_by_commands=True)
+    reading = structs.replace(asked("Bash", command="cat a | head"), reads_by_commands=True)
+    writing = structs.replace(asked("Bash", command="cat a > b"), reads_by_commands=True)
     assert await at.hold(reading) is None
     assert await at.hold(writing) is not None
-    assert await at.hold(replace(writing, is_sandboxed=True)) is None
+    assert await at.hold(structs.replace(writing, is_sandboxed=True)) is None

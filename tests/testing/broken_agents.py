@@ -512,7 +512,7 @@ def _altered(change: Callable[[str], str]) -> Callable[..., Any]:
 
 def _outcome(of: Outcome, instead: Outcome) -> Callable[..., Any]:
     def does(call: Call, result: PromptResult) -> PromptResult:
-        return replace(result, outcome=instead) if result.outcome is of else result
+        return structs.replace(result, outcome=instead) if result.outcome is of else result
 
     return does
 
@@ -555,7 +555,7 @@ async def _no_forced_end(call: Call, session: Any) -> None:
 def _unasked(request: OpenRequest) -> OpenRequest:
     """Let the agent do all without asking."""
     more = {**request.environment, "UPTHREAD_REHEARSAL_CAPABILITIES": "no_ask"}
-    return replace(request, environment=more)
+    return structs.replace(request, environment=more)
 
 
 def _answered_with(kind: str, *, when: str) -> Callable[..., Any]:
@@ -568,9 +568,9 @@ def _answered_with(kind: str, *, when: str) -> Callable[..., Any]:
             if offered.get(given.option_id) != when:
                 return given
             other = next(option for option, offer in asked.options if offer == kind)
-            return replace(given, option_id=other)
+            return structs.replace(given, option_id=other)
 
-        return replace(request, answer_permission=answer)
+        return structs.replace(request, answer_permission=answer)
 
     return does
 
@@ -582,7 +582,7 @@ def _asked_of_nobody(request: OpenRequest) -> OpenRequest:
         option = next(option for option, offer in asked.options if offer == "allow_once")
         return PermissionAnswer(option_id=option, answered_by="nobody")
 
-    return replace(request, answer_permission=answer)
+    return structs.replace(request, answer_permission=answer)
 
 
 def _asked_after(request: OpenRequest) -> OpenRequest:
@@ -593,7 +593,7 @@ def _asked_after(request: OpenRequest) -> OpenRequest:
         Path(request.working_directory, "note.txt").write_text("hello")  # noqa: ASYNC240
         return await request.answer_permission(asked)
 
-    return replace(request, answer_permission=answer)
+    return structs.replace(request, answer_permission=answer)
 
 
 def _elsewhere(request: OpenRequest) -> OpenRequest:
@@ -601,7 +601,7 @@ def _elsewhere(request: OpenRequest) -> OpenRequest:
 
     other = Path(request.working_directory).parent / "other"
     other.mkdir(exist_ok=True)
-    return replace(request, working_directory=str(other))
+    return structs.replace(request, working_directory=str(other))
 
 
 def _made_first(request: OpenRequest) -> OpenRequest:

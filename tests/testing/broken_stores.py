@@ -557,7 +557,9 @@ def _everything_prior(
     ]
     return (
         tuple(
-            replace(each, parts=tuple(part for part in each.parts if isinstance(part, TextPart)))
+            structs.replace(
+                each, parts=tuple(part for part in each.parts if isinstance(part, TextPart))
+            )
             for each in said[-newest:]
         )
         if newest > 0

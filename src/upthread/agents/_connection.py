@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
+from msgspec import Struct, field
 
 from upthread.agents._process import ChildProcess
 from upthread.agents._prompt import Action, Limits, RunningPrompt
@@ -31,8 +31,7 @@ from upthread.errors import UpstreamError
 PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class Steps(Struct, frozen=True, kw_only=True):
     """What an agent's own protocol does of a prompt.
 
     `ask` sends it and returns when it is answered, `cancel` asks for its end. `leave` has a last
@@ -169,8 +168,7 @@ class Desk(Protocol):
 TurnT = TypeVar("TurnT", bound=ServerTurn)
 
 
-@dataclass(slots=True, kw_only=True)
-class ServerPrompt(Generic[TurnT]):
+class ServerPrompt(Struct, Generic[TurnT], kw_only=True):
     """A prompt and the turn that is made for it; `is_ended` once nothing more is waited for."""
 
     running: RunningPrompt

@@ -8,15 +8,15 @@ not decoded at all.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from upthread.core.quotas import require_sound_frame, whole_number
 from upthread.core.types import JsonValue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True, kw_only=True):
     """A line that is no message; bytes that are no UTF-8 are surrogate escapes."""
 
     raw: JsonValue

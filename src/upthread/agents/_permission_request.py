@@ -6,8 +6,9 @@ announced call and the request laid together (core/shell/expected_call.py).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import (
@@ -34,8 +35,8 @@ _NO_ANSWER: Final = CallAnswer(answered_by="upthread: no answer", why="upthread 
 def as_foreseen(asked: PermissionRequest, running: RunningPrompt) -> PermissionRequest:
     """Return a request with all that was said of its call, whatever it says itself."""
     tellings = (*running.told_of(asked.call_id), asked.told)
-    whole = replace(asked, tellings=tellings).foreseen
-    return replace(
+    whole = structs.replace(asked, tellings=tellings).foreseen
+    return structs.replace(
         asked,
         title=whole.title,
         tool_kind=whole.tool_kind,

@@ -24,11 +24,11 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import IO, Self
 
 import anyio
+from msgspec import Struct, field
 
 from upthread.agents._files import open_private_append
 from upthread.agents._guard import Guard, started_guard
@@ -64,8 +64,7 @@ ENVIRONMENT_INHERITED_PREFIXES = ("LC_", "XDG_", "SSL_CERT_", "NODE_")
 """And the families it inherits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildStart:
+class ChildStart(Struct, frozen=True, kw_only=True):
     """What to start. `environment` wins over inherited.
 
     `stderr_path` None keeps stderr nowhere but its end; what `redactor` takes for a secret is

@@ -11,10 +11,10 @@ left without an answer ends the agent too: nothing could tell its late words fro
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import anyio
+from msgspec import Struct, field
 
 from upthread.agents._told import ToldOfCalls
 from upthread.agents.base import OnEvent
@@ -35,21 +35,18 @@ LAST_TEXT_CHARACTERS_MAX: Final = 2000
 Action: TypeAlias = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(Struct, frozen=True):
     """An error of a callback, to be raised where the prompt was called."""
 
     error: Exception
 
 
-@dataclass(slots=True)
-class _Delivery:
+class _Delivery(Struct):
     item: AgentEvent | _Failed
     is_done: anyio.Event = field(default_factory=anyio.Event)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSeen:
+class TurnSeen(Struct, frozen=True, kw_only=True):
     """What the updates of a turn said about its end, beside the answer itself."""
 
     tokens_used: int | None = None
@@ -58,8 +55,7 @@ class TurnSeen:
     last_text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """How long a prompt may take, and how long a cancelled one may take to stop. Seconds."""
 
     prompt_timeout_s: float

@@ -6,8 +6,9 @@ bounded. Of a call that may have been forgotten it is not known what it is: of n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from upthread.core.quotas import weight
 from upthread.core.shell.expected_call import Told
@@ -42,7 +43,7 @@ class ToldOfCalls:
         if told not in said and told != Told():
             if len(said) >= TELLINGS_OF_CALL_MAX:
                 said.pop()
-                told = replace(told, tool_kind=UNSETTLED)
+                told = structs.replace(told, tool_kind=UNSETTLED)
             said.append(told)
         self._told[call_id] = said  # the newest last
         self._bytes += sum(map(_bytes_of, said))

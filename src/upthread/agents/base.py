@@ -59,8 +59,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from upthread.core.events import AgentEvent
 from upthread.core.redaction.redactor import Redactor
@@ -71,8 +72,7 @@ from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 OnEvent: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True, kw_only=True):
     """What an agent said it can do, after `open`.
 
     `agent` is what the user calls it, `calls_itself` its own name where it has said one.
@@ -90,8 +90,7 @@ class Capabilities:
     has_sandbox: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionRequest:
+class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The agent asks before it acts. `options` are (option id, kind) as the agent offered them.
 
     `tellings` is all that was said of the call, this request included; the other fields are that
@@ -133,16 +132,14 @@ class PermissionRequest:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionAnswer:
+class PermissionAnswer(Struct, frozen=True, kw_only=True):
     """`option_id` of the request's options, None to cancel. `answered_by` is for the audit."""
 
     option_id: str | None
     answered_by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallAnswer:
+class CallAnswer(Struct, frozen=True, kw_only=True):
     """What was answered of a call that is about to run. `answered_by` is for the audit.
 
     `why` is what the agent is told of one that does not run; the turn may end with it.
@@ -161,8 +158,7 @@ HoldCall: TypeAlias = Callable[[PermissionRequest], Awaitable[CallAnswer | None]
 AnswerPermission: TypeAlias = Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenRequest:
+class OpenRequest(Struct, frozen=True, kw_only=True):
     """How to start an agent.
 
     `environment` is added to a small inherited set (HOME, PATH, locale, proxies, the agents' own
@@ -185,8 +181,7 @@ class OpenRequest:
     limits: RoleLimits = NO_LIMITS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptResult:
+class PromptResult(Struct, frozen=True, kw_only=True):
     """How a prompt ended. `detail` is the agent's own word; `reset_at_ms` for rate limits.
 
     `tokens_used` is what the agent said the turn took, else what it last said the session holds.
@@ -202,8 +197,7 @@ class PromptResult:
     tokens_out: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedSession:
+class ListedSession(Struct, frozen=True, kw_only=True):
     """A session the agent says it has. `title` and `working_directory` may be empty."""
 
     upstream_session_id: UpstreamSessionId
@@ -212,8 +206,7 @@ class ListedSession:
     updated_at: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentProcess:
+class AgentProcess(Struct, frozen=True, kw_only=True):
     """The agent's process, so that a successor can end it. Known like a lease's Holder."""
 
     pid: int

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 import anyio
+from msgspec import Struct
 
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import end_process_group
@@ -166,8 +167,7 @@ def _words(agent: str) -> tuple[str, ...]:
     return words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledAgent:
+class InstalledAgent(Struct, frozen=True, kw_only=True):
     """An agent found here. `version` is the first line it prints, empty when it gave none."""
 
     agent: str

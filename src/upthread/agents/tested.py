@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.agents import AGENTS
 
@@ -28,8 +29,7 @@ WHAT_AGENTS_CAN: Final = {
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenWay:
+class SeenWay(Struct, frozen=True, kw_only=True):
     """One way of driving one agent. `can` has words of WHAT_AGENTS_CAN, in their order."""
 
     agent: str

@@ -14,11 +14,11 @@ import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
+from msgspec import structs
 
 from upthread.core.actors import Actor
 from upthread.core.trust import Item, Pending
@@ -93,7 +93,7 @@ class Consents:
 
     def tell_instead(self, stand_in: Callable[[Item], str]) -> None:
         """Note of all that is pending what is used in its place."""
-        self._pending = [replace(e, instead=stand_in(e.item)) for e in self._pending]
+        self._pending = [structs.replace(e, instead=stand_in(e.item)) for e in self._pending]
 
 
 def as_known(path: str | os.PathLike[str]) -> str:

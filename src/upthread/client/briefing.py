@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from upthread.client.parts import ProjectParts
 from upthread.core.commands import RecordBriefingEdit
@@ -69,7 +71,9 @@ class Briefings:
             _, before = briefing_edit(self._store, conversation.conversation_id)
             # As it was without the edit, and with the changes
             # that the person saw: what differs is theirs.
-            made = sections_of(replace(self._inputs(conversation, shown.changes), edit=None))
+            made = sections_of(
+                structs.replace(self._inputs(conversation, shown.changes), edit=None)
+            )
             read = read_edit(text, shown=shown.sections, made=made, before=before)
             if read.edit != before:
                 # By number, so that of two who edited the same

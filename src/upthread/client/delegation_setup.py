@@ -8,9 +8,10 @@ installed. The rehearsal agent is never chosen by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 from upthread.agents import registry
 from upthread.agents.base import AgentAdapter, OpenRequest
@@ -221,7 +222,7 @@ class Preparing:
             adapter=self.adapter(agent),
             open=options,
             redactor=self._redactor_of(role.name),
-            permissions=replace(
+            permissions=structs.replace(
                 self._permissions, tree=options.working_directory, limits=role.limits
             ),
             options=chosen,
@@ -253,14 +254,14 @@ class Preparing:
         role = request.claim.role
         if chosen.continuity is not None:
             # What was said for this run holds: the role's condition would overrule it.
-            role = replace(role, continuity=chosen.continuity, resume_if=None)
+            role = structs.replace(role, continuity=chosen.continuity, resume_if=None)
         # The report is missing in that very session: another one would have to do the work again.
         if step.is_asked_again:
-            role = replace(role, continuity="resume")
+            role = structs.replace(role, continuity="resume")
         condition = step.condition_role(role.resume_if) if role.resume_if else None
-        return replace(
+        return structs.replace(
             request,
-            claim=replace(request.claim, role=role, is_waiting_for_tree=chosen.is_waiting),
+            claim=structs.replace(request.claim, role=role, is_waiting_for_tree=chosen.is_waiting),
             fences=step.fences,
             run_id=step.run_id,
             condition=condition,

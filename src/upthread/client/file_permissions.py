@@ -10,9 +10,10 @@ import secrets
 import stat
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.errors import ConfigError
 
@@ -82,8 +83,7 @@ def read_key(path: Path, *, mend: str) -> bytes:
 _MEND_KEY: Final = "move it away; a new one is made, and equal secrets will no longer look equal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class Log(Struct, frozen=True, kw_only=True):
     """A file with what an agent wrote to stderr on one day."""
 
     path: Path

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec import Struct, structs
 
 from upthread.client.parts import ProjectParts
 from upthread.core.names import parse_workstream
@@ -38,8 +39,7 @@ TAKEN_IN_LOOK_S: Final = 0.05
 """How long another process that takes something in is left to it before the next look."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InUse:
+class InUse(Struct, frozen=True, kw_only=True):
     """Which workstream this working tree is on. `workstream` is None when nothing names one.
 
     `because` is a code of core/workstreams.py. `last` is the workstream of the newest turn, with
@@ -217,7 +217,7 @@ class Hooks:
                     await self.drain(lease_wait_s=0.0)
             holder = await self._take_in_from(place)
             left = await self._system.in_thread(lambda: behind(place))
-            self.behind = left and replace(left, holder=holder)
+            self.behind = left and structs.replace(left, holder=holder)
         except UnreadableError as error:
             raise StoreError(
                 f"what hooks saw cannot be read: {error}",

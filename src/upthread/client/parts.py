@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from upthread.config import Settings
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from upthread.store.base import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectParts:
+class ProjectParts(Struct, frozen=True, kw_only=True):
     """One open project.
 
     `ask_person` is None where nobody is there to ask, `lease_times` None for the usual ones.

@@ -6,7 +6,8 @@ import os
 import secrets
 import signal
 import tempfile
-from dataclasses import replace
+
+from msgspec import structs
 
 from upthread.agents.base import AgentProcess
 from upthread.client.delegation_setup import Preparing
@@ -21,7 +22,7 @@ async def probe_agent(
         opening = preparing.open_request(agent)
         request = ProbeRequest(
             adapter=preparing.adapter(agent),
-            open=replace(opening, working_directory=_real(directory)),
+            open=structs.replace(opening, working_directory=_real(directory)),
             # By chance: a model that has not read it cannot say it.
             word=f"heron-{secrets.token_hex(4)}",
             kill=_kill_group,

@@ -7,8 +7,10 @@ owners may be anybody's, so it is given to nobody until a person says whose it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.client.stores import is_postgres
 from upthread.core.commands import RecordProject
@@ -24,16 +26,14 @@ NEW: Final = "new"
 """In place of a project's id: none of those that were recorded under the path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(Struct, frozen=True, kw_only=True):
     """The project of a directory; `notice` is for the person, empty without one."""
 
     project_id: ProjectId
     notice: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """Which project a person says it is, an id or `new`. Kept where it was said for this once."""
 
     project: str

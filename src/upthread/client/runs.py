@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
@@ -58,7 +59,7 @@ class PipelineRuns:
             _check_text(specification, "the specification")
         # Before the first step is paid for: without reports the second would have nothing to go on.
         self._preparing.require_recorded(self._settings.pipeline)
-        request = replace(
+        request = structs.replace(
             await self._request(name, chosen),
             specification=specification,
             wait_s=None if chosen.is_waiting else 0.0,
@@ -77,16 +78,18 @@ class PipelineRuns:
         request = await self._request(workstream, chosen)
 
         def prepare_step(step: StepRequest) -> TellRequest:
-            return replace(request.prepare_step(step), is_handed_back=True)
+            return structs.replace(request.prepare_step(step), is_handed_back=True)
 
-        handed = replace(request, prepare_step=prepare_step, wait_s=LEASE_WAIT_S)
+        handed = structs.replace(request, prepare_step=prepare_step, wait_s=LEASE_WAIT_S)
         return await self._runs.advance(handed, transition)
 
     async def park(self, workstream: str, transition: Transition, *, detail: str) -> None:
         """Park a run that this worker cannot advance; see Runs.park."""
         # No role is looked at: its broken file may be why the run cannot go on.
         request = self._request_with({}, workstream, RunOptions())
-        await self._runs.park(replace(request, wait_s=LEASE_WAIT_S), transition, detail=detail)
+        await self._runs.park(
+            structs.replace(request, wait_s=LEASE_WAIT_S), transition, detail=detail
+        )
 
     async def answer(
         self, workstream: str, text: str, *, question_id: str | None, by: Actor
@@ -109,7 +112,7 @@ class PipelineRuns:
         self, agents: Mapping[str, str], workstream: str, chosen: RunOptions
     ) -> RunRequest:
         listener = (chosen.listener or SILENT).telling_once()
-        chosen = replace(chosen, listener=listener)
+        chosen = structs.replace(chosen, listener=listener)
         return RunRequest(
             project_id=self._project_id,
             workstream=workstream,

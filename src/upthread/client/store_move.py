@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from msgspec import structs
+
 from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
 from upthread.client.project_identity import identity_in
@@ -131,7 +133,7 @@ def _ends(
 
 
 def _opened(settings: Settings, address: str) -> WholeStore:
-    return open_store(address, key=key_of(replace(settings, database=address)))
+    return open_store(address, key=key_of(structs.replace(settings, database=address)))
 
 
 def _place(address: str) -> str:

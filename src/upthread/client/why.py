@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
+
+from msgspec import Struct
 
 from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
@@ -24,8 +26,7 @@ from upthread.runtime.turns.conversation import is_of_sub_agent
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
+class Why(Struct, frozen=True, kw_only=True):
     """The last decision and the one that would be taken now. `last` is None before the first.
 
     `standing` is how the role stands meanwhile. `inside` is what the hooks in `inside_agent` would

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from upthread.client.parts import ProjectParts
 from upthread.config import Settings
@@ -19,8 +20,7 @@ from upthread.runtime.turns.progress import Notice
 from upthread.runtime.working_tree.git_worktrees import Worktree, Worktrees
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownWorktree:
+class KnownWorktree(Struct, frozen=True, kw_only=True):
     """A workstream with the working tree it has."""
 
     workstream: str

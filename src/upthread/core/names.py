@@ -10,7 +10,8 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.core.types import MAIN_SLOT, ConversationKey, ProjectId
 from upthread.errors import UsageError
@@ -38,8 +39,7 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _SLOT = re.compile(r"(?P<role>.+)~(?P<slot>[1-9][0-9]{0,5})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Address(Struct, frozen=True, kw_only=True):
     """A parsed `WORKSTREAM/ROLE[~SLOT]`."""
 
     workstream: str

@@ -10,11 +10,11 @@ strangers are in `detail` alone, and no time is in any of the words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec import Struct, structs
 
 from upthread.core.events import Question, RunParked, TurnEnded, TurnParked
 from upthread.core.roles.reports import Report
@@ -79,8 +79,7 @@ LOOK: Final = "look whether it was done, and say so; until then nobody does it a
 """What helps where an action is in doubt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """A state with what a person needs to know of it.
 
     `reason` is ours, `detail` what an agent or a role said, as it is. `since_ms` is None where
@@ -102,8 +101,7 @@ class Standing:
 NOTHING_ASKED: Final = Standing(state=State.IDLE, reason="nothing was asked of it yet")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleFacts:
+class RoleFacts(Struct, frozen=True, kw_only=True):
     """What a role's state follows from.
 
     `held_since_ms` is when a call began that no turn is recorded of yet. `agent` is whose turn it
@@ -126,8 +124,7 @@ class RoleFacts:
     source: Source = OURS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
+class RunFacts(Struct, frozen=True, kw_only=True):
     """What a run's state follows from; `verdict` is that of the role that ended it."""
 
     workstream: str
@@ -183,7 +180,7 @@ def of_role(facts: RoleFacts) -> Standing:
     is_under_way = facts.turn is None or not facts.turn.is_over
     begun_at_ms = facts.opened_at_ms if is_under_way else None
     begun_at_ms = facts.held_since_ms or begun_at_ms
-    return replace(
+    return structs.replace(
         said,
         since_ms=begun_at_ms if said.state is State.RUNNING else facts.moved_at_ms,
         role=facts.role,
@@ -206,7 +203,7 @@ def _of_turn(facts: RoleFacts) -> Standing:
 def _of_park(parked: TurnParked | RunParked) -> Standing:
     state = State.BLOCKED if parked.reason == BLOCKED else State.PARKED
     stopped = _standing(state, stop_in_words(parked.reason, parked.detail))
-    return replace(stopped, until_ms=parked.reset_at_ms)
+    return structs.replace(stopped, until_ms=parked.reset_at_ms)
 
 
 def _standing(state: State, stop: Stop) -> Standing:
@@ -309,7 +306,7 @@ def of_run(facts: RunFacts) -> Standing | None:
         return None
     said = _of_run(facts)
     is_over = said.state in {State.RUNNING, State.DONE, State.APPROVED}
-    return replace(
+    return structs.replace(
         said,
         since_ms=facts.moved_at_ms,
         command="" if is_over else _command_of_run(facts.workstream, run, said, said.role),
@@ -327,15 +324,15 @@ def _of_run(facts: RunFacts) -> Standing:
 def _of_open_run(run: RunView, role: str) -> Standing:
     """Nobody holds it: it waits for somebody, or its process has gone."""
     if run.parked is not None:
-        return replace(_of_park(run.parked), role=run.parked.role)
+        return structs.replace(_of_park(run.parked), role=run.parked.role)
     if run.open_questions:
         texts = [question.text for question in run.open_questions]
-        return replace(_asked(texts), role=run.open_questions[0].role)
+        return structs.replace(_asked(texts), role=run.open_questions[0].role)
     if run.started is not None:
-        return replace(_cut_off("the run was cut off in a step"), role=run.started.role)
+        return structs.replace(_cut_off("the run was cut off in a step"), role=run.started.role)
     if run.last is not None and run.last.outcome is not Outcome.OK:
         failed = _of_failure(run.last.outcome, run.last.report_error)
-        return replace(failed, role=run.last.role)
+        return structs.replace(failed, role=run.last.role)
     reason = f"the run goes on with {role}" if role else "the run goes on from here"
     return Standing(state=State.HALFWAY, reason=reason, role=role)
 
@@ -349,8 +346,8 @@ def _of_run_end(facts: RunFacts) -> Standing:
         said, detail = "rejected, and no role is there to mend it", "; ".join(evidence)
         return Standing(state=State.PARKED, reason=said, detail=detail, role=role)
     if run.ended.status == "approved":
-        return replace(_of_approval(facts.verdict), role=role)
-    return replace(_done("the run has ended", evidence), role=role)
+        return structs.replace(_of_approval(facts.verdict), role=role)
+    return structs.replace(_done("the run has ended", evidence), role=role)
 
 
 def _command_of_run(workstream: str, run: RunView, said: Standing, role: str) -> str:
@@ -389,7 +386,7 @@ def _by_urgency(standing: Standing) -> tuple[int, int]:
 
 def _with_agent(run: Standing, roles: tuple[Standing, ...]) -> Standing:
     agents = {each.role: each.agent for each in reversed(roles)}
-    return replace(run, agent=agents.get(run.role, ""))
+    return structs.replace(run, agent=agents.get(run.role, ""))
 
 
 def with_doubts(standing: Standing, actions: Sequence[str], *, workstream: str) -> Standing:
@@ -403,7 +400,7 @@ def with_doubts(standing: Standing, actions: Sequence[str], *, workstream: str) 
         return standing
     after = ": ".join(filter(None, (standing.cure or "go on", standing.command)))
     told = [standing.detail] if is_stopped and standing.detail else []
-    return replace(
+    return structs.replace(
         standing,
         state=standing.state if is_stopped else State.UNSETTLED,
         reason=f"{standing.reason}; {doubts_in_words(len(actions))}",

@@ -18,10 +18,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct
 
 from upthread.core.config_file import ConfigFile
 from upthread.core.names import shown
@@ -49,8 +49,7 @@ _PERMISSIONS: Final = ("allow", "ask", "deny")
 _PLAIN_AGENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     """What a person agrees to: exactly this text, under this name, for the role that it is about.
 
     `name` is a setting's place or a role file's path in the repository. `role` is empty for what is
@@ -68,8 +67,7 @@ class Item:
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class Pending(Struct, frozen=True, kw_only=True):
     """An item that does not count.
 
     `was` is the text consented to before under this name, None for none, or one too long to keep.
@@ -172,8 +170,7 @@ def _instructions(own: Leaves, place: Place, said: Any) -> Verdict:
 # --- the table ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """How a field is judged, and in words when a person is asked, empty for never.
 
     Fields of one `group` are one item: one of them without the other would be something else.
@@ -243,8 +240,7 @@ def row_of(place: Place) -> Row | None:
 # --- judging -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """A repository's file, judged: what counts whatever a person says, and what else it asks for.
 
     `items` come in the file's order of tables, each with the leaves that would count with it.

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from msgspec import structs
 
 from upthread.agents.base import (
     AgentAdapter,
@@ -114,7 +116,7 @@ class _Probe:
     def _open(
         self, *, prompt_timeout_s: float = PROMPT_TIMEOUT_S
     ) -> AbstractAsyncContextManager[AgentConnection]:
-        opening = replace(self._request.open, prompt_timeout_s=prompt_timeout_s)
+        opening = structs.replace(self._request.open, prompt_timeout_s=prompt_timeout_s)
         return self._request.adapter.open(opening)
 
     def _note(self, check: str, verdict: Verdict, seen: str) -> None:

@@ -14,8 +14,10 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from upthread.core.types import ConversationKey, Fence, Holder, Lease
 from upthread.errors import FencedError, LeaseHeldError
@@ -28,8 +30,7 @@ WATCH_S = 0.25
 """How often a waiting process looks at a lease it does not hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseTimes:
+class LeaseTimes(Struct, frozen=True, kw_only=True):
     """Times in seconds; the defaults are for processes of one host (ADR 10)."""
 
     heartbeat_s: float = HEARTBEAT_S
@@ -37,8 +38,7 @@ class LeaseTimes:
     watch_s: float = WATCH_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRequest:
+class LeaseRequest(Struct, frozen=True, kw_only=True):
     """Which lease, what for, and how long to wait for a living holder; None is for ever.
 
     `occupies` is the conversation whose session is used meanwhile, None where none is.

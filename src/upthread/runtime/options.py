@@ -6,8 +6,9 @@ Values only, and light to import. A `listener` of None hears nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from upthread.core.decision.handshake import Continuity
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from upthread.runtime.turns.progress import Listener, TurnResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellOptions:
+class TellOptions(Struct, frozen=True, kw_only=True):
     """How to tell. `agent` None leaves the choice to client/delegation_setup.py's order.
 
     A turn that would pass `tokens_max`, counted over all of the conversation, is refused. With
@@ -33,8 +33,7 @@ class TellOptions:
     listener: Listener | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True, kw_only=True):
     """How to run. `agents` overrides by role, `agent` for all others; so does `continuity`.
 
     `steps_max` stops after so many steps; None runs to the end. `is_worktree` gives the workstream

@@ -1,8 +1,8 @@
 import re
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from upthread.core.context.briefing import (
     BRIEFING_CHARACTERS_MAX,
@@ -59,7 +59,9 @@ WHOLE = BriefingInputs(
 
 def test_what_was_asked_since_the_first_prompt_is_told_each_once_whole_or_both_its_ends():
     long = f"never touch main\n{'x' * 5_000}\nand use tabs"
-    told = build_briefing(replace(WHOLE, asked=["only Python 3.11", long, "only Python 3.11 "]))
+    told = build_briefing(
+        structs.replace(WHOLE, asked=["only Python 3.11", long, "only Python 3.11 "])
+    )
     section = told.partition("## What was asked since\n")[2].partition("\n\n##")[0]
     assert section.startswith("- only Python 3.11\n- never touch main\n")
     assert section.endswith("and use tabs")

@@ -1,9 +1,8 @@
-from dataclasses import replace
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from upthread.core.context.briefing import BriefingInputs, Reported, build_briefing, sections_of
 from upthread.core.context.briefing_edit import (
@@ -27,13 +26,13 @@ INPUTS = BriefingInputs(
 
 
 def edited(text: str, inputs: BriefingInputs = INPUTS) -> ReadEdit:
-    made = sections_of(replace(inputs, edit=None))
+    made = sections_of(structs.replace(inputs, edit=None))
     before = inputs.edit or BriefingEdit()
     return read_edit(text, shown=sections_of(inputs), made=made, before=before)
 
 
 def told(edit: BriefingEdit, inputs: BriefingInputs = INPUTS) -> str:
-    return build_briefing(replace(inputs, edit=edit))
+    return build_briefing(structs.replace(inputs, edit=edit))
 
 
 def test_text_that_was_not_touched_is_no_edit():
@@ -51,14 +50,14 @@ def test_an_edited_section_is_the_persons_and_marked():
 def test_an_edited_list_still_gains_what_comes_up_later():
     read = edited(build_briefing(INPUTS).replace("- no docs (planner)\n", "- docs are fine\n"))
     report = Report(status="done", findings=("no tests", "no docs", "no licence"))
-    later = told(read.edit, replace(INPUTS, reports=[Reported("planner", report)]))
+    later = told(read.edit, structs.replace(INPUTS, reports=[Reported("planner", report)]))
     assert "- no tests (planner)\n- docs are fine\n- no licence (planner)\n" in later
     assert "no docs" not in later
 
 
 def test_a_later_reply_is_told_though_the_earlier_one_was_edited():
     read = edited(build_briefing(INPUTS).replace("I planned.", "It planned badly."))
-    later = told(read.edit, replace(INPUTS, last_reply="I planned again."))
+    later = told(read.edit, structs.replace(INPUTS, last_reply="I planned again."))
     assert f"{MARK}\nIt planned badly.\nI planned again." in later
 
 
@@ -71,7 +70,7 @@ def test_a_section_that_was_taken_out_stays_out():
 
 def test_editing_again_keeps_what_was_edited_before():
     first = edited(build_briefing(INPUTS).replace("Greet people", "Greet everybody")).edit
-    inputs = replace(INPUTS, edit=first)
+    inputs = structs.replace(INPUTS, edit=first)
     assert edited(build_briefing(inputs), inputs) == ReadEdit(edit=first)
     second = edited(build_briefing(inputs).replace("I planned.", "So it says."), inputs).edit
     assert "Greet everybody" in told(second)
@@ -83,7 +82,7 @@ def test_what_stands_under_no_heading_of_ours_is_a_note():
     read = edited(text)
     assert read.faults == ("'Weather' is no section of a briefing: it is kept in your note",)
     assert f"## {NOTE}\n{MARK}\nMind the cat.\n\n### Weather\nIt rains." in told(read.edit)
-    inputs = replace(INPUTS, edit=read.edit)
+    inputs = structs.replace(INPUTS, edit=read.edit)
     assert edited(build_briefing(inputs), inputs) == ReadEdit(edit=read.edit)
     without = edited(build_briefing(inputs).partition(f"## {NOTE}")[0], inputs)
     assert without.edit.note == ""
@@ -107,7 +106,7 @@ def test_text_without_any_heading_of_ours_is_kept_whole_and_nothing_else_changes
 @pytest.mark.parametrize("text", ["", " \n", "# Briefing\n"])
 def test_an_emptied_text_changes_nothing(text):
     kept = BriefingEdit(note="kept")
-    assert edited(text, replace(INPUTS, edit=kept)) == ReadEdit(edit=kept)
+    assert edited(text, structs.replace(INPUTS, edit=kept)) == ReadEdit(edit=kept)
 
 
 def test_too_long_a_text_changes_nothing_and_says_so():
@@ -138,5 +137,5 @@ def test_whatever_a_person_leaves_behind_is_kept_and_makes_a_briefing(text):
 )
 def test_an_edit_is_read_back_as_it_was_told(old, new):
     first = edited(build_briefing(INPUTS).replace(old, new)).edit
-    inputs = replace(INPUTS, edit=first)
+    inputs = structs.replace(INPUTS, edit=first)
     assert edited(build_briefing(inputs), inputs).edit.sections == first.sections

@@ -1,11 +1,11 @@
 import contextlib
 import hashlib
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from upthread.core.roles.fields import limits_of_front_matter
 from upthread.core.roles.limits import RoleLimits
@@ -228,11 +228,15 @@ def test_an_overlay_sets_what_it_says_and_leaves_the_rest():
 
 def test_a_roles_configuration_is_a_digest_of_its_instructions_and_of_its_limits_where_it_has_any():
     planner = Role(name="planner", instructions="Plan.")
-    assert planner.configuration == replace(planner, source="x", agent="codex").configuration
+    assert (
+        planner.configuration == structs.replace(planner, source="x", agent="codex").configuration
+    )
     assert planner.configuration == hashlib.sha256(b"Plan.").hexdigest()
-    limited = replace(planner, limits=RoleLimits(sandbox="read-only"))
+    limited = structs.replace(planner, limits=RoleLimits(sandbox="read-only"))
     assert planner.configuration != limited.configuration
-    assert planner.configuration != replace(planner, instructions="Plan \ud800.").configuration
+    assert (
+        planner.configuration != structs.replace(planner, instructions="Plan \ud800.").configuration
+    )
 
 
 def test_a_model_that_nobody_agreed_to_is_left_out_and_said():

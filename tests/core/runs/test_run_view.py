@@ -1,7 +1,6 @@
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec import structs
 
 from upthread.core.events import Question, RunEnded, RunParked
 from upthread.core.roles.reports import Report
@@ -69,13 +68,13 @@ def test_a_role_without_a_step_has_no_place():
 def test_the_status_is_the_strongest_thing_that_is_true():
     view = RunView()
     assert view.status == "idle"
-    view = replace(view, events=1)
+    view = structs.replace(view, events=1)
     assert view.status == "running"
-    view = replace(view, questions=(Question(question_id="q1", role="planner", text="?"),))
+    view = structs.replace(view, questions=(Question(question_id="q1", role="planner", text="?"),))
     assert view.status == "waiting_for_human"
-    view = replace(view, parked=RunParked(reason="blocked"))
+    view = structs.replace(view, parked=RunParked(reason="blocked"))
     assert view.status == "parked"
-    view = replace(view, ended=RunEnded(status="approved"))
+    view = structs.replace(view, ended=RunEnded(status="approved"))
     assert view.status == "approved"
 
 

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from upthread.core.actors import PERSON, PROGRAM
 from upthread.core.events import Question
@@ -48,10 +47,10 @@ def test_a_step_is_told_the_specification_and_the_reports_it_needs_and_nothing_e
 
 def test_what_was_told_is_no_news():
     run = view(clarifier=CLEAR)
-    known = replace(run, told={"planner": digests_told(run, "planner")})
+    known = structs.replace(run, told={"planner": digests_told(run, "planner")})
     assert task_of(known, PLANNER).news == ""
     assert task_of(known, CLARIFIER).news == "# Specification\nGreet."
-    newer = replace(known, handed={"clarifier": handed("clarifier", PLAN)})
+    newer = structs.replace(known, handed={"clarifier": handed("clarifier", PLAN)})
     assert task_of(newer, PLANNER).news == "# Report of clarifier\nstatus: done\n\nplan"
 
 
@@ -59,7 +58,7 @@ def test_the_judge_that_rejected_is_told_too_and_once():
     told = task_of(view(clarifier=CLEAR, planner=PLAN, auditor=REJECTED), PLANNER).everything
     assert told.count("# Report of auditor") == 1
     needing = Step(role="planner", task="Plan.", needs=("auditor",))
-    run = replace(view(auditor=REJECTED), pipeline=Pipeline(steps=(needing, AUDITOR)))
+    run = structs.replace(view(auditor=REJECTED), pipeline=Pipeline(steps=(needing, AUDITOR)))
     assert task_of(run, needing).everything.count("# Report of auditor") == 1
 
 
@@ -78,10 +77,10 @@ def test_only_a_rejecting_verdict_is_a_rejection(report: Report | None, expected
 
 def test_a_role_that_did_not_listen_is_told_its_answers_again_but_not_the_rest():
     questions = (Question(question_id="q1", role="planner", text="Port?"),)
-    run = replace(view(), questions=questions, answers={"q1": "80"})
-    known = replace(run, told={"planner": digests_told(run, "planner")})
+    run = structs.replace(view(), questions=questions, answers={"q1": "80"})
+    known = structs.replace(run, told={"planner": digests_told(run, "planner")})
     assert task_of(known, PLANNER).news == ""
-    deaf = replace(known, asked_in_vain=1)
+    deaf = structs.replace(known, asked_in_vain=1)
     assert task_of(deaf, PLANNER).news == "# Answers\n- q1: Port? → 80"
 
 
@@ -104,8 +103,10 @@ def test_a_verdict_is_bound_to_the_specification_and_every_report_it_judged():
         input_digest(view(clarifier=CLEAR), AUDITOR),
         input_digest(view(planner=CLEAR), AUDITOR),
         input_digest(view(), AUDITOR),
-        input_digest(replace(run, specification="Greet twice."), AUDITOR),
-        input_digest(replace(view(), specification=f"Greet.\n\nclarifier {CLEAR.digest}"), AUDITOR),
+        input_digest(structs.replace(run, specification="Greet twice."), AUDITOR),
+        input_digest(
+            structs.replace(view(), specification=f"Greet.\n\nclarifier {CLEAR.digest}"), AUDITOR
+        ),
     }
     assert len(digests) == 9
 
@@ -113,7 +114,9 @@ def test_a_verdict_is_bound_to_the_specification_and_every_report_it_judged():
 def test_what_a_step_does_not_need_leaves_its_digest_alone():
     run = view(clarifier=CLEAR, planner=PLAN)
     assert input_digest(run, PLANNER) == input_digest(view(clarifier=CLEAR), PLANNER)
-    assert input_digest(run, AUDITOR) == input_digest(replace(run, answers={"q": "x"}), AUDITOR)
+    assert input_digest(run, AUDITOR) == input_digest(
+        structs.replace(run, answers={"q": "x"}), AUDITOR
+    )
 
 
 def test_an_answer_that_no_person_gave_says_so_when_it_is_told():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec import structs
 
 from upthread.core.events import RunEnded, RunEvent, RunResumed, RunStarted, StepEnded, StepStarted
 from upthread.core.roles.reports import Report, Verdict
@@ -52,8 +51,8 @@ def judged(tree_digest: str = "t1") -> RunView:
     view = fold([*TO_FINISH[:3], *step("validator", APPROVED, tree_digest)])
     command = next_command(fold(TO_FINISH[:3]))
     assert isinstance(command, RunStep)
-    handed = replace(view.handed["validator"], input_digest=command.input_digest)
-    return replace(view, handed={**view.handed, "validator": handed})
+    handed = structs.replace(view.handed["validator"], input_digest=command.input_digest)
+    return structs.replace(view, handed={**view.handed, "validator": handed})
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,10 @@ def test_a_verdict_holds_for_the_tree_it_was_passed_on(judged_tree, tree_now, ex
 
 def test_another_report_ends_it_whatever_the_tree():
     view = judged()
-    rebuilt = replace(view.handed["constructor"], report=Report(status="done", summary="rebuilt"))
-    view = replace(view, handed={**view.handed, "constructor": rebuilt})
+    rebuilt = structs.replace(
+        view.handed["constructor"], report=Report(status="done", summary="rebuilt")
+    )
+    view = structs.replace(view, handed={**view.handed, "constructor": rebuilt})
     assert not holds(view, view.handed["validator"], tree_digest="t1")
 
 

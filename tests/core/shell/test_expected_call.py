@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from upthread.core.shell.call_kinds import KINDS
 from upthread.core.shell.expected_call import Foreseen, Told, foreseen, judged, places_of
@@ -174,7 +173,7 @@ def test_a_title_that_only_holds_a_shells_name_is_none(title):
 def test_the_lines_of_a_call_are_told_each_once_with_where_they_run():
     told = Told(tool_kind="execute", arguments={"command": "make", "workdir": "a"})
     other = Told(tool_kind="execute", arguments={"command": ["git", "push"], "cwd": 7})
-    assert foreseen([told, other, replace(told, title="x")]).lines == (
+    assert foreseen([told, other, structs.replace(told, title="x")]).lines == (
         ("make", "a"),
         ("git push", ""),
     )

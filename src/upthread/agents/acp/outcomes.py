@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.agents._json import member
 from upthread.agents._prompt import TurnSeen
@@ -78,8 +79,7 @@ _RETRY_IN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """An agent's error, understood. `is_certain` False: a suspicion, from words alone."""
 
     outcome: Outcome

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from upthread.core.types import JsonValue, Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorMeaning:
+class ErrorMeaning(Struct, frozen=True, kw_only=True):
     """What an error says that matches `pattern`.
 
     `is_certain` is for an agent's own fixed words, as seen in the version its row names. Any other
@@ -28,8 +28,7 @@ class ErrorMeaning:
     is_certain: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quirk:
+class Quirk(Struct, frozen=True, kw_only=True):
     """One agent's particulars. `recognised_by` is searched in its name and its command line.
 
     `has_silent_children`: it sends nothing of a sub-agent, whose session it lets us load.

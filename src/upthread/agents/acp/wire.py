@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from upthread.agents._exits import did_run
 from upthread.agents._json import Unreadable, as_object, member, read_json
@@ -48,8 +48,7 @@ _Shape = TypeVar("_Shape")
 # --- lines and messages ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """A JSON-RPC message that can be handed on: a request, a notification or an answer."""
 
     content: dict[str, Any]

@@ -9,8 +9,10 @@ dismissed, and the event says so. Without an answer the call is refused and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import structs
 
 from upthread.agents._json import as_object, member, text_at
 from upthread.agents._permission_request import CANCELLED, as_foreseen, ask_caller, ask_to_hold
@@ -100,7 +102,7 @@ class PermissionDesk:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         if self._hold_call is None:
             return None
-        call = replace(_call(told), is_sandboxed=bool(self._sandbox))
+        call = structs.replace(_call(told), is_sandboxed=bool(self._sandbox))
         return await ask_to_hold(as_foreseen(call, running), running, self._hold_call)
 
     async def answer(

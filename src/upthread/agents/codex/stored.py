@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,7 +91,7 @@ def _spawned(home: Path, call: CutOffCall) -> StoredSession | None:
         return None
     child = _agent_id(told[-1])
     if child:
-        return read_stored(home, replace(call, session=child))
+        return read_stored(home, structs.replace(call, session=child))
     nowhere = UpstreamSessionId("")
     prompt = UserTextReplayed(upstream_session_id=nowhere, text=_asked(mine))
     return StoredSession(

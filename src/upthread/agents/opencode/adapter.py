@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from typing import Final
 
 import anyio.to_thread
+from msgspec import structs
 
 from upthread.agents._call_listener import CallListener, listening
 from upthread.agents._process import inherited_environment
@@ -78,7 +78,9 @@ class OpenCodeAdapter:
         gate = with_gate(given)
         if gate is None:
             return None
-        return replace(request, environment={**request.environment, **calls.environment, **gate})
+        return structs.replace(
+            request, environment={**request.environment, **calls.environment, **gate}
+        )
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
         # An id that begins with a dash would be taken for an option.

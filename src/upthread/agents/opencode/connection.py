@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import structs
 
 from upthread.agents._call_listener import CallListener
 from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
@@ -125,7 +126,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
                 outcome=Outcome.UNKNOWN,
                 hint='drive it over ACP: --agent acp:"opencode acp"',
             )
-        self._capabilities = replace(
+        self._capabilities = structs.replace(
             self._capabilities, version=one_line_name(version, most=VERSION_CHARACTERS_MAX)
         )
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.boundary.git.configuration import Configuration, read_configuration
 from upthread.boundary.git.directory_files import LINE_BYTES_MAX, GitFileError, read_plain
@@ -36,8 +37,7 @@ _BEGINNINGS = {"HEAD", "objects", "refs"}
 _IS_HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitDirectories:
+class GitDirectories(Struct, frozen=True, kw_only=True):
     """A working tree, its git directory and the one it shares with others of its repository."""
 
     top: str

@@ -15,7 +15,8 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.boundary.git import process
 from upthread.boundary.git.directory_files import GitFileError, open_plain, read_plain
@@ -39,8 +40,7 @@ _LOOSE = re.compile(r"[0-9a-f]{2}")
 _UNBORN = "ref: refs/heads/none\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateGit:
+class PrivateGit(Struct, frozen=True, kw_only=True):
     """Git for one place, with nothing of that place's configuration. Blocking."""
 
     place: GitDirectories

@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import IO, Final
+
+from msgspec import Struct
 
 from upthread.boundary import programs
 from upthread.boundary.cancellation import POLL_S, GivenUpError, is_given_up
@@ -58,8 +59,7 @@ UNCONFIGURED: Final[Mapping[str, str]] = {
 """What git is told in every call but the one that asks for the person's own configuration."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(Struct, frozen=True, kw_only=True):
     """How a process of git ended, and what it said."""
 
     code: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.boundary.git.directory_files import GitFileError, read_line, read_plain
 from upthread.boundary.git.places import GitDirectories
@@ -22,8 +23,7 @@ _LEADS_TO = "ref:"
 _OWN = ("refs/bisect/", "refs/rewritten/", "refs/worktree/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(Struct, frozen=True, kw_only=True):
     """What is checked out: the reference, None when detached; the commit, None before the first."""
 
     reference: str | None

@@ -6,8 +6,9 @@ The person's own come from `person`, the repository's from its file.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.boundary.git.directory_files import read_plain
 from upthread.boundary.git.person import person_configuration
@@ -34,8 +35,7 @@ _CHOICES: Final = {
 _NO_TRUTHS: Final = {"core.checkstat", "core.eol"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """Values for git, each of a known form; and what the files of patterns hold that are named."""
 
     values: dict[str, str]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.boundary.git import process
 from upthread.boundary.git.directory_files import GitFileError, read_line
@@ -34,8 +35,7 @@ _BEING_MADE: Final = "initializing"
 _NAMES_MAX = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedTree:
+class LinkedTree(Struct, frozen=True, kw_only=True):
     """A working tree git knows. `record` is git's folder about it, empty for the main tree's.
 
     `branch` is empty while none is checked out. `is_missing` when its folder is gone, or does not

@@ -11,9 +11,10 @@ stands in its place (core/context/briefing_edit.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, NamedTuple
+
+from msgspec import Struct, structs
 
 from upthread.core.context.briefing_edit import CLOSING, TITLE, BriefingEdit, Section, with_edit
 from upthread.core.context.goal import GOAL_CHARACTERS_MAX
@@ -79,8 +80,7 @@ class Reported(NamedTuple):
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BriefingInputs:
+class BriefingInputs(Struct, frozen=True, kw_only=True):
     """What a briefing is made of; what is empty has no section.
 
     `asked` are the prompts after the first one, oldest first: what they forbid still holds.
@@ -204,14 +204,14 @@ def _shortened(section: Section, characters_max: int) -> Section:
         return section
     if not section.is_list:
         text = section.items[0][: max(characters_max - len(_CUT) - 1, 0)]
-        return replace(section, items=(f"{text}{_CUT}".strip(),))
+        return structs.replace(section, items=(f"{text}{_CUT}".strip(),))
     room = characters_max - _LEFT_OUT_CHARACTERS
     taken = accumulate(len(each) + 1 for each in reversed(section.items))
     left = len(section.items) - sum(total <= room for total in taken)
     # Newest last and kept: a later decision may take an earlier one back.
     newest = section.items[left:]
     left_out = f"- [… {left} older ones left out]"
-    return replace(section, items=(left_out, *newest))
+    return structs.replace(section, items=(left_out, *newest))
 
 
 def _cut(text: str, characters_max: int) -> str:

@@ -9,9 +9,10 @@ later. Text whose structure is broken is kept whole as a note, and nothing else 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Final
+
+from msgspec import Struct, field
 
 from upthread.core.text.markdown import neutral
 
@@ -24,8 +25,7 @@ EDIT_CHARACTERS_MAX: Final = 64 * 1024
 _HEADING: Final = "## "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """A section of a briefing. Prose is one item, a list's items are Markdown list items."""
 
     heading: str
@@ -40,24 +40,21 @@ class Section:
         return "\n".join([_HEADING + self.heading, *mark, *self.items])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditedSection:
+class EditedSection(Struct, frozen=True, kw_only=True):
     """A person's text for a section, empty when it was taken out; `seen` are the items it had."""
 
     text: str
     seen: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BriefingEdit:
+class BriefingEdit(Struct, frozen=True, kw_only=True):
     """All that persons have made of a conversation's briefing."""
 
     sections: Mapping[str, EditedSection] = field(default_factory=dict[str, EditedSection])
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadEdit:
+class ReadEdit(Struct, frozen=True, kw_only=True):
     """An edit as read back; `faults` tell the person what could not be kept in its place."""
 
     edit: BriefingEdit

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final, cast
+
+from msgspec import Struct, field
 
 from upthread.core.types import (
     JsonValue,
@@ -31,8 +32,7 @@ REPLY_END_MAX: Final = 12
 """And how many from its end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Exchange(Struct, frozen=True, kw_only=True):
     """One prompt and the reply to it, oldest message first.
 
     `prompt` is None where it says nothing or is not kept.
@@ -42,8 +42,7 @@ class Exchange:
     reply: tuple[Message, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What was done beside what was said: calls by their turn, oldest first, and the newest plan.
 
     A plan is (entry, status).

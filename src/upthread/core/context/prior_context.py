@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, structs
 
 from upthread.core.context.exchanges import (
     NO_WORK,
@@ -67,8 +68,7 @@ _AROUND_CHARACTERS: Final = sum(map(len, (_SAID_BY[Speaker.USER], _CUT_OFF, GAP)
 """What stands around a text at most: who said it, that its turn was cut off, empty lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """A prompt, or the reply to one. `is_cut_off` is whether its turn was cut off after it."""
 
     speaker: Speaker
@@ -77,8 +77,7 @@ class Said:
     is_cut_off: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriorContext:
+class PriorContext(Struct, frozen=True, kw_only=True):
     """What was said, oldest first. `from_seq` and `to_seq` span the messages read, 0 for none.
 
     `is_first_apart` is whether the first of them began the conversation and what followed is left
@@ -134,7 +133,9 @@ def prior_context(
         from_seq=from_seq,
         to_seq=spoken[-1].seq if drafts else 0,
         said=tuple(
-            replace(each, is_cut_off=each.turn_id in cut_off and last_of[each.turn_id] == at)
+            structs.replace(
+                each, is_cut_off=each.turn_id in cut_off and last_of[each.turn_id] == at
+            )
             for at, each in enumerate(said)
         ),
         is_first_apart=bool(goal),

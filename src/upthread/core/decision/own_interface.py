@@ -7,15 +7,15 @@ an agent has is known to its adapter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.text.visible import visible_line
 from upthread.core.types import Link
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnInterface:
+class OwnInterface(Struct, frozen=True, kw_only=True):
     """How a session is opened.
 
     `command` opens the session itself, in `working_directory`; without one `why_not` says why.
@@ -32,8 +32,7 @@ class OwnInterface:
 NO_SESSION: Final = OwnInterface(why_not="no session of it is open")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MainSession:
+class MainSession(Struct, frozen=True, kw_only=True):
     """The session that a sub-agent's lies in, the command that opens it, and how it is reached."""
 
     upstream_session_id: str

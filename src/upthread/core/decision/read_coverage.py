@@ -9,8 +9,9 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.decision.examined import ExaminedFile, directory_of, examination_of, kept_path
 from upthread.core.outward.calls import commands_of
@@ -21,8 +22,7 @@ _NAMING: Final = frozenset({"glob", "list", "ls"})
 """Tools for searching that return names alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What a session knows: `files` as they were when it read or wrote them, and what is left open.
 
     Of so many commands and searches it is not known what they read; of `calls_not_kept` the words

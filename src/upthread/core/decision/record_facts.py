@@ -6,8 +6,9 @@ and for what is published to hooks. What is around it (files, git, price) is add
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.decision.model import CALLER_DEPTH_MAX, HandshakeInputs
 from upthread.core.roles.role import Role
@@ -17,8 +18,7 @@ from upthread.core.types import ConversationId, Link
 _NOT_KNOWN: Final = ConversationId("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFacts:
+class RecordFacts(Struct, frozen=True, kw_only=True):
     """What the record says of a conversation; nothing of one that it does not know.
 
     `link` is the open one, `last` the newest turn.

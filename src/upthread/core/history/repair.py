@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
+
+from msgspec import Struct, field
 
 from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
 from upthread.core.history.unicode import made_unicode
@@ -38,8 +40,7 @@ CHANGES_TOLD_MAX: Final = 20
 NOBODYS: Final = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One change. `rule` is the rule that made it, `place` where the part was stored."""
 
     rule: str
@@ -51,16 +52,14 @@ class Change:
         return f"{self.place}: {self.what}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
+class Repaired(Struct, frozen=True, kw_only=True):
     """The history made valid, and what was changed, in the order of the rules."""
 
     history: History
     changes: tuple[Change, ...]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Item:
+class _Item(Struct, kw_only=True):
     """A part, who said it, and the message it came from. `message` is NOBODYS for one of ours."""
 
     speaker: Speaker
@@ -69,8 +68,7 @@ class _Item:
     place: str
 
 
-@dataclass(slots=True, kw_only=True)
-class _Work:
+class _Work(Struct, kw_only=True):
     """What a rule works on besides the items."""
 
     is_running: bool

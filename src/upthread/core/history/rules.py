@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from upthread.core.types import JsonValue
 
@@ -27,8 +28,7 @@ _FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One demand of a provider. `source` is where it is written, or where its error is quoted."""
 
     name: str
@@ -38,8 +38,7 @@ class Rule:
     find: Callable[[Request], Iterator[Finding]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class Violation(Struct, frozen=True, kw_only=True):
     """A rule broken at one place. `message` is a position from 0, None for the request itself."""
 
     message: int | None

@@ -10,8 +10,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from upthread.core.outward.action_words import mentioned
 from upthread.core.outward.actions import Action
@@ -68,8 +69,7 @@ def run_by(line: str, read: Read, directory: str = "") -> tuple[str, ...]:
     return tuple(found)[:RUN_MAX]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Text:
+class _Text(Struct, frozen=True, kw_only=True):
     """A text of shell that is looked into: its commands, where it runs, how many files deep."""
 
     line: str
@@ -78,8 +78,7 @@ class _Text:
     depth: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _Look(Struct, frozen=True, kw_only=True):
     """`renamed` are other names of the remotes that the held actions went to."""
 
     held: tuple[Action, ...]
@@ -171,8 +170,7 @@ class _Look:
         return next(filter(None, (mentioned(each, text) for each in self.held)), "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found(_Look):
+class _Found(_Look, frozen=True, kw_only=True):
     """Finds what there is, and nothing that is held."""
 
     found: dict[str, None]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from upthread.core.outward.nested_commands import SHELLS, Word, git_verb, name_of
 from upthread.core.outward.programs import without_starter
@@ -19,8 +20,7 @@ _Fits: TypeAlias = Callable[[str, tuple[Word, ...]], bool]
 Way: TypeAlias = Literal["shell", "code", "program", "make", "package"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opaque:
+class Opaque(Struct, frozen=True, kw_only=True):
     """What a command runs that its words do not tell. `said` is what of them may mention an action.
 
     `files` are read in the way named, each by its path from where the command runs; one of several

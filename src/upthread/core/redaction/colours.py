@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.redaction.linear import Expression
 
@@ -24,8 +25,7 @@ _COLOUR: Final = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;:?]{0,32}[
 """A control sequence: a colour, the end of one, `erase the line`, which grep writes behind each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpainted:
+class Unpainted(Struct, frozen=True, kw_only=True):
     """A text without its colours: `text`, and where each piece of it stands there and stood."""
 
     text: bytes

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from upthread.core.redaction.contexts import CONTEXTS, STRONG_WORD, WORD
 from upthread.core.redaction.forms import FORMS
@@ -28,8 +29,7 @@ _GROUP: Final = re.compile(r"(?<!\\)(?:\\\\)*\((?!\?)")
 """A group that is counted, looked for: to compile all expressions for it takes too long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One form of one family. `family` is what the placeholder says: `[a-z0-9-]+`.
 
     With a `find`, `pattern` only says where it is worth looking, and `find` where they stand.

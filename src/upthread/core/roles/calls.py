@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.outward.calls import commands_of
 from upthread.core.outward.nested_commands import Word
@@ -32,8 +33,7 @@ _UNKNOWN: Final = "?"
 """What stands for a word that only running the line would tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalledWith:
+class CalledWith(Struct, frozen=True, kw_only=True):
     """What is known of a call: its `words`, or the `places` it names, as they were said.
 
     Nothing of either where it is not known. `only_reads`: it is a command and certainly reads only.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from upthread.core.shell.call_commands import folded
 from upthread.core.shell.call_kinds import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule
@@ -57,8 +58,7 @@ _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRule:
+class ToolRule(Struct, frozen=True, kw_only=True):
     """What holds of a tool: by its common name, or its own; `*` stands for any characters.
 
     `pattern` is of what it is called with: a command, a path, an address, a sub-agent's role.
@@ -73,8 +73,7 @@ RuleList: TypeAlias = tuple[ToolRule, ...]
 """The last rule that fits decides; where none does, nothing is denied."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleLimits:
+class RoleLimits(Struct, frozen=True, kw_only=True):
     """The limits of one role. `said` is what of them a person reads, in the words of the file.
 
     `model` is empty where the agent's own holds; `model_of` is the agent whose name for it that is.
@@ -120,8 +119,7 @@ _UNSANDBOXED: Final[Mapping[Sandbox, RuleList]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitedCall:
+class LimitedCall(Struct, frozen=True, kw_only=True):
     """A call as the limits see it. `tool` is its own name, empty where only its kinds are known.
 
     `called_with` is what patterns are compared with: of a command each simple one, of a file its

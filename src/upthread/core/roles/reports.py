@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from upthread.core.text.markdown import item, neutral
 
@@ -43,24 +43,21 @@ def instructions(lines_max: int = REPORT_LINES_MAX) -> str:
     return _INSTRUCTIONS.replace("LINES_MAX", str(lines_max))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedQuestion:
+class ReportedQuestion(Struct, frozen=True, kw_only=True):
     """A question for a human, under the id its role gave it."""
 
     id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """A judgement and what it rests on."""
 
     result: VerdictResult
     evidence: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """What a role hands back. Empty lists mean it said so or said nothing."""
 
     status: Status

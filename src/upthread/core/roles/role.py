@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct, structs
 
 from upthread.core.decision.handshake import Continuity
 from upthread.core.names import parse_role
@@ -32,8 +32,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 _FENCE = "---"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(Struct, frozen=True, kw_only=True):
     """A role as it applies to a project.
 
     `agent` is None where the project's agent does it. `resume_if` names the role whose report must
@@ -82,7 +81,7 @@ def overlaid(role: Role, overlay: RoleOverlay) -> Role:
         for name in overlay.__struct_fields__
         if (value := getattr(overlay, name)) is not None
     }
-    return replace(role, **changes)
+    return structs.replace(role, **changes)
 
 
 def without_model(role: Role) -> Role:
@@ -91,7 +90,9 @@ def without_model(role: Role) -> Role:
     if not named:
         return role
     not_given = (*role.limits.not_given, f"model: {named}")
-    return replace(role, limits=replace(role.limits, model="", model_of="", not_given=not_given))
+    return structs.replace(
+        role, limits=structs.replace(role.limits, model="", model_of="", not_given=not_given)
+    )
 
 
 def read_markdown_role(text: str, *, file_stem: str, source: str) -> Role:

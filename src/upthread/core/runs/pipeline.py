@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Struct, structs
 
 from upthread.core.events import (
     AnswerSuggested,
@@ -78,8 +78,7 @@ STEPS_MAX: Final = 64
 # --- commands ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStep:
+class RunStep(Struct, frozen=True, kw_only=True):
     """Ask this role. `input_digest` covers what it is to judge or build on."""
 
     step: Step
@@ -88,31 +87,27 @@ class RunStep:
     asked_again: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContinueStep:
+class ContinueStep(Struct, frozen=True, kw_only=True):
     """A step was started and its end is not known: go on with its turn."""
 
     role: str
     turn_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskHuman:
+class AskHuman(Struct, frozen=True, kw_only=True):
     """Ask these questions, then wait."""
 
     role: str
     questions: tuple[Question, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class Wait(Struct, frozen=True, kw_only=True):
     """Nothing to do until a human answers or resumes."""
 
     status: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Park:
+class Park(Struct, frozen=True, kw_only=True):
     """Stop here and tell a human why."""
 
     reason: str
@@ -120,8 +115,7 @@ class Park:
     role: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class Finish(Struct, frozen=True, kw_only=True):
     """The passage is over."""
 
     status: str
@@ -144,13 +138,13 @@ def fold(events: Iterable[RunEvent]) -> RunView:
 
 def apply(view: RunView, event: RunEvent) -> RunView:
     """Return the view after one more event."""
-    view = replace(view, events=view.events + 1)
+    view = structs.replace(view, events=view.events + 1)
     following: RunView = _APPLY[type(event)](view, event)
     return following
 
 
 def _started(view: RunView, event: RunStarted) -> RunView:
-    return replace(
+    return structs.replace(
         view,
         specification=event.specification,
         pipeline=msgspec.convert(event.pipeline, Pipeline),
@@ -161,7 +155,7 @@ def _started(view: RunView, event: RunStarted) -> RunView:
 
 
 def _step_started(view: RunView, event: StepStarted) -> RunView:
-    return replace(
+    return structs.replace(
         view,
         started=event,
         last=None,
@@ -174,7 +168,7 @@ def _step_started(view: RunView, event: StepStarted) -> RunView:
 
 
 def _step_ended(view: RunView, event: StepEnded) -> RunView:
-    view = replace(view, started=None, last=event, is_resumed=False)
+    view = structs.replace(view, started=None, last=event, is_resumed=False)
     if event.report is None:
         return view
     report = msgspec.convert(event.report, Report)
@@ -186,7 +180,7 @@ def _step_ended(view: RunView, event: StepEnded) -> RunView:
         turn_id=event.turn_id,
         tree_digest=event.tree_digest,
     )
-    view = replace(
+    view = structs.replace(
         view,
         handed={**view.handed, event.role: handed},
         # What its session has read by now: the next telling leaves it out.
@@ -196,16 +190,16 @@ def _step_ended(view: RunView, event: StepEnded) -> RunView:
     step = view.pipeline.steps[view.pipeline.index_of(event.role)]
     if step.on_rejected and has_rejected(report):
         counted = view.rejections.get(event.role, 0) + 1
-        view = replace(view, rejections={**view.rejections, event.role: counted})
+        view = structs.replace(view, rejections={**view.rejections, event.role: counted})
     return view
 
 
 def _asked(view: RunView, event: QuestionsAsked) -> RunView:
-    return replace(view, questions=(*view.questions, *event.questions))
+    return structs.replace(view, questions=(*view.questions, *event.questions))
 
 
 def _answered(view: RunView, event: QuestionAnswered) -> RunView:
-    return replace(
+    return structs.replace(
         view,
         answers={**view.answers, event.question_id: event.text},
         answered_by={**view.answered_by, event.question_id: event.answered_by},
@@ -213,7 +207,7 @@ def _answered(view: RunView, event: QuestionAnswered) -> RunView:
 
 
 def _suggested(view: RunView, event: AnswerSuggested) -> RunView:
-    return replace(
+    return structs.replace(
         view,
         suggested={**view.suggested, event.question_id: event},
         suggestions=view.suggestions + 1,
@@ -221,12 +215,12 @@ def _suggested(view: RunView, event: AnswerSuggested) -> RunView:
 
 
 def _parked(view: RunView, event: RunParked) -> RunView:
-    return replace(view, parked=event)
+    return structs.replace(view, parked=event)
 
 
 def _resumed(view: RunView, event: RunResumed) -> RunView:
     """A person looked: the counters that led to the stop start again."""
-    return replace(
+    return structs.replace(
         view,
         parked=None,
         # A run that is over goes on only for a role that is named: a late "go on" changes nothing.
@@ -242,7 +236,7 @@ def _resumed(view: RunView, event: RunResumed) -> RunView:
 
 
 def _ended(view: RunView, event: RunEnded) -> RunView:
-    return replace(view, ended=event)
+    return structs.replace(view, ended=event)
 
 
 _APPLY: Final[Mapping[type[RunEvent], Any]] = {
@@ -292,7 +286,7 @@ def next_role(view: RunView) -> str:
     if view.started is not None:
         return view.started.role
     # Answered with nothing, so that the fold says who goes on afterwards.
-    command = next_command(replace(view, parked=None, answers=_all_answered(view)))
+    command = next_command(structs.replace(view, parked=None, answers=_all_answered(view)))
     return command.step.role if isinstance(command, RunStep) else ""
 
 

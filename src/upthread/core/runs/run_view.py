@@ -6,10 +6,10 @@ What an event changes and what comes next is decided in core/runs/pipeline.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from upthread.core.actors import Actor
 from upthread.core.events import (
@@ -103,8 +103,7 @@ def as_data(pipeline: Pipeline) -> JsonValue:
     return data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class Handed(Struct, frozen=True, kw_only=True):
     """A report as handed back, with what it was based on; see core/runs/verdicts.py."""
 
     role: str
@@ -114,8 +113,7 @@ class Handed:
     tree_digest: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
+class RunView(Struct, frozen=True, kw_only=True):
     """A run as its events tell it.
 
     `is_resumed` until the next step starts or ends: a person said to go on from the stop.

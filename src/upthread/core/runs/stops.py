@@ -8,8 +8,9 @@ is what an agent said of it: that is somebody else's text, and is shown as such.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.decision.rules import TOKENS_MAX
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE
@@ -28,8 +29,7 @@ LIMITS: Final = frozenset({Outcome.RATE_LIMITED, Outcome.CREDIT_EXHAUSTED})
 """Outcomes that pass with time: the session is well, and the agent answers again after them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Stop(Struct, frozen=True, kw_only=True):
     """Why something does not go on by itself, and what a person can do.
 
     `said` is ours, `detail` somebody else's words as they are; `cure` is empty where nothing helps.
@@ -40,8 +40,7 @@ class Stop:
     cure: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """Who started the agent of a turn: what helps depends on it.
 
     `is_persons_own` is an agent that a person started themselves, in which hooks saw the turn.

@@ -7,15 +7,14 @@ tree that was judged and cannot be looked at now is not the one that was judged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from upthread.core.runs.pipeline import Finish, next_command
 from upthread.core.runs.run_view import Handed, RunView
 from upthread.core.runs.step_prompt import input_digest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictView:
+class VerdictView(Struct, frozen=True, kw_only=True):
     """A verdict and whether what it judged is still the same.
 
     `tree_digest` is empty for a verdict on something else than the working tree. `in_doubt` are the

@@ -12,8 +12,9 @@ The permissions, the hold-back of outward actions and the record all read the va
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, command_of, commands_of
@@ -33,8 +34,7 @@ RUN_KEYS: Final = frozenset({"cwd", "directory", "workdir", "workingdirectory"})
 TITLE_BETWEEN: Final = " / "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Struct, frozen=True, kw_only=True):
     """What was said of a call at one time; None and empty where nothing was.
 
     `implied_kinds` are what its content shows it to be: a diff an edit, a terminal a command.
@@ -47,8 +47,7 @@ class Told:
     implied_kinds: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foreseen:
+class Foreseen(Struct, frozen=True, kw_only=True):
     """What a call will do. `title`, `tool_kind`, `arguments` and `locations` are for the record.
 
     `kinds` are all that it may be, `other` among them where that is not known; `tellings` is what

@@ -9,9 +9,10 @@ back where we are asked. A local `pytest` is simply run again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, structs
 
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call
@@ -75,8 +76,7 @@ class Settlement(StrEnum):
     AGAIN = "again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class Effect(Struct, frozen=True, kw_only=True):
     """One call that may change something. `actions` is what it does beyond this machine.
 
     `was_asked` is whether the agent asked before it acted, so that the intent was kept first;
@@ -140,12 +140,12 @@ def effects_of(
                 # the one after it may say different halves.
                 known = calls.get(call.call_id, meant).actions
                 actions = (*known, *meant.actions, *_run_by(part))
-                calls[call.call_id] = replace(meant, actions=tuple(dict.fromkeys(actions)))
+                calls[call.call_id] = structs.replace(meant, actions=tuple(dict.fromkeys(actions)))
             elif isinstance(part, ToolResultPart) and part.call_id in calls:
                 calls[part.call_id] = _received(calls[part.call_id], part)
     # After all results: what comes later in a turn says whether the agent saw it fail.
     for call_id in _failed_unseen(messages) & calls.keys():
-        calls[call_id] = replace(calls[call_id], state=EffectState.UNKNOWN)
+        calls[call_id] = structs.replace(calls[call_id], state=EffectState.UNKNOWN)
     return tuple(_answered(effect, answers.get(effect.call_id)) for effect in calls.values())
 
 
@@ -239,7 +239,7 @@ def _settled(effect: Effect, said: Settlement | None) -> Effect:
         return effect
     # `again` changes no state: whether it was done is as unknown as before.
     states = {Settlement.DONE: EffectState.DONE, Settlement.NOT_DONE: EffectState.FAILED}
-    return replace(effect, settled=said, state=states.get(said, effect.state))
+    return structs.replace(effect, settled=said, state=states.get(said, effect.state))
 
 
 def _repeats(effect: Effect, earlier: Effect) -> bool:
@@ -280,7 +280,7 @@ def _intent(seq: int, part: ToolCallPart, patterns: Sequence[str]) -> Effect:
 
 
 def _received(effect: Effect, part: ToolResultPart) -> Effect:
-    return replace(effect, state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN))
+    return structs.replace(effect, state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN))
 
 
 def _answered(effect: Effect, answer: str | None) -> Effect:
@@ -288,4 +288,4 @@ def _answered(effect: Effect, answer: str | None) -> Effect:
     if answer is None:
         return effect
     state = effect.state if answer.startswith("allow") else EffectState.FAILED
-    return replace(effect, state=state, was_asked=True)
+    return structs.replace(effect, state=state, was_asked=True)

@@ -7,10 +7,10 @@ it. Words of strangers are in neither.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
@@ -19,8 +19,7 @@ from upthread.core.turns.turn import TurnView
 from upthread.core.types import Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """What became of a turn. `is_finished` is None where there was none, or it is under way."""
 
     is_finished: bool | None

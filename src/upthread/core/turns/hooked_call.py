@@ -9,11 +9,10 @@ recorded by runtime/hooked/retrieval.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.core.events import (
     AgentEvent,
@@ -43,8 +42,7 @@ PROMPT_CHARACTERS_MAX: Final = 300
 _ENDS: Final = frozenset({"completed", "failed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutOffCall:
+class CutOffCall(Struct, frozen=True, kw_only=True):
     """A call of a sub-agent, by what hooks saw of it. `session` is empty where nobody saw it."""
 
     agent: str
@@ -53,8 +51,7 @@ class CutOffCall:
     session: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSession:
+class StoredSession(Struct, frozen=True, kw_only=True):
     """A sub-agent's session as its agent's store holds it, oldest first.
 
     `written_at_ns` is when the store last wrote to it, in epoch nanoseconds: what was touched later
@@ -68,8 +65,7 @@ class StoredSession:
     refusal: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutOffTurn:
+class CutOffTurn(Struct, frozen=True, kw_only=True):
     """A turn that stopped before its end, for a person and for whoever goes on.
 
     `actions` are what it did to the world, and how that ended, in words; `detail` is why it
@@ -111,8 +107,7 @@ Empty where nothing has it. Blocking. Raises StoreError as above.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTurn:
+class StoredTurn(Struct, frozen=True, kw_only=True):
     """One prompt of a stored session, and what came after it, up to the next prompt."""
 
     upstream_session_id: UpstreamSessionId | None
@@ -153,11 +148,10 @@ class StoredTurn:
             or event.call_id in ended
         )
         said = TextReceived(upstream_session_id=self.upstream_session_id, text=reply)
-        return replace(self, events=(*told, said))
+        return structs.replace(self, events=(*told, said))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sought:
+class Sought(Struct, frozen=True, kw_only=True):
     """Which turn of a stored session is looked for.
 
     `recorded` are the conversation's messages in that session, oldest first. `asked` is the prompt
@@ -194,7 +188,7 @@ def turn_of(events: Sequence[AgentEvent], sought: Sought) -> StoredTurn | None:
     begin = new[0] if sought.later or sought.is_first else new[-1]
     end = next((i for i in at if i > begin), len(events))
     found = _turn(events, begin, end)
-    return replace(found, prompt=own_words(found.prompt, sought))
+    return structs.replace(found, prompt=own_words(found.prompt, sought))
 
 
 def stored_turns(events: Sequence[AgentEvent]) -> tuple[StoredTurn, ...]:

@@ -11,8 +11,9 @@ prompt to which nothing was said is no turn: agents keep such for commands of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.events import (
     AgentEvent,
@@ -39,8 +40,7 @@ UNKNOWN_PROMPTS: Final = "none of its prompts is one of the record's"
 TOO_MANY: Final = "it has too many prompts to be compared"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lacked:
+class Lacked(Struct, frozen=True, kw_only=True):
     """What a record lacks of a session, oldest first.
 
     `fault` says why that cannot be told, empty where it can. `stamp` is what the session's store

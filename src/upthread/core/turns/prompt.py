@@ -7,7 +7,8 @@ new. Everything is prose and Markdown headings; nothing imitates a provider's ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.core.decision.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.history.unicode import unicode_text
@@ -35,8 +36,7 @@ EFFECTS_DONE_HEADING = "These actions were done, or may have been; do not repeat
 NEW_SESSION_DECISIONS = frozenset({FIRST, START_FRESH, RESUME_WITH_REPLAY})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """What is asked of a role.
 
     `news` is told to a session that heard the rest before, `everything` to a new one.

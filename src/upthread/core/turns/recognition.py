@@ -8,8 +8,10 @@ stored already.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct, structs
 
 from upthread.core.events import (
     AgentEvent,
@@ -31,8 +33,7 @@ WAYS_MAX = 2
 """One way to read a text is certain, two are not; more need not be known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recognised:
+class Recognised(Struct, frozen=True, kw_only=True):
     """The judgement, with the reply so far and the actions: each call's id, title and status.
 
     `was_unattended` is whether a call failed while nobody of ours was there, and perhaps did not
@@ -92,7 +93,7 @@ def recognise(
     # With what children said: which sessions are children's only the whole history tells.
     tail = tuple(history[prompts[-1].end :])
     found = _judge_reply(_own_events(tail, among=history), attended_calls)
-    return replace(found, tail=tail)
+    return structs.replace(found, tail=tail)
 
 
 class _Prompt(NamedTuple):

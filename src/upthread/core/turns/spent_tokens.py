@@ -10,7 +10,8 @@ agent is marked, and so is every sum it is in.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.core.decision.model import RESUME, RESUME_WITH_UPDATE
 from upthread.core.decision.price import Price, Spending, Tokens, estimated
@@ -19,8 +20,7 @@ from upthread.core.events import PromptSent, TurnEnded, TurnEvent, TurnParked, U
 NOTHING_SPENT = Tokens(count=0, is_estimate=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
+class Reported(Struct, frozen=True, kw_only=True):
     """What an agent said of a prompt's tokens; None where it did not say.
 
     `read` and `written` are the model's; `held` is what the session holds after it.
@@ -31,8 +31,7 @@ class Reported:
     held: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(Struct, frozen=True, kw_only=True):
     """What the requests of a prompt took so far, those of its sub-agents with them.
 
     `is_estimate` where nobody said what one of them wrote. `first_read` is what the first of the

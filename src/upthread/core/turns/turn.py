@@ -15,9 +15,10 @@ ever parked: before that, it ends with its outcome and nothing has happened.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
+
+from msgspec import Struct, structs
 
 from upthread.core.decision.words import READ_BACK
 from upthread.core.events import (
@@ -122,8 +123,7 @@ class Recognition(StrEnum):
     UNDECIDABLE = "undecidable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnView:
+class TurnView(Struct, frozen=True, kw_only=True):
     """A turn as its events tell it.
 
     `sends` counts how often a prompt left; `parked` is None again once somebody took the turn on.
@@ -192,26 +192,30 @@ def apply(view: TurnView, event: TurnEvent) -> TurnView:
     # Stopped here and not stored: a turn that is folded wrongly would send its prompt again.
     assert following is not None, f"{type(event).__name__} cannot follow {view.state}"
     parked = view.parked if view.state is TurnState.PARKED else None
-    view = replace(view, state=following, events=view.events + 1)
+    view = structs.replace(view, state=following, events=view.events + 1)
     match event:
         case PromptSent():
             assert view.may_send, f"a prompt left {SENDS_MAX} times already"
             sends = view.sends + 1
-            return replace(view, sent=event, sends=sends, is_prompted=True, is_person_asked=False)
+            return structs.replace(
+                view, sent=event, sends=sends, is_prompted=True, is_person_asked=False
+            )
         case PromptRecognised():
-            return replace(view, recognised=Recognition(event.recognition))
+            return structs.replace(view, recognised=Recognition(event.recognition))
         # Another session has not got the prompt that left for the one before.
         case SessionAttached():
             same = view.attached and view.attached.upstream_session_id == event.upstream_session_id
-            return replace(view, attached=event, is_prompted=view.is_prompted and bool(same))
+            return structs.replace(
+                view, attached=event, is_prompted=view.is_prompted and bool(same)
+            )
         case RecoveryStarted() if parked is not None:
             # A person's word is worth one more, however often it left before.
             sends = min(view.sends, SENDS_MAX - 1)
-            return replace(view, parked=None, sends=sends, is_person_asked=True)
+            return structs.replace(view, parked=None, sends=sends, is_person_asked=True)
         case _:
             kept = _KEPT.get(type(event))
             changes: dict[str, Any] = {kept: event} if kept else {}
-            return replace(view, **changes)
+            return structs.replace(view, **changes)
 
 
 _KEPT: Final[Mapping[type[TurnEvent], str]] = {

@@ -7,9 +7,11 @@ has none, a few of the project's other conversations are asked, never all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
@@ -41,8 +43,7 @@ CONVERSATIONS_ASKED_MAX: Final = 16
 """How many others are asked what their agent reads before our words, the newest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
+class Priced(Struct, frozen=True, kw_only=True):
     """Whose next turn is priced, with `agent`, and what has changed since its last one.
 
     `window_tokens` is the window of models whose agent does not tell it, None where unknown.

@@ -8,10 +8,9 @@ was last written to may be anybody's work, and is kept as one the session does n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from upthread.core.commands import RecordExamined, Write
 from upthread.core.decision.examined import ExaminedFile
@@ -34,8 +33,7 @@ from upthread.runtime.turns.examiner import Examiner
 from upthread.store.base import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retrieved:
+class Retrieved(Struct, frozen=True, kw_only=True):
     """What was found. Both are None where nothing was; `fault` says why it could not be read.
 
     `asked` is the prompt as the main session has it, where the sub-agent's own does not:
@@ -58,8 +56,7 @@ SoughtIn: TypeAlias = Callable[[UpstreamSessionId], Sought]
 """Says what of a call is looked for in the session that it is found to have worked in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
+class Destination(Struct, frozen=True, kw_only=True):
     """Where what was found is recorded: `link` is the session's, `next_seq` its next message."""
 
     conversation: Conversation
@@ -100,9 +97,9 @@ class Retrieval:
         try:
             asked = self._read_asked(call)
         except StoreError as error:
-            return replace(found, fault=found.fault or error.message)
+            return structs.replace(found, fault=found.fault or error.message)
         sought = sought_in(found.session or UpstreamSessionId(call.session))
-        return replace(found, asked=own_words(asked, sought))
+        return structs.replace(found, asked=own_words(asked, sought))
 
     def _own(self, call: CutOffCall, said: Sequence[Message], sought_in: SoughtIn) -> Retrieved:
         """Return what the session of the call's own sub-agent holds."""
@@ -115,7 +112,7 @@ class Retrieval:
     def _of(self, found: StoredSession, said: Sequence[Message], sought_in: SoughtIn) -> Retrieved:
         session = found.upstream_session_id
         mine = tuple(each for each in said if each.upstream_session_id == session)
-        sought = replace(sought_in(session), recorded=mine, redact=self._redact)
+        sought = structs.replace(sought_in(session), recorded=mine, redact=self._redact)
         return Retrieved(
             session=session or None,
             turn=turn_of(found.events, sought),
@@ -129,7 +126,7 @@ class Retrieval:
         if found.turn is None:
             return found
         turn = found.turn.ended_with(reply, self._redact, is_answered=is_answered)
-        return replace(found, turn=turn)
+        return structs.replace(found, turn=turn)
 
     def writes(
         self, found: Retrieved, destination: Destination, *, seen: Sequence[ExaminedFile] = ()

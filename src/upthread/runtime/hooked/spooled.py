@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from upthread.core.types import CHILD_SLOT, ConversationKey, TurnId
 from upthread.runtime.bindings import files, spool
@@ -18,8 +19,7 @@ from upthread.runtime.bindings.places import Place
 from upthread.runtime.hooked.delegated_call import Delegated, turn_id_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
+class Behind(Struct, frozen=True, kw_only=True):
     """What hooks saw of calls that have stopped, and the record does not have.
 
     `events` wait, the oldest since `since_ms`, epoch milliseconds. `takers` are the processes that

@@ -6,8 +6,10 @@ is dead. Nothing of it is in the record before that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from upthread.core.types import ConversationKey, Holder, ProjectId
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
@@ -17,8 +19,7 @@ from upthread.runtime.bindings.published import read_binding
 from upthread.runtime.system import System
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallUnderWay:
+class CallUnderWay(Struct, frozen=True, kw_only=True):
     """A call that has begun and not ended. `begun_at_ms` is None where that was not kept."""
 
     key: ConversationKey

@@ -9,8 +9,9 @@ decides. Once they have said that it was done, it is refused, and the agent goes
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec import structs
 
 from upthread.agents.base import CallAnswer, PermissionAnswer, PermissionRequest
 from upthread.core.events import TurnParked
@@ -95,7 +96,7 @@ class Gate:
 
     async def _asked(self, request: PermissionRequest) -> CallAnswer:
         """Ask a person what the role's file says is to be asked, whatever the agent does."""
-        given = await self._policy.asked(replace(request, options=_OPTIONS))
+        given = await self._policy.asked(structs.replace(request, options=_OPTIONS))
         if given.answered_by == NOBODY:
             self._park_unallowed(request)
             return CallAnswer(answered_by=NOBODY, why=_NOBODY_SAID)
@@ -128,9 +129,9 @@ class Gate:
             return self._policy
 
         async def as_before(asked: PermissionRequest) -> PermissionAnswer:
-            return replace(given, option_id=_option(asked, "allow_once"))
+            return structs.replace(given, option_id=_option(asked, "allow_once"))
 
-        return replace(self._policy, ask_person=as_before)
+        return structs.replace(self._policy, ask_person=as_before)
 
     def _park_held_back(self, effect: Effect, why: str) -> None:
         self.parked = TurnParked(reason=HELD_BACK, detail=why or effect.in_words)
@@ -162,7 +163,7 @@ class Gate:
     async def _keep_outward(self, request: PermissionRequest, actions: Sequence[Action]) -> None:
         runs = () if actions else self._run_by(request.foreseen)
         if actions or runs:
-            await self._keep_once(replace(request, runs=runs))
+            await self._keep_once(structs.replace(request, runs=runs))
 
     def _run_by(self, will_happen: Foreseen) -> tuple[str, ...]:
         """Return the outward commands that a call runs without saying so."""
@@ -183,7 +184,7 @@ class Gate:
             return will_happen
         redactor = self._redactor
         return foreseen(
-            replace(
+            structs.replace(
                 told,
                 title=redactor.redact(told.title or ""),
                 arguments=redactor.redact_json(told.arguments),

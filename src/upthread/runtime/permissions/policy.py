@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field, structs
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.boundary import files
@@ -39,8 +40,7 @@ _NO: Final = re.compile(
 """What ids of options are called; see `plain_options`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionPolicy:
+class PermissionPolicy(Struct, frozen=True, kw_only=True):
     """Rules by tool kind (ACP's), and a person to ask, None where there is none.
 
     `tree` is the directory worked in. To change what is outside of it, or git's own files in it,
@@ -129,7 +129,7 @@ def plain_options(request: PermissionRequest) -> PermissionRequest:
         for option_id, kind in request.options
         if len(kinds[option_id]) == 1 and not _contradicts(option_id, kind)
     )
-    return replace(request, options=plain)
+    return structs.replace(request, options=plain)
 
 
 def _contradicts(option_id: str, kind: str) -> bool:

@@ -6,10 +6,10 @@ Every look back has its limit: a briefing of a long conversation costs what one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from upthread.core.chain import readable
 from upthread.core.context.briefing import BriefingInputs, Reported
@@ -52,8 +52,7 @@ RUNS_MAX: Final = 16
 """How many runs answers are taken from, the newest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BriefingRequest:
+class BriefingRequest(Struct, frozen=True, kw_only=True):
     """Whose briefing, and what is known of the moment.
 
     `changes` are sentences on what has changed, None where nobody looked; `before_seq` leaves out

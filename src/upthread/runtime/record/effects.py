@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from upthread.core.acts import settlements_in
 from upthread.core.outward.inspection import look_of
@@ -29,8 +30,7 @@ from upthread.store.base import Store
 ID_DIGITS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedEffect:
+class RecordedEffect(Struct, frozen=True, kw_only=True):
     """An effect and the conversation it belongs to, a child's own one included."""
 
     conversation: Conversation
@@ -49,8 +49,7 @@ class RecordedEffect:
         return tuple(dict.fromkeys(filter(None, found)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unseen:
+class Unseen(Struct, frozen=True, kw_only=True):
     """What of conversations is not on record, so that nobody says that nothing was done.
 
     `turns` were delegated inside of `agents`, whose own stores did not tell what they did, and no

@@ -8,9 +8,10 @@ comes to, and why, is decided in core/states.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, TypeAlias
+
+from msgspec import Struct, structs
 
 from upthread.core.decision.model import HandshakeInputs
 from upthread.core.decision.record_facts import RecordFacts
@@ -65,8 +66,7 @@ CUT_OFF_MESSAGES_MAX: Final = 256
 """How far back it is looked for what a turn did that was cut off."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleView:
+class RoleView(Struct, frozen=True, kw_only=True):
     """One conversation of a workstream. `standing` is how it stands, in a word of core/states.py.
 
     `ending` is what became of its last turn; `cut_off` what is known of that turn where it stopped
@@ -99,8 +99,7 @@ class RoleView:
         return str(self.standing.state)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkstreamView:
+class WorkstreamView(Struct, frozen=True, kw_only=True):
     """A workstream as it stands; `roles` without children and closed generations.
 
     `run_standing` is how its newest run stands, None without one and for one that was forgotten.
@@ -128,8 +127,7 @@ class WorkstreamView:
         return status_of(self.standing, self.run)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewestRun:
+class NewestRun(Struct, frozen=True, kw_only=True):
     """The newest run of a workstream, and when it last moved."""
 
     run_id: RunId
@@ -233,7 +231,7 @@ class Overview:
         """Return how a workstream stands of which these actions are in doubt."""
         name = view.workstream.workstream
         actions, run = titles_of(doubts), view.run_standing
-        return replace(
+        return structs.replace(
             view,
             standing=with_doubts(view.standing, actions, workstream=name),
             run_standing=with_doubts(run, actions, workstream=name) if run else None,
@@ -247,10 +245,10 @@ class Overview:
         own = tuple(each for each in doubts if self._owner(each) == conversation.conversation_id)
         name = conversation.key.workstream
         ids = tuple(each.effect_id for each in doubts)
-        return replace(
+        return structs.replace(
             view,
             standing=with_doubts(view.standing, titles_of(own), workstream=name),
-            verdict=replace(view.verdict, in_doubt=ids) if view.verdict else None,
+            verdict=structs.replace(view.verdict, in_doubt=ids) if view.verdict else None,
             in_doubt=own,
         )
 

@@ -8,8 +8,9 @@ roles is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
 
 from upthread.core.commands import (
     OpenConversation,
@@ -34,8 +35,7 @@ REMEMBERED_MAX: Final = 4096
 """How many turns and conversations it knows the owner and the mode of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordPolicy:
+class RecordPolicy(Struct, frozen=True, kw_only=True):
     """What is recorded: of the project, and of roles for which something else was said."""
 
     mode: RecordMode = "redacted"

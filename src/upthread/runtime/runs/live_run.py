@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from upthread.core.actors import Actor
 from upthread.core.commands import Write
@@ -16,8 +17,7 @@ from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.progress import SILENT, Listener, Notice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """What is answered, and by whom. Without a `question_id` the only open question is meant.
 
     A suggestion leaves the question open.
@@ -29,8 +29,7 @@ class Answer:
     is_suggestion: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRequest:
+class StepRequest(Struct, frozen=True, kw_only=True):
     """What a run asks of whoever knows roles and agents: a TellRequest for one step.
 
     `is_asked_again` asks for a report that is missing: in the same session, whatever the role's
@@ -52,8 +51,7 @@ class StepRequest:
 PrepareStep = Callable[[StepRequest], TellRequest]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True, kw_only=True):
     """A passage over a workstream. `specification` is None to go on with the newest run.
 
     `agents` by role are kept with a new run, so that whoever goes on need not name them again.
@@ -79,8 +77,7 @@ class RunRequest:
         return self.options.listener or SILENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
+class Transition(Struct, frozen=True, kw_only=True):
     """What a worker is handed: go on with this run, as it stood after this event."""
 
     run_id: RunId

@@ -9,8 +9,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
 from functools import partial
+
+from msgspec import structs
 
 from upthread.core.acts import LIMIT_PASSED
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
@@ -332,7 +333,7 @@ class Runs:
 
     def _limited(self, live: LiveRun, tell: TellRequest) -> TellRequest:
         """Return a turn that counts what the run has spent over all its processes."""
-        return replace(tell, spent=partial(spent_on_run, self._store, live.run_id))
+        return structs.replace(tell, spent=partial(spent_on_run, self._store, live.run_id))
 
     async def _take_turn(
         self, live: LiveRun, request: RunRequest, role: str, turn: Awaitable[TurnResult]

@@ -6,7 +6,7 @@ was decided. What fails is raised, and the turn decides again with what is then 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from upthread.agents.base import AgentConnection
 from upthread.core.events import AgentEvent
@@ -17,8 +17,7 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class Attached(Struct, frozen=True, kw_only=True):
     """An attached session. `history` is what `load` replayed, None after new or resume."""
 
     upstream_session_id: UpstreamSessionId

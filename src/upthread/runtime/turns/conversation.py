@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from upthread.core.commands import OpenConversation, OpenWorkstream, RecordDecision
 from upthread.core.decision.handshake import (
@@ -61,8 +62,7 @@ LOOK_BACK_TURNS_MAX = 32
 """How many turns in a row may end before their prompt left, and the session still be known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimRequest:
+class ClaimRequest(Struct, frozen=True, kw_only=True):
     """Whose turn it is to be. `callers` are the conversations this call is made inside of.
 
     `tree` is the working tree that the role writes to, None for a role that only reads. `host` is
@@ -85,8 +85,7 @@ class ClaimRequest:
     on_wait: Callable[[Lease], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompts:
+class Prompts(Struct, frozen=True, kw_only=True):
     """What an upstream session has heard from us, as far as is known for certain.
 
     `has_any` whether a prompt ever left for it; `answered` how many it has for certain.
@@ -96,8 +95,7 @@ class Prompts:
     answered: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """A leased conversation as it stands. `last` is its newest turn, None before the first.
 
     `session_host` is where its session lives, None without one and where nobody asked. `fences` are

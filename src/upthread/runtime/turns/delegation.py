@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from upthread.agents.base import AgentAdapter
 from upthread.core.commands import Write
@@ -26,8 +27,7 @@ from upthread.runtime.turns.older_record import NO_SESSIONS, OwnSessions
 from upthread.runtime.turns.progress import SILENT, Listener
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenVersion:
+class SeenVersion(Struct, frozen=True, kw_only=True):
     """The version of an agent that was tested; `warning` is empty where another does not differ."""
 
     version: str
@@ -50,8 +50,7 @@ def _no_follow_up(_turn_id: TurnId, _ended: TurnEnded, _reply: str) -> Sequence[
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenOptions:
+class OpenOptions(Struct, frozen=True, kw_only=True):
     """How the agent is started; see agents.base.OpenRequest."""
 
     working_directory: str
@@ -61,8 +60,7 @@ class OpenOptions:
     prompt_timeout_s: float = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellRequest:
+class TellRequest(Struct, frozen=True, kw_only=True):
     """One delegation. `at_intent`, `at_end` and `at_park` add a run's writes to the turn's commits.
 
     `durability` is what a user message and a tool call are committed with.

@@ -6,9 +6,10 @@ What is sent is committed before it leaves. How the turn then ends is the driver
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
+from msgspec import Struct, structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
@@ -36,8 +37,7 @@ from upthread.store.base import Store
 from upthread.tasks import task_group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """How a prompt ended. `writes` are what is recorded of it and not committed yet."""
 
     result: PromptResult
@@ -149,7 +149,7 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
     require_tokens(result.tokens_used, result.tokens_in, result.tokens_out)
     at_ms = result.reset_at_ms
     is_time = at_ms is None or 0 <= at_ms - now_ms <= RESET_S_MAX * 1000
-    return result if is_time else replace(result, reset_at_ms=None)
+    return result if is_time else structs.replace(result, reset_at_ms=None)
 
 
 async def _examiner(live: LiveTurn) -> Examiner:

@@ -81,7 +81,7 @@ class Driver:
         await self._end_cancelled(live)
         result = result_of(live)
         if live.log.view.ended is None and live.log.view.parked is None:
-            result = replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
+            result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
         live.request.listener.cancelled(result)
 
     async def _drive_agents(self, live: LiveTurn) -> None:
@@ -382,7 +382,9 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
     )
     detectors = detectors_with(empty_reply=live.request.rolls_over_when_empty)
     detector = poison(signs, detectors=detectors)
-    return replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
+    return (
+        structs.replace(result, outcome=Outcome.POISONED, detail=detector) if detector else result
+    )
 
 
 def _parked(result: PromptResult) -> TurnParked:

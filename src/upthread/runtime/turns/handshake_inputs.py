@@ -7,12 +7,13 @@ that a decision can be shown without being carried out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from upthread.config import Settings
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings, freshness
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from upthread.runtime.record.overview import RoleView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreshnessSettings:
+class FreshnessSettings(Struct, frozen=True, kw_only=True):
     """How freshness and price are judged, as configured.
 
     `critical` are globs of files that make a session stale alone; `window_tokens` is the window of
@@ -62,8 +62,7 @@ def freshness_settings(settings: Settings) -> FreshnessSettings:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(Struct, frozen=True, kw_only=True):
     """Whose session is judged, and where it would go on. `link` is None without an open one."""
 
     conversation: Conversation

@@ -9,8 +9,9 @@ missing is recorded as turns, in order, as what they did. Blocking.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct, structs
 
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
 from upthread.core.decision.model import RESUME
@@ -45,8 +46,7 @@ def _no_session(_agent: str, _session: UpstreamSessionId) -> StoredSession | Non
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnSessions:
+class OwnSessions(Struct, frozen=True, kw_only=True):
     """How the agents' own stores are looked into. Blocking; both raise StoreError.
 
     `stamp` gives what a session is known by while nobody prompts it, empty where nothing is known
@@ -86,7 +86,7 @@ def look(
         return NOTHING_LACKED
     history = redacted_history(found.events, redactor) if redactor else tuple(joined(found.events))
     compared = lacked(history, store.messages(link.conversation_id), session)
-    return replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
+    return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
 
 
 def _stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
@@ -128,8 +128,7 @@ def _after(writes: Sequence[Write], claim: Claim, next_seq: int) -> int:
     return max(recorded, default=next_seq)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ReadBack:
+class _ReadBack(Struct, frozen=True, kw_only=True):
     """One turn that only the agent's session had."""
 
     claim: Claim

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field, structs
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
 from upthread.core.decision.handshake import RESUME, because
@@ -29,8 +30,7 @@ from upthread.core.types import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStarted:
+class TurnStarted(Struct, frozen=True, kw_only=True):
     """What a person is told when a session is attached. `turn_number` counts from 1.
 
     `recognition` is set when an interrupted turn is gone on with: complete, incomplete, absent or
@@ -62,8 +62,7 @@ class TurnStarted:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Struct, frozen=True, kw_only=True):
     """Something to know that is no part of the work. `about` names it, for programs."""
 
     kind: str
@@ -71,8 +70,7 @@ class Notice:
     about: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True, kw_only=True):
     """What became of a turn, also on failure. `report` is None when none could be read.
 
     `spent` is what this process spent on it, `source` where its agent's last words are.
@@ -94,8 +92,7 @@ class TurnResult:
     source: Source = OURS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class Listener(Struct, frozen=True, kw_only=True):
     """Where progress goes; called on the event loop, so it must not block.
 
     `cancelled` is told what became of a turn whose caller gave it up, since that gets no result:
@@ -119,7 +116,7 @@ class Listener:
                 told.add(each.text)
                 self.notice(each)
 
-        return replace(self, notice=notice)
+        return structs.replace(self, notice=notice)
 
 
 SILENT: Final = Listener()

@@ -8,7 +8,7 @@ complete.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
@@ -91,7 +91,7 @@ class Recoverer:
                 attended_calls=attended_calls(recorded),
             )
         if found.recognition is Recognition.UNDECIDABLE and live.log.view.is_person_asked:
-            return replace(found, recognition=Recognition.INCOMPLETE)
+            return structs.replace(found, recognition=Recognition.INCOMPLETE)
         return found
 
     async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:
@@ -161,7 +161,9 @@ def _as_recorded(live: LiveTurn, attached: Attached) -> Attached:
     """Return what was attached, its history as it would have been recorded."""
     if attached.history is None or live.request.redactor is None:
         return attached
-    return replace(attached, history=redacted_history(attached.history, live.request.redactor))
+    return structs.replace(
+        attached, history=redacted_history(attached.history, live.request.redactor)
+    )
 
 
 def _told(effect: Effect, status: str | None) -> str:

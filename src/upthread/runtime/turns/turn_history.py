@@ -7,7 +7,8 @@ open. Reads only; what is written is made by those who ask.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.core.acts import settlements_in
 from upthread.core.context.briefing import BriefingInputs, build_briefing
@@ -124,8 +125,7 @@ async def know_children(live: LiveTurn, recorder: Recorder) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedChild:
+class RecordedChild(Struct, frozen=True, kw_only=True):
     """A child's session and conversation; `next_seq` is its next message."""
 
     upstream_session_id: UpstreamSessionId

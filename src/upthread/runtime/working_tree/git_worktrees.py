@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.boundary.git.references import read_head
 from upthread.boundary.git.worktrees import (
@@ -29,8 +30,7 @@ from upthread.runtime.working_tree.repository import require_readable
 BRANCH_PREFIX: Final = "upthread/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worktree:
+class Worktree(Struct, frozen=True, kw_only=True):
     """A workstream's own working tree. `branch` is empty while none is checked out there.
 
     `is_missing` when git knows it and its directory is gone, `is_half_made` when git was killed

@@ -7,8 +7,9 @@ be read is an error or a fault, never taken for "no repository".
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from upthread.boundary.git.directory_files import GitFileError
 from upthread.boundary.git.person import person_configuration
@@ -25,8 +26,7 @@ _REMOTE = "refs/remotes/origin/"
 _CURE = "mend or remove it, then try again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(Struct, frozen=True, kw_only=True):
     """A directory's identity and the root agents work in: the worktree's, else itself."""
 
     identity: ProjectIdentity
@@ -85,8 +85,7 @@ def _root_commit(place: GitDirectories) -> str | None:
     return roots[-1] if roots else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitFacts:
+class GitFacts(Struct, frozen=True, kw_only=True):
     """What is checked out. All None outside of a repository; `branch` also on a detached HEAD.
 
     `fault` is why it could not be told.

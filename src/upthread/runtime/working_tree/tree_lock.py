@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from upthread.core.types import ConversationId, Fence, Holder, Lease
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease, tree_lease
@@ -18,8 +19,7 @@ from upthread.runtime.system import System
 from upthread.store.base import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeRequest:
+class TreeRequest(Struct, frozen=True, kw_only=True):
     """Which tree, what for, and inside of which conversations, outermost first.
 
     `wait_s` is how long to wait for a living holder; None is for ever.

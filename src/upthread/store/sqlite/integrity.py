@@ -7,11 +7,11 @@ is, from presence.py and from the error of opening it. Messages are verified by 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 import apsw
+from msgspec import Struct
 
 from upthread.errors import StoreError
 from upthread.store.sqlite.database import Connection, Database
@@ -26,8 +26,7 @@ _WITHOUT_OWNER: Final = 'SELECT "table", rowid, parent FROM pragma_foreign_key_c
 _PAGE: Final = re.compile(r"page (\d+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFaults:
+class FileFaults(Struct, frozen=True, kw_only=True):
     """What is wrong with a database file; `faults` is empty for a sound one.
 
     `is_open` is whether it can be opened at all, `cure` what helps. `pages` are those that were

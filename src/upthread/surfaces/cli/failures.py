@@ -10,8 +10,9 @@ import secrets
 import signal
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, cast
+
+from msgspec import Struct, field, structs
 
 from upthread.errors import (
     ConfigError,
@@ -56,8 +57,7 @@ _REFUSALS: Final = frozenset({"busy", "refused"})
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """What a person or a script is told. `refused` is the line of a refusal, without its hint."""
 
     kind: str
@@ -75,7 +75,7 @@ def _of_a_signal(error: EndedBySignalError) -> Failure:
     is_by_hand = error.number == signal.SIGINT
     message = INTERRUPTED.message if is_by_hand else f"{INTERRUPTED.message} by {error}"
     code = EXIT_OF_SIGNALS + error.number
-    return replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
+    return structs.replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
 
 
 def failure_of(error: BaseException) -> Failure | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -236,7 +235,7 @@ def why(found: Why) -> Shape:
 
 def reading(known: Reading | None) -> Shape | None:
     """How much of what a session read is known; null without a session."""
-    return None if known is None else asdict(known)
+    return None if known is None else structs.asdict(known)
 
 
 def _decision(decision: Decision) -> Shape:

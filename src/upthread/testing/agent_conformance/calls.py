@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec import structs
 
 from upthread.agents.base import CallAnswer, PermissionAnswer, PermissionRequest, PromptResult
 from upthread.core.events import (
@@ -34,7 +35,7 @@ async def _answered(trial: Trial, kind: str) -> tuple[PermissionAnswered, Permis
 
     assert trial.agent.permission is not None
     events = Recorded()
-    async with trial.opened(replace(trial.request, answer_permission=answer)) as connection:
+    async with trial.opened(structs.replace(trial.request, answer_permission=answer)) as connection:
         session = await connection.new_session()
         await connection.prompt(session, trial.agent.permission, on_event=events)
     answered = [event for event in events if isinstance(event, PermissionAnswered)]
@@ -66,7 +67,7 @@ async def _answered_before_it_runs(
 
     assert trial.agent.permission is not None
     events = Recorded()
-    async with trial.opened(replace(trial.request, hold_call=hold)) as connection:
+    async with trial.opened(structs.replace(trial.request, hold_call=hold)) as connection:
         if not connection.capabilities.can_hold:
             raise AbsentError("it does not tell of its calls before they run")
         session = await connection.new_session()
@@ -99,7 +100,7 @@ async def it_asks_before_it_acts_and_then_acts(trial: Trial) -> None:
         return trial.answer(request, "allow_once", "the suite")
 
     assert trial.agent.permission is not None
-    async with trial.opened(replace(trial.request, answer_permission=answer)) as connection:
+    async with trial.opened(structs.replace(trial.request, answer_permission=answer)) as connection:
         session = await connection.new_session()
         await connection.prompt(session, trial.agent.permission, on_event=Recorded())
     assert was_there, "it did not ask"

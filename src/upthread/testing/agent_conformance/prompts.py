@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import replace
 from typing import Final
 
 import anyio
+from msgspec import structs
 
 from upthread.agents.base import (
     AgentConnection,
@@ -201,7 +201,7 @@ async def an_error_of_who_answers_comes_through(trial: Trial) -> None:
         raise _OwnError
 
     assert trial.agent.permission is not None
-    async with trial.opened(replace(trial.request, answer_permission=fail)) as connection:
+    async with trial.opened(structs.replace(trial.request, answer_permission=fail)) as connection:
         session = await connection.new_session()
         prompt = connection.prompt(session, trial.agent.permission, on_event=Recorded())
         await _own_error_of(prompt)
@@ -261,7 +261,7 @@ async def cancel_ends_the_turn(trial: Trial) -> None:
 
 async def a_deaf_agent_is_ended(trial: Trial) -> None:
     assert trial.agent.deaf is not None
-    request = replace(trial.request, cancel_timeout_s=0.5)
+    request = structs.replace(trial.request, cancel_timeout_s=0.5)
     async with trial.opened(request) as connection:
         within_s = request.cancel_timeout_s
         _, result = await _cancelled(connection, trial.agent.deaf, within_s)
@@ -270,7 +270,7 @@ async def a_deaf_agent_is_ended(trial: Trial) -> None:
 
 async def a_deadline_ends_the_turn_not_the_session(trial: Trial) -> None:
     assert trial.agent.hang is not None
-    request = replace(trial.request, prompt_timeout_s=DEADLINE_S)
+    request = structs.replace(trial.request, prompt_timeout_s=DEADLINE_S)
     async with trial.opened(request) as connection:
         session = await connection.new_session()
         before_s = anyio.current_time()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 import anyio
+from msgspec import structs
 
 from upthread.agents.base import AgentAdapter, AgentConnection, AgentProcess, OpenRequest
 from upthread.core.types import Outcome
@@ -103,7 +103,7 @@ async def leaving_in_the_middle_of_a_turn_ends_it(trial: Trial) -> None:
 
 
 async def a_directory_that_is_gone_is_told_as_such(trial: Trial) -> None:
-    gone = replace(trial.request, working_directory=str(trial.work / "gone"))
+    gone = structs.replace(trial.request, working_directory=str(trial.work / "gone"))
     error = await refusal_of(_start(trial.agent.adapter, gone))
     assert error.outcome == Outcome.WORKSPACE_CHANGED, error
 
@@ -120,7 +120,7 @@ async def _start(adapter: AgentAdapter, request: OpenRequest) -> None:
 
 
 async def a_bad_start_is_an_error_in_time(trial: Trial) -> None:
-    request = replace(trial.request, start_timeout_s=BAD_START_TIMEOUT_S)
+    request = structs.replace(trial.request, start_timeout_s=BAD_START_TIMEOUT_S)
     for what, adapter in trial.agent.bad_starts.items():
         error: UpstreamError | None = None
         with anyio.move_on_after(BAD_START_TIMEOUT_S + ENDING_S):

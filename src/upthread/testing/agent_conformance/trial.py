@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
+from msgspec import structs
 
 from upthread.agents.base import (
     AgentAdapter,
@@ -133,7 +134,7 @@ class Trial:
     ) -> AsyncGenerator[AgentConnection]:
         """Open the agent as declared, or with another request, or with more variables."""
         chosen = request or self.request
-        chosen = replace(chosen, environment={**chosen.environment, **(more or {})})
+        chosen = structs.replace(chosen, environment={**chosen.environment, **(more or {})})
         async with self.agent.adapter.open(chosen) as connection:
             yield connection
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
+from msgspec import structs
+
 from upthread.client import Project
 from upthread.runtime.continuity_probe import CHECKS, Probed
 from upthread.surfaces.cli.call import Call
@@ -37,7 +39,7 @@ def probe(call: Call, agent: str, *, rate_limit_prompt: str | None, is_yes: bool
 
 def _show(call: Call, agent: str, probed: Probed) -> None:
     output = call.output
-    capabilities = asdict(probed.capabilities)
+    capabilities = structs.asdict(probed.capabilities)
     quirks = [each for each in probed.findings if each.verdict == "quirk"]
     if output.is_json:
         findings = [{**asdict(each), "good_is": CHECKS[each.check]} for each in probed.findings]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+from msgspec import structs
 
 from upthread.agents.histories import outlines, repaired_copy, stored_histories
 from upthread.client import Project
@@ -178,7 +179,7 @@ def _own(call: Call, address: str) -> int:
     refused: Mapping[str, int] = {p: len(v) for p, v in proof(made.history).items()}
     valid = [provider for provider, number in refused.items() if number == 0]
     if call.output.is_json:
-        changes = [asdict(change) for change in made.changes]
+        changes = [structs.asdict(change) for change in made.changes]
         call.output.json({"address": address, "changes": changes, "valid_for": valid})
     else:
         for change in made.changes:

@@ -13,9 +13,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from upthread.boundary import files as opener
 from upthread.config import PROJECT_FILE
@@ -27,8 +28,7 @@ FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 NEW_FILE_MODE: Final = 0o600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """A file as it is and as it shall be; None: it is not there. `what` says it in a few words."""
 
     path: Path

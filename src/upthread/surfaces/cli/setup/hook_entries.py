@@ -10,9 +10,10 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from upthread.surfaces.cli.setup import launcher
 from upthread.surfaces.cli.setup.changes import as_json_object
@@ -34,8 +35,7 @@ TIMEOUT_S_OF: Final[Mapping[str, int]] = {"PreToolUse": 10, "SessionEnd": 3}
 Codex gives no more than 3 s, and tells the person where more was asked for (0.169.0)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """Who calls: an agent as a person sets it up, as its hooks name it, and upthread's home."""
 
     agent: str

@@ -13,10 +13,11 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
@@ -40,8 +41,7 @@ PROBE_TIME_MAX_S: Final = 10.0
 _NAMED: Final = re.compile(rb"^(python|package)=(.*)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alive:
+class Alive(Struct, frozen=True, kw_only=True):
     """Whether the launcher starts and answers. `python` is what it starts, empty without one.
 
     `fault` says in words what is wrong, empty when nothing is.

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
+
 from upthread.surfaces.cli.setup.changes import Change
 
 
@@ -22,8 +24,7 @@ def _never(_path: Path, _content: bytes) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """How one agent is set up: `name` is its own in the store, `then` what a person does next.
 
     `trust` asks an agent that leaves out hooks a person has not trusted, in a working directory.

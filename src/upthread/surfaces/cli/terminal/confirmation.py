@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.errors import SeveralAgentsError, UsageError
@@ -45,8 +45,7 @@ def can_ask(output: Output) -> bool:
     return output.is_live and sys.stdin is not None and is_person(os.environ)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
+class _Choice(Struct, frozen=True, kw_only=True):
     key: str
     kind: str
     option_id: str

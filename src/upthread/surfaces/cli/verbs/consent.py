@@ -11,8 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from upthread.client import Project
 from upthread.client.consent import decide
@@ -55,8 +56,7 @@ _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _YES: Final = frozenset({"y", "yes"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Needs(Struct, frozen=True, kw_only=True):
     """What a verb would use of what a repository says.
 
     `address` is whose role it talks to; `is_run` all roles of the pipeline. `notice` takes what is

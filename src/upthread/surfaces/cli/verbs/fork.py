@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import structs
 
 from upthread.client import Project
 from upthread.runtime.record.fork import Fork as MadeFork
@@ -89,7 +91,7 @@ def _tell(call: Call, plan: ForkPlan, made: MadeFork | None) -> None:
                     for each in plan.effects
                 ],
                 "children_left": list(plan.children_left),
-                "changes": [asdict(change) for change in plan.changes],
+                "changes": [structs.asdict(change) for change in plan.changes],
             }
         )
     elif made is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
+
+from msgspec import structs
 
 from upthread.client import Project, RunOptions
 from upthread.client.stores import is_postgres
@@ -64,7 +65,7 @@ def run(
     screen = Screen(output, shows_reply=False)
     listener = screen.listener()
     on_event = _event_printer(workstream, chosen, output, screen)
-    options = replace(chosen, listener=listener, on_event=on_event)
+    options = structs.replace(chosen, listener=listener, on_event=on_event)
     tell_result = _result_printer(output, screen)
 
     async def use(project: Project, agent: str | None) -> Ran:
@@ -75,7 +76,7 @@ def run(
                 hint="run it here, without --detach",
             )
         on_result = _doubt_teller(project, tell_result, listener)
-        named = replace(options, agent=agent, on_result=on_result)
+        named = structs.replace(options, agent=agent, on_result=on_result)
         view = await project.run(workstream, specification, named)
         total = await project.spent_on_run(workstream)
         return Ran(view, total, await project.show(workstream))

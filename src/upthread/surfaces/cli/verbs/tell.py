@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec import structs
 
 from upthread.client import Project, TellOptions
 from upthread.core.decision.price import Tokens
@@ -57,7 +58,7 @@ def tell(call: Call, address: str, text: str | None, chosen: TellOptions) -> int
     listener = screen.listener()
 
     async def use(project: Project, agent: str | None) -> Told:
-        options = replace(chosen, agent=agent, listener=listener)
+        options = structs.replace(chosen, agent=agent, listener=listener)
         if prompt is None:
             result = await project.go_on(address, options)
         else:
