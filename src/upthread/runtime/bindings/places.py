@@ -44,6 +44,7 @@ class Place:
             self.root, git_directory = _working_tree(real)
             common = _common_directory(self.root, git_directory) if git_directory else None
             head = _head(git_directory) if git_directory and common else None
+        # A hook never fails its agent: as a place that nobody has set up, where nothing happens.
         except GitFileError:
             common = None
         if common is None:
@@ -74,6 +75,7 @@ class Place:
     def project(self) -> str:
         """The directory of the project's files. Only of a place that was read and is known."""
         name = (self.known or {}).get("project_id")
+        # It becomes a part of a path, and a file that was damaged may hold anything.
         if not isinstance(name, str) or not name.replace("_", "").isalnum():
             raise UnreadableError(f"{self.path}: it names no project")
         return os.path.join(self.home, "projects", name)
@@ -132,6 +134,7 @@ def _working_tree(directory: str) -> tuple[str, str | None]:
 def _common_directory(root: str, git_directory: str) -> str | None:
     """Return what the git directory shares, None where it and the root do not name each other."""
     common = common_of(git_directory)
+    # What names another repository's directory would pass for that project (ADR 58).
     is_own = git_directory == os.path.join(root, ".git")
     if is_own:
         return common if common == git_directory else None
@@ -151,11 +154,13 @@ def _commit(common: str, head: str) -> str | None:
     name = head.removeprefix("ref: ")
     if name == head:
         return _object(head)
+    # HEAD is a file of the repository's, and what it names becomes a part of a path.
     if not name.startswith("refs/") or ".." in name:
         return None
     loose = read_line(os.path.join(common, name))
     if loose is not None:
         return _object(loose)
+    # Second, as git looks: a packed one is older than a loose one of the same name.
     packed = read_plain(os.path.join(common, "packed-refs"), bytes_max=PACKED_BYTES_MAX) or b""
     end = packed.find(b" " + os.fsencode(name) + b"\n")
     start = packed.rfind(b"\n", 0, max(end, 0)) + 1
