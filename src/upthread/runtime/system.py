@@ -111,8 +111,10 @@ def this_process(doing: str = "") -> Holder:
 
 def is_dead(holder: Holder) -> bool:
     """Return whether the holder is known to be dead: on this host, and gone or another process."""
+    # Another host's pids tell nothing here: only its heartbeat does.
     if holder.host != host_name():
         return False
+    # Pids and times begin anew with each boot.
     if holder.boot_id != _boot_id():
         return True
     ticks = started_at_ticks(holder.pid)
@@ -178,6 +180,8 @@ class _Watched(Generic[Result]):
         self._given_up = threading.Event()
 
     def __call__(self) -> Result:
+        # Begun or given up, never both: a call that began after its caller
+        # had left would be the second one in a connection that takes one.
         with self._turnstile:
             if self._is_given_up:
                 raise GivenUpError

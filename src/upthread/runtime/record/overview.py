@@ -187,6 +187,7 @@ class Overview:
         return self._doubting(view, doubts) if view and doubts else view
 
     def _looked_at_once(self, workstream: str) -> Callable[[], str] | None:
+        # Several verdicts may be on one tree, and its digest costs a `git status` each time.
         return cache(partial(self._tree_now, workstream)) if self._tree_now else None
 
     def _workstream(
@@ -278,6 +279,7 @@ class Overview:
         turn = found[0] if found else None
         last = turns.fold(self._store.turn_events(turn.turn_id)) if turn else None
         holder = self._holder(conversation_lease(key.project_id, key.address))
+        # A call inside an agent holds no lease: its claim is all there is to see it by (ADR 75).
         holder = holder or (call.holder if call else None)
         run = newest.view if newest else None
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
@@ -354,6 +356,7 @@ class Overview:
 
     def _holder(self, lease_name: str) -> Holder | None:
         lease = self._store.lease(lease_name)
+        # A lease outlives its holder: read alone it would call a killed role running for ever.
         if lease is None or lease.holder is None or self._is_dead(lease.holder):
             return None
         return lease.holder
@@ -391,6 +394,7 @@ def record_inputs(
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:
     newest: dict[tuple[str, int], Conversation] = {}
     for conversation in conversations:
+        # Children share a key: by it, one would stand in another's place.
         if conversation.key.slot != CHILD_SLOT:
             newest[(conversation.key.role, conversation.key.slot)] = conversation
     return tuple(newest.values())
@@ -406,6 +410,7 @@ def _verdict(run: RunView | None, role: str, tree: Callable[[], str] | None) -> 
     handed = run.handed.get(role) if run else None
     if run is None or handed is None or handed.report.verdict is None:
         return None
+    # A verdict on reports alone holds whatever the tree is, and asks no git.
     is_tree_asked = tree is not None and bool(handed.tree_digest)
     tree_digest = tree() if tree is not None and is_tree_asked else handed.tree_digest
     return VerdictView(

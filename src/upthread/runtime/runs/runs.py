@@ -121,6 +121,7 @@ class Runs:
                 return 0
             if live.view.parked is not None:
                 wait_ms = self._wait_ms(live.view.parked)
+                # Without a time a person has to say so, by running it again.
                 if wait_ms == 0 and live.view.parked.reset_at_ms is not None:
                     await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
                 return wait_ms
@@ -358,6 +359,7 @@ class Runs:
             self._step_request(live, request, again, await self._hosts(live, request))
         )
         turn_id = TurnId(command.turn_id)
+        # Before it is gone on with: what a person finished by hand is the step's end.
         elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
         if elsewhere is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
@@ -444,6 +446,7 @@ class Runs:
         )
         then = pipelines.apply(live.view, event)
         is_limited = isinstance(event, RunParked) and event.reset_at_ms is not None
+        # What waits for a person is no job: an answer, or running it again, makes the next one.
         if is_limited or not isinstance(event, RunEnded | RunParked | QuestionsAsked):
             hosts = await self._hosts(live, request)
             writes = (*writes, self._enqueue(request.project_id, live.run_id, then, hosts))

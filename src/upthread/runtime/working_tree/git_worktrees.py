@@ -150,6 +150,7 @@ class Worktrees:
         known = [] if repository is None else list_trees(repository)
         place, branch = str(self._place(workstream)), _branch(workstream)
         at_place = [each for each in known if each.path == place]
+        # Not the main one: that is the person's own, whatever branch they look at.
         on_branch = [each for each in known[1:] if each.branch == branch]
         return next(iter([*at_place, *on_branch]), None)
 
