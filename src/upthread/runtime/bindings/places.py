@@ -7,6 +7,7 @@ has no file, and nothing happens there.
 
 from __future__ import annotations
 
+# `hashlib` loads OpenSSL, which costs a hook as much as starting the interpreter.
 import _blake2
 import os
 
@@ -111,6 +112,7 @@ def hooks_directory(home: str) -> str:
 
 def key_of(text: str) -> str:
     """Return a name for a file, made from a text that must not be one."""
+    # Names are any text, lone surrogates among it (S8).
     return _blake2.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -81,6 +81,7 @@ def start_repair(place: Place) -> None:
     """Start a drain for a file that is damaged, once in a while: it is written from the record."""
     begun = os.path.join(place.project, "repair.json")
     try:
+        # Either way: a clock that was set back must not put repairs off until it has caught up.
         if abs(time.time_ns() - os.stat(begun).st_mtime_ns) < REPAIR_EVERY_NS:
             return
     except OSError:
@@ -105,6 +106,7 @@ def hand_over(place: Place, kind: str, fields: dict[str, Any], words: dict[str, 
             put(place, kind, {**fields, "drain": {}})
             raise
         finally:
+            # Closed on our side, so that writing to a drain that has died is an error and no wait.
             os.close(reading)
         put(place, kind, {**fields, "drain": process(drain) if drain else {}})
         if drain:

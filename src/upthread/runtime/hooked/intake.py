@@ -310,6 +310,7 @@ def _prune(place: Place) -> None:
     )
     for old in seen[:-CALLS_MAX]:
         old.unlink(missing_ok=True)
+    # A person has been told of these; what was not told yet is kept, however old.
     told = [path for path in spool.names(place) if path.endswith("-told.json")]
     for path in told[:-TOLD_MAX]:
         files.remove(path)

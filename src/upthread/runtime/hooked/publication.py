@@ -346,6 +346,7 @@ def _binding_fields(source: Published, view: RoleView) -> dict[str, Any]:
         "agent": link.agent if link else "",
         "session": session,
         "turns": view.turns,
+        # A path is what somebody said to a tool, and an outline keeps nothing of that.
         "files": [asdict(each) for each in examined] if link and not is_outline else [],
         **_grounds(source, view),
         "briefing": source.text(key.role, _briefing(source, view)),
@@ -410,6 +411,7 @@ def _replay(source: Published, conversation_id: ConversationId) -> str:
     return replay_of(
         source.store,
         conversation_id,
+        # No content can have known it, so none can end the block that it stands in.
         nonce=secrets.token_hex(8),
         outward_patterns=source.settings.outward_patterns,
     )

@@ -84,6 +84,7 @@ class Gate:
             why = _NOT_THE_ROLES.format(limit)
             return CallAnswer(answered_by=f"role {limit}", why=why, ends_turn=False)
         actions, effect, why = self._judged(request)
+        # Refused, and not parked: a person has looked already, and the agent can go on without it.
         if effect is not None and effect.settled is Settlement.DONE:
             said = "; ".join(filter(None, [why, _WAS_DONE]))
             return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=said, ends_turn=False)

@@ -39,6 +39,7 @@ class RecordedEffect:
     @property
     def effect_id(self) -> str:
         """What a person calls it by: the same wherever it is shown."""
+        # A call's id alone is unique only as far as the model made it so.
         named = f"{self.conversation.conversation_id}\0{self.effect.call_id}"
         return f"eff_{hashlib.sha256(named.encode()).hexdigest()[:ID_DIGITS]}"
 

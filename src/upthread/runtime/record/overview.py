@@ -251,6 +251,7 @@ class Overview:
         return replace(
             view,
             standing=with_doubts(view.standing, titles_of(own), workstream=name),
+            # All of the workstream's: what was done beyond this machine no judge could see.
             verdict=replace(view.verdict, in_doubt=ids) if view.verdict else None,
             in_doubt=own,
         )
@@ -297,6 +298,7 @@ class Overview:
             opened_at_ms=turn.opened_at_ms if turn else None,
             moved_at_ms=moved_at_ms,
             run=run if is_step else None,
+            # Of that very turn: a later prompt to the role passes none.
             verdict=verdict if turn and _handed_by(run, key.role) == turn.turn_id else None,
             source=self._source(last, (turn.opened_at_ms, moved_at_ms)) if turn else OURS,
         )
@@ -312,6 +314,7 @@ class Overview:
             last_turn=last,
             report=run.report(key.role) if run else None,
             verdict=verdict,
+            # While somebody holds it, a turn without an end is under way.
             cut_off=self._cut_off(conversation_id, last) if holder is None else None,
         )
 

@@ -126,6 +126,7 @@ class Move:
         for conversation_id in project.conversations:
             self._must_verify(self._made, conversation_id)
             ends = [s.chain_head(conversation_id) for s in (self._source, self._made)]
+            # Not `verify` alone: a chain of other content verifies as well (S29).
             if ends[0] != ends[1]:
                 raise _not_equal(f"the hash chain of {conversation_id}")
         self._write((_WHEN_ALL_IS_PROVED, project.project_id))

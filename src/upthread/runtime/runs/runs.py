@@ -201,6 +201,7 @@ class Runs:
     def _begin_blocking(self, request: RunRequest, fence: Fence) -> LiveRun:
         runs = self._store.runs(request.project_id, request.workstream)
         last = pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        # The same once more is no second run: so a caller goes on whose process was killed.
         if request.specification is None or (
             last is not None
             and last.ended is None
@@ -269,6 +270,7 @@ class Runs:
         if request.wait_s is None:
             await self._wait_out(live, request)
         parked = live.view.parked
+        # A limit is left alone while it lasts, but for another agent, which it need not be about.
         if parked is not None and (request.options.names_an_agent or self._wait_ms(parked) == 0):
             await self._commit(live, request, RunResumed(because="run again"))
 
@@ -319,6 +321,7 @@ class Runs:
             await self._park(live, request, str(error))
 
     async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
+        # Read again: what could not go on may have committed something before that.
         events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
         live.view = pipelines.fold(events)
         role = pipelines.next_role(live.view)
@@ -397,6 +400,7 @@ class Runs:
 
         def stepped(turn_id: TurnId) -> RunView:
             started = StepStarted(role=role, turn_id=turn_id)
+            # One that another process has begun is on record already.
             return view if view.started is not None else pipelines.apply(view, started)
 
         def at_intent(turn_id: TurnId) -> Sequence[Write]:

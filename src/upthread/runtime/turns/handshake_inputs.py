@@ -205,6 +205,7 @@ def _surroundings_of(last: TurnEnded | None, subject: Subject) -> Surroundings |
     if last is None:
         return None
     was = msgspec.convert(last.surroundings, Surroundings)
+    # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
     return replace(was, configuration=subject.role.configuration) if is_alike else was
 

@@ -109,6 +109,7 @@ class _Tree:
     def changed(self, git: PrivateGit, committed: dict[bytes, bytes]) -> list[bytes]:
         # Git opens patterns without looking what they are, and would wait for a pipe (ADR 58).
         _refuse_pipes(self._place.top, committed)
+        # One path an entry: a rename, which is not asked for, would be two.
         told = [line[3:] for line in git.do(*_CHANGED).split(b"\0") if line]
         links = [path for path, entry in committed.items() if entry.startswith(_GITLINK)]
         # Git compares the commit of such a one alone: what is not committed there, we look for.

@@ -101,6 +101,7 @@ class Worktrees:
                 f"there is no commit in {self._root} to branch off from",
                 hint="commit something first, or run without --worktree",
             )
+        # Made anew: half of a checkout may lie there, and nobody was let in to work on it.
         if found is not None and found.is_half_made:
             remove_tree(found)
         elif found is not None:
