@@ -244,12 +244,14 @@ class _Probe:
 def unlike(session: UpstreamSessionId) -> UpstreamSessionId:
     """Return an id of the same form that the agent cannot have given."""
     head, tail = session[:-8], session[-8:]
+    # An id of another form may be refused for its form alone, which proves nothing.
     changed = tail.translate(_NEXT)
     return UpstreamSessionId(head + (changed if changed != tail else tail[::-1] + "0"))
 
 
 def replay_faults(replayed: Sequence[AgentEvent], *, told: str, reply: str) -> tuple[str, ...]:
     """Return what a replayed history lacks of one turn, empty for nothing."""
+    # Put together first: agents replay a text in one piece or in many.
     users = "".join(event.text for event in replayed if isinstance(event, UserTextReplayed))
     faults = (
         [] if users == told else [f"the prompt came back as {users!r}" if users else "no prompt"]

@@ -65,6 +65,8 @@ class _Watched(Generic[Result]):
         self._given_up = threading.Event()
 
     def __call__(self) -> Result:
+        # Begun or given up, never both: a call that began after its caller
+        # had left would be the second one in a connection that takes one.
         with self._turnstile:
             if self._is_given_up:
                 raise GivenUpError

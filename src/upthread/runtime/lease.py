@@ -81,6 +81,7 @@ class Leases:
     async def held(self, request: LeaseRequest) -> AsyncGenerator[Fence]:
         """Hold a lease for a block. Raises LeaseHeldError, and FencedError when taken over."""
         async with AsyncExitStack() as stack:
+            # First where hooks look, and then the lease: they know of no lease (ADR 44).
             if request.occupies is not None and self._occupying is not None:
                 occupied = self._occupying.held(request, request.occupies)
                 await stack.enter_async_context(occupied)
@@ -114,6 +115,8 @@ class Leases:
             if is_ours:
                 return Fence(name=lease.name, token=lease.token)
             now_s = self._system.monotonic_s()
+            # Counted from when we saw it move, by our own
+            # clock: those of two machines differ (ADR 10).
             if seen is None or (lease.token, lease.heartbeat) != (seen.token, seen.heartbeat):
                 seen, seen_at_s = lease, now_s
             if request.wait_s is not None and now_s - started_s >= request.wait_s:
@@ -141,6 +144,8 @@ class Leases:
                 )
                 if current is not None and not may_take:
                     return current, False
+                # The store takes it over only as it was seen
+                # here: one that beats meanwhile stays (S13).
                 seen = current if current is not None and current.holder is not None else None
                 ours = self._store.acquire_lease(request.name, holder, seen=seen)
                 if ours is not None:
@@ -153,6 +158,7 @@ class Leases:
         try:
             return await self._system.in_thread(attempt)
         except BaseException:
+            # Taken, and the caller gave up: unknown here it counts as left over, and can be taken.
             _HELD_HERE.difference_update((lease.name, lease.token) for lease in taken)
             raise
 
@@ -165,6 +171,7 @@ class Leases:
         with self._system.shield():
             try:
                 await self._system.in_thread(lambda: self._store.release_lease(fence))
+            # Somebody else holds it by now: there is nothing left to give back.
             except FencedError:
                 return
 

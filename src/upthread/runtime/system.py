@@ -104,8 +104,10 @@ def this_process(doing: str = "") -> Holder:
 
 def is_dead(holder: Holder) -> bool:
     """Return whether the holder is known to be dead: on this host, and gone or another process."""
+    # Another host's pids tell nothing here: only its heartbeat does.
     if holder.host != host_name():
         return False
+    # Pids and times begin anew with each boot.
     if holder.boot_id != _boot_id():
         return True
     ticks = started_at_ticks(holder.pid)

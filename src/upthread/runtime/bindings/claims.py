@@ -61,6 +61,7 @@ def process(pid: int) -> dict[str, Any]:
 def lives(known: dict[str, Any]) -> bool:
     """Return whether a process, or the one that made a claim, is still there."""
     ticks = started_at_ticks(number_in(known, "pid"))
+    # 0 was kept where the machine does not tell: there the pid alone has to do.
     return ticks is not None and number_in(known, "ticks") in {0, ticks}
 
 
@@ -71,6 +72,7 @@ def started_at_ticks(pid: int) -> int | None:
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
+        # Gone, or a system without /proc, which tells no more than that a pid is in use.
         return None if os.path.exists("/proc/self/stat") else _lives_without_proc(pid)
     try:
         stat = os.read(descriptor, STAT_BYTES_MAX)
@@ -78,7 +80,9 @@ def started_at_ticks(pid: int) -> int | None:
         return None
     finally:
         os.close(descriptor)
+    # From the last bracket on: a process may have brackets and spaces in its name (proc(5)).
     after_name = stat[stat.rindex(b")") + 2 :].split()
+    # A zombie has ended and waits to be collected, by an agent that may never do it.
     return None if after_name[0] in {b"Z", b"X"} else int(after_name[19])
 
 
@@ -87,6 +91,7 @@ def _lives_without_proc(pid: int) -> int | None:
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
+    # Somebody else's, and there.
     except PermissionError:
         return 0
     return 0

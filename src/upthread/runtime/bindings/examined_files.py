@@ -46,10 +46,12 @@ def examined(root: str, path: str, how: str) -> dict[str, Any]:
         return {**seen, "state": "no_file"}
     is_settled = found.st_mtime_ns <= time.time_ns() - SETTLED_NS
     seen["size_bytes"] = found.st_size
+    # A second change right after the first may leave the same time behind.
     seen["mtime_ns"] = found.st_mtime_ns if is_settled else None
     try:
         digest = _digest_of(os.path.join(root, path), found.st_size)
     except OSError:
+        # Without its time: by that alone it would count as unmoved, and not be tried again.
         return {**seen, "state": "unreadable", "mtime_ns": None}
     return {**seen, "state": "hashed" if digest else "too_large", "digest": digest}
 
@@ -68,6 +70,7 @@ def _digest_of(path: str, size_bytes: int) -> str | None:
         return None
     descriptor = os.open(path, OPEN_FLAGS)
     try:
+        # By the descriptor too: the name may be given to something else after the look (ADR 66).
         if not is_ordinary(descriptor):
             raise OSError("it became something that is no file")
         content = _content(descriptor)

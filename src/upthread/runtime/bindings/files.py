@@ -45,6 +45,7 @@ def read(path: str) -> dict[str, Any] | None:
         raise UnreadableError(f"{path}: {error}") from error
     finally:
         os.close(descriptor)
+    # Another version may mean something else by the same name: better nothing than half of it.
     if fields.get("schema") != SCHEMA:
         raise UnreadableError(f"{path}: written by another version of upthread")
     return fields
@@ -53,6 +54,7 @@ def read(path: str) -> dict[str, Any] | None:
 def _all_of(descriptor: int) -> bytes:
     pieces: list[bytes] = []
     left = FILE_BYTES_MAX
+    # One byte more than may be, so that a file that is too long is told from one that just fits.
     while piece := os.read(descriptor, min(left + 1, 1024 * 1024)):
         left -= len(piece)
         if left < 0:
@@ -64,6 +66,7 @@ def _all_of(descriptor: int) -> bytes:
 def replace(path: str, fields: dict[str, Any]) -> None:
     """Write a file whole, for nobody else to read; a crash leaves the old one. Raises OSError."""
     make_directory(os.path.dirname(path))
+    # Named by the process: two never write into one, and what a dead one left is found by it.
     beside = f"{path}.{os.getpid()}"
     raw = dumps({"schema": SCHEMA, **fields}).encode("ascii")
     descriptor = _made(beside)
@@ -74,6 +77,7 @@ def replace(path: str, fields: dict[str, Any]) -> None:
         raise
     finally:
         os.close(descriptor)
+    # Hooks read without the lock: they find the old file or the new one, and never half of one.
     os.replace(beside, path)
 
 
@@ -123,6 +127,7 @@ def remove_half_written(directory: str) -> None:
         return
     for name in listed:
         _, is_beside, pid = name.rpartition(".json.")
+        # One that lives may be writing it at this moment.
         if is_beside and pid.isdecimal() and started_at_ticks(int(pid)) is None:
             remove(os.path.join(directory, name))
 
@@ -139,6 +144,7 @@ class Lock:
         make_directory(os.path.dirname(self._path))
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline_s = time.monotonic() + self._wait_s
+        # Not waited for within flock, which knows no limit: an agent stands still meanwhile.
         while not self._is_taken():
             if time.monotonic() >= deadline_s:
                 os.close(self._descriptor)

@@ -25,6 +25,7 @@ def note(home: str, agent: str) -> None:
         return
     path = os.path.join(home, DIRECTORY, agent)
     try:
+        # The usual case in one call: the file is there, and all it tells is its time.
         os.utime(path)
     except FileNotFoundError:
         _make(path)

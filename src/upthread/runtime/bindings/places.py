@@ -7,6 +7,7 @@ has no file, and nothing happens there.
 
 from __future__ import annotations
 
+# `hashlib` loads OpenSSL, which costs a hook as much as starting the interpreter.
 import _blake2
 import os
 
@@ -44,6 +45,7 @@ class Place:
             self.root, git_directory = _working_tree(real)
             common = _common_directory(self.root, git_directory) if git_directory else None
             head = _head(git_directory) if git_directory and common else None
+        # A hook never fails its agent: as a place that nobody has set up, where nothing happens.
         except GitFileError:
             common = None
         if common is None:
@@ -74,6 +76,7 @@ class Place:
     def project(self) -> str:
         """The directory of the project's files. Only of a place that was read and is known."""
         name = (self.known or {}).get("project_id")
+        # It becomes a part of a path, and a file that was damaged may hold anything.
         if not isinstance(name, str) or not name.replace("_", "").isalnum():
             raise UnreadableError(f"{self.path}: it names no project")
         return os.path.join(self.home, "projects", name)
@@ -109,6 +112,7 @@ def hooks_directory(home: str) -> str:
 
 def key_of(text: str) -> str:
     """Return a name for a file, made from a text that must not be one."""
+    # Names are any text, lone surrogates among it (S8).
     return _blake2.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -132,6 +136,7 @@ def _working_tree(directory: str) -> tuple[str, str | None]:
 def _common_directory(root: str, git_directory: str) -> str | None:
     """Return what the git directory shares, None where it and the root do not name each other."""
     common = common_of(git_directory)
+    # What names another repository's directory would pass for that project (ADR 58).
     is_own = git_directory == os.path.join(root, ".git")
     if is_own:
         return common if common == git_directory else None
@@ -151,11 +156,13 @@ def _commit(common: str, head: str) -> str | None:
     name = head.removeprefix("ref: ")
     if name == head:
         return _object(head)
+    # HEAD is a file of the repository's, and what it names becomes a part of a path.
     if not name.startswith("refs/") or ".." in name:
         return None
     loose = read_line(os.path.join(common, name))
     if loose is not None:
         return _object(loose)
+    # Second, as git looks: a packed one is older than a loose one of the same name.
     packed = read_plain(os.path.join(common, "packed-refs"), bytes_max=PACKED_BYTES_MAX) or b""
     end = packed.find(b" " + os.fsencode(name) + b"\n")
     start = packed.rfind(b"\n", 0, max(end, 0)) + 1

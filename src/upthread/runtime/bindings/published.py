@@ -11,6 +11,7 @@ from upthread.runtime.bindings.places import Place
 
 def published_place(home: Path, root: Path, project_id: str) -> Place | None:
     """Return the place hooks read of a project, None where there is nothing of it. Blocking."""
+    # One look is all that a turn costs more where there are no hooks (ADR 44).
     if not (home / "hooks" / "projects" / project_id).is_dir():
         return None
     place = Place(str(home), str(root))

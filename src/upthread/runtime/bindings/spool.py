@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 def put(place: Place, kind: str, fields: dict[str, Any]) -> None:
     """Keep an event. Raises OSError when it cannot be kept."""
     at_ns = time.time_ns()
+    # With the pid: two hooks may keep an event in the same nanosecond of a coarse clock.
     name = f"{at_ns:020d}-{os.getpid()}-{kind}.json"
     content = {"kind": kind, "at_ms": at_ns // 1_000_000, "root": place.root, **fields}
     files.replace(os.path.join(directory(place), name), content)
@@ -80,6 +81,7 @@ def start_repair(place: Place) -> None:
     """Start a drain for a file that is damaged, once in a while: it is written from the record."""
     begun = os.path.join(place.project, "repair.json")
     try:
+        # Either way: a clock that was set back must not put repairs off until it has caught up.
         if abs(time.time_ns() - os.stat(begun).st_mtime_ns) < REPAIR_EVERY_NS:
             return
     except OSError:
@@ -97,11 +99,14 @@ def hand_over(place: Place, kind: str, fields: dict[str, Any], words: dict[str, 
     reading, writing = os.pipe()
     try:
         try:
+            # Started before the event is kept: that has to name who the words will come from.
             drain = _started(place, reading, WORDS)
         except OSError:
+            # Of nobody: then the call is taken in without waiting for words that never come.
             put(place, kind, {**fields, "drain": {}})
             raise
         finally:
+            # Closed on our side, so that writing to a drain that has died is an error and no wait.
             os.close(reading)
         put(place, kind, {**fields, "drain": process(drain) if drain else {}})
         if drain:
@@ -118,12 +123,15 @@ def _started(place: Place, standard_input: int, *more: str) -> int:
     command = [word for word in list_in(installed, "drain") if isinstance(word, str)]
     if not command:
         return 0
+    # An agent waits until nobody holds its hook's output any more, and the drain takes longer.
     outward = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)]
     return os.posix_spawn(
         command[0],
         [*programs.made_safe(command), "-C", place.root, *more],
+        # By name: an agent's environment may come from a repository's settings (ADR 59).
         {**programs.own_environment(os.environ), "UPTHREAD_HOME": os.path.dirname(place.home)},
         file_actions=[(os.POSIX_SPAWN_DUP2, standard_input, 0), *outward],
+        # It has to outlive the agent, whose group is ended with it.
         setsid=True,
     )
 

@@ -68,6 +68,7 @@ class Account:
 
     def note_cut_off(self) -> None:
         """Add what a prompt took that was left without an answer, as far as it was told."""
+        # Not once more what an answer has told already.
         if self._counted.requests and not self._is_noted:
             self._add(Tokens(count=self._counted.tokens, is_estimate=True))
             self._add_in_flight()
@@ -115,9 +116,11 @@ class Account:
         """
         recorder, first_read = self._recorder, self._counted.first_read
         if is_new and recorder is not None:
+            # What a session holds has its reply in it; what its first request read has not.
             reply = 0 if first_read is not None else reply_characters
             known = fixed_part(
                 first_read=first_read,
+                # A summary is shorter than what was read at first, and tells nothing of it.
                 held=None if recorder.was_compacted else recorder.tokens_used,
                 characters=self._prompt_characters + reply,
             )

@@ -58,6 +58,7 @@ class Priced(Struct, frozen=True, kw_only=True):
 
 def price_of(store: Store, priced: Priced, link: Link, last: TurnEnded | None) -> Price:
     """Return what each way would cost; `last` is how the session's newest turn ended."""
+    # A turn that parked has filled the session since the last one that ended.
     reported = _held_when_parked(store, link) or (last.tokens_used if last else None)
     fixed = _fixed(store, priced, link, last)
     is_same_agent = link.agent == priced.agent
@@ -101,6 +102,7 @@ def _fixed(store: Store, priced: Priced, link: Link, last: TurnEnded | None) -> 
     found = priced.found
     has_moved = bool(found.is_configuration_changed or found.model or found.agent_version)
     if (known := _kept_in(last)) is not None:
+        # Other instructions, another model or version: near what it reads now, and marked.
         return replace(known, is_estimate=known.is_estimate or has_moved)
     if (known := _learned(store, priced)) is not None:
         return known

@@ -66,6 +66,8 @@ class Delegated:
     def asked(self) -> Part | None:
         """The prompt as it is to be recorded, None where it was not kept."""
         said = self.events.get("said", {})
+        # A call in the background hands its prompt over
+        # at its begin, and at its end the reply alone.
         asked = self.events.get("asked", {} if "launched" in self.events else said)
         return part_of(object_in(asked, "prompt"), context=text_in(self.decided, "context"))
 
@@ -113,6 +115,8 @@ class Delegated:
     @property
     def has_stopped(self) -> bool:
         """Whether it has ended, or its agent is dead; its words may still be to come."""
+        # An event has the claim in it that it was made
+        # under, and with it the process that may be dead.
         is_freed = any(kind in self.events for kind in ("ended", "released", "refused"))
         return is_freed or not is_claimed_by_another({"claim": self.any}, "")
 

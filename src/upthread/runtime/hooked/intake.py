@@ -95,8 +95,10 @@ class Draining:
             if each.whose in waiting or not await self._take_in(
                 place, each, after, each.key(project_id), wait_s
             ):
+                # A later call of the same conversation would else be recorded before this one.
                 waiting.add(each.whose)
         await self._system.in_thread(lambda: _prune(place))
+        # Last: a store that was locked a moment ago may be readable by now.
         for each in await self._system.in_thread(lambda: list(unread.unread_calls(place))):
             await self._look_again(each, each.key(project_id), wait_s)
         return len(over)
@@ -112,6 +114,7 @@ class Draining:
     async def open(self, calls: Sequence[CallUnderWay]) -> None:
         """Open the conversations that calls under way are the first of, and that nobody holds."""
         for key in (call.key for call in calls):
+            # Whoever holds it is opening it, or has: the look that asked need not wait.
             with contextlib.suppress(LeaseHeldError):
                 await self._open(key)
 
@@ -141,10 +144,12 @@ class Draining:
     ) -> bool:
         """Record a call; returns False where it is not over: its words are still to come."""
         async with self._leases.held(_lease_of(key, lease_wait_s)) as fence:
+            # Under the lease: another process may have taken it in since the spool was read.
             whole = await self._system.in_thread(lambda: with_words(place, call))
             if not whole.is_over:
                 return False  # its end came since the spool was read
             await self._system.in_thread(lambda: self._record(place, whole, after, key, fence))
+        # Only now that it is committed: killed before this, the next drain finds it on record.
         for path in whole.paths:
             files.remove(path)
         return True
@@ -169,8 +174,10 @@ class Draining:
         )
         found = self._retrieval.ended_with(found, call.reply, is_answered=call.is_answered)
         if unread.is_unread(call, found):
+            # Before the commit: after it, a crash would leave nobody to look for the rest.
             unread.keep(place, call)
         recorded = self._turn(call, conversation, found)
+        # With the turn that comes after it: once that is the newest, nobody would end this one.
         writes = [*self._end_open_turn(conversation), *recorded.writes()]
         self._store.commit(writes, fences=(fence,))
 
@@ -248,6 +255,7 @@ class Draining:
         parent: Conversation | None = None,
         call_id: str | None = None,
     ) -> Conversation:
+        # From the call's own ids, so that taking in the same events again opens nothing twice.
         conversation_id = ConversationId(f"con_{digest_of(seed)}")
         known = self._store.conversation(conversation_id)
         if known is not None:
@@ -282,6 +290,7 @@ class Draining:
 
 def _lease_of(key: ConversationKey, wait_s: float) -> LeaseRequest:
     return LeaseRequest(
+        # Without `occupies`, as turns have it: that takes in first what lies in the spool.
         name=conversation_lease(key.project_id, key.address),
         doing=f"drain {key.address}",
         wait_s=wait_s,
@@ -302,6 +311,7 @@ def _prune(place: Place) -> None:
     )
     for old in seen[:-CALLS_MAX]:
         old.unlink(missing_ok=True)
+    # A person has been told of these; what was not told yet is kept, however old.
     told = [path for path in spool.names(place) if path.endswith("-told.json")]
     for path in told[:-TOLD_MAX]:
         files.remove(path)

@@ -115,9 +115,11 @@ def publish(source: Published, *, home: Path, root: Path) -> None:
     read = _newer_than(place, source)
     stale = [each for view in views for role in _roles(view) if (each := read(view, role))]
     with place.lock(wait_s=LOCK_WAIT_S):
+        # Read again under the lock: `use` may have written it while this was put together.
         place.known = {**fields, "used": object_in(read_binding(place.path), "used")}
         if {**place.known, "schema": files.SCHEMA} != read_binding(place.path):
             files.replace(place.path, place.known)
+        # Under the lock too: hooks keep an event and its claim under it.
         pending = _pending(place)
         for key, binding in stale:
             _publish_binding(place, key, binding, pending)
@@ -208,6 +210,7 @@ def beforehand(inputs: HandshakeInputs) -> dict[str, Any]:
     As hooks read both: `inputs` whole, `decided` with the words that a person reads.
     """
     decided: dict[str, Any] = {}
+    # The one thing that moves by itself: a hook reads the clock and takes the fitting decision.
     for state in get_args(CacheState):
         priced = replace(inputs.price, cache=state)
         decision = decide(replace(inputs, price=priced))
@@ -265,7 +268,9 @@ def _newer_than(place: Place, source: Published) -> Newer:
         key, run = view.conversation.key, workstream.run
         stamp = _digest(of_settings, run.events if run else 0, _facts(source, view))
         old = read_binding(place.binding_path(key.workstream, key.role, key.slot))
+        # A dead process's claim has to go, and moves nothing in the record (ADR 44).
         is_left = bool(object_in(old, "claim")) and not is_claimed_by_another(old, "")
+        # No decision: its words were forgotten, or a call has moved it since.
         is_same = text_in(old, "stamp") == stamp and old.get("decided") is not None
         return (
             None
@@ -311,8 +316,10 @@ def _publish_binding(
     path = place.binding_path(key.workstream, key.role, key.slot)
     old = read_binding(path)
     held = object_in(old, "claim") if is_claimed_by_another(old, "") else {}
+    # A turn of ours writes to the record, and so its conversation is published with its claim.
     if held and text_in(held, "agent") != OURS:
         return
+    # What hooks know of a session, and the record does not, is of that session alone.
     same = text_in(old, "session") == fields["session"]
     kept = {
         name: old.get(name)
@@ -339,6 +346,7 @@ def _binding_fields(source: Published, view: RoleView) -> dict[str, Any]:
         "agent": link.agent if link else "",
         "session": session,
         "turns": view.turns,
+        # A path is what somebody said to a tool, and an outline keeps nothing of that.
         "files": [asdict(each) for each in examined] if link and not is_outline else [],
         **_grounds(source, view),
         "briefing": source.text(key.role, _briefing(source, view)),
@@ -362,6 +370,7 @@ def _grounds(source: Published, view: RoleView) -> dict[str, Any]:
     )
     settings = source.settings
     place = settings.working_directory
+    # At no time: a limit counts as one, and the hook looks whether it is over.
     subject = subject_of(view, role, settings, working_directory=place, now_ms=0)
     return grounds(*unmoved(source.store, inputs, subject))
 
@@ -402,6 +411,7 @@ def _replay(source: Published, conversation_id: ConversationId) -> str:
     return replay_of(
         source.store,
         conversation_id,
+        # No content can have known it, so none can end the block that it stands in.
         nonce=secrets.token_hex(8),
         outward_patterns=source.settings.outward_patterns,
     )

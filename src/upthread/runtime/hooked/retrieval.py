@@ -90,6 +90,7 @@ class Retrieval:
         `apart_from` is the call's own turn, where it was recorded before this could be read.
         """
         said = self._store.messages(conversation.conversation_id)
+        # Else its own prompt would count as one that is on record, and not be found.
         others = [each for each in said if each.turn_id != apart_from]
         found = self._own(call, others, sought_in)
         if found.turn is not None:
@@ -150,12 +151,14 @@ def found_writes(
         turn_id=destination.turn_id,
         link=destination.link,
         next_seq=destination.next_seq,
+        # What was read is of the one session: what names none is its own.
         guarantees_owner=True,
     )
     quota = TurnQuota()
     for event in found.turn.events:
         try:
             quota.take(event)
+        # The call is over, and what it said until then is worth having.
         except QuotaExceededError:
             break
         recorder.record(event, at_ms=destination.at_ms)
@@ -180,6 +183,7 @@ def _examined(
         turn_id=destination.turn_id,
         upstream_session_id=session,
         known=known,
+        # Behind those that the turn records itself, which are counted from 0.
         first_ordinal=len(seen),
         unseen_after_ns=unseen_after_ns,
     )

@@ -47,6 +47,7 @@ def calls_in(place: Place) -> Iterator[Delegated]:
     paths: dict[TurnId, list[str]] = defaultdict(list)
     for path in spool.names(place):
         event = _read(path)
+        # Notes for people, of calls that were not decided, are in the spool as well.
         if event is None or not text_in(event, "call_id"):
             continue
         turn_id = turn_id_of(event)
@@ -66,6 +67,7 @@ def next_of(calls: Iterable[Delegated]) -> Iterator[Delegated]:
         whose = call.whose
         if call.is_over and whose not in waiting:
             yield call
+        # Of those that are only recorded each has a conversation of its own: nobody comes after it.
         elif call.has_stopped and number_in(call.any, "slot") != CHILD_SLOT:
             waiting.add(whose)
 
@@ -108,5 +110,6 @@ def _read(path: str) -> dict[str, Any] | None:
     try:
         return files.read(path)
     except files.UnreadableError:
+        # Out of the way: in its place it would be met, and fail, at every look.
         Path(path).replace(path.removesuffix(".json") + spool.SET_ASIDE)
         return None

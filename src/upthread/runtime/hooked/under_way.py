@@ -35,6 +35,7 @@ def calls_under_way(place: Place, project_id: ProjectId, system: System) -> list
         binding = read_binding(str(path))
         held, slot = object_in(binding, "claim"), number_in(binding, "slot")
         is_ours = text_in(held, "agent") == OURS
+        # Slot 0 is only recorded and no role's; a turn of ours has its lease to be seen by.
         if not slot or is_ours or not is_claimed_by_another(binding, ""):
             continue
         key = ConversationKey(

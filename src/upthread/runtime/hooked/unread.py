@@ -38,6 +38,7 @@ def is_unread(call: Delegated, found: Retrieved) -> bool:
 
 def keep(place: Place, call: Delegated) -> None:
     """Keep what hooks saw of a call, but none of its words."""
+    # It may lie here for days, and needs no words: they are on record, or nobody has them.
     events = {kind: event for kind, event in call.events.items() if kind not in _WORDS}
     files.replace(_path(place, turn_id_of(call.any)), {"events": events})
 

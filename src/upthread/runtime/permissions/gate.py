@@ -71,6 +71,7 @@ class Gate:
         self.parked = None
         self._known = known
         self._keep = keep
+        # A person's word was for one call of one prompt.
         self._allowed.clear()
 
     async def hold(self, request: PermissionRequest) -> CallAnswer | None:
@@ -79,10 +80,12 @@ class Gate:
         An outward one is kept, synced, before it does: also where the agent never asks.
         """
         word, limit = self._policy.limited(request)
+        # First: what the role may never do is no question to a person, done before or not.
         if word == "deny":
             why = _NOT_THE_ROLES.format(limit)
             return CallAnswer(answered_by=f"role {limit}", why=why, ends_turn=False)
         actions, effect, why = self._judged(request)
+        # Refused, and not parked: a person has looked already, and the agent can go on without it.
         if effect is not None and effect.settled is Settlement.DONE:
             said = "; ".join(filter(None, [why, _WAS_DONE]))
             return CallAnswer(answered_by=ANSWERED_BY_UPTHREAD, why=said, ends_turn=False)
@@ -101,6 +104,7 @@ class Gate:
             self._park_unallowed(request)
             return CallAnswer(answered_by=NOBODY, why=_NOBODY_SAID)
         if given.option_id == _ALLOW:
+            # The agent may ask about it as well, under its own settings: one call is one question.
             self._allowed[request.call_id or ""] = given
             return CallAnswer(answered_by=given.answered_by, runs=True)
         is_no = given.option_id == _REJECT
@@ -112,6 +116,8 @@ class Gate:
         if effect is not None:
             is_refused = effect.settled is Settlement.DONE
             option_id = _option(request, "reject_once") if is_refused else None
+            # Nobody has settled it, or the agent offers
+            # no refusal: it can only be stopped (ADR 87).
             if option_id is None:
                 self._park_held_back(effect, why)
             return PermissionAnswer(option_id=option_id, answered_by=ANSWERED_BY_UPTHREAD)
@@ -147,6 +153,7 @@ class Gate:
         effect = must_hold_back(actions, self._known)
         if effect is not None:
             return actions, effect, ""
+        # Words that repeat nothing may still run what does: a script, a task (ADR 90).
         effect, why = self._looked_into(request.foreseen)
         return actions, effect, why
 
@@ -161,6 +168,7 @@ class Gate:
         return None, ""
 
     async def _keep_outward(self, request: PermissionRequest, actions: Sequence[Action]) -> None:
+        # What says by its words what it does needs no look into files (ADR 90).
         runs = () if actions else self._run_by(request.foreseen)
         if actions or runs:
             await self._keep_once(structs.replace(request, runs=runs))
@@ -173,6 +181,7 @@ class Gate:
 
     async def _keep_once(self, request: PermissionRequest) -> None:
         """Keep an intent, but for a call that is about to run and was asked about, or will be."""
+        # Without an id two calls cannot be told apart: each is kept.
         if self._keep is None or (request.call_id and request.call_id in self._kept):
             return
         self._kept.add(request.call_id or "")

@@ -31,6 +31,7 @@ def reader_in(directory: str) -> Callable[[str], str | None]:
 
 def _text_of(path: str) -> str | None:
     try:
+        # Wherever it lies: what is read can only have a call be held, and lets none pass (ADR 90).
         content = files.read_start(path, FILE_BYTES_MAX)
     except (OSError, ValueError):  # ValueError: a name that no file can have
         return None

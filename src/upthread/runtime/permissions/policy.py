@@ -57,15 +57,18 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True):
         """Return the answer and who gave it; `answered_by` is NOBODY when nobody could."""
         rule, in_words = judged(request.foreseen.kinds, self.rules)
         said_by = "rule"
+        # A rule that lets edit files let an agent write the person's own configuration (ADR 62).
         if rule == "allow" and self._reaches_out(request):
             rule = "ask"
         word, limit = self.limited(request)
+        # A role's file only tightens: it may come with a repository (ADR 80).
         if STRICTNESS[word] > STRICTNESS[rule]:
             rule, in_words, said_by = word, limit, "role"
         if rule == "ask" and self.limits.asks_nobody:
             rule, in_words, said_by = "deny", "asks nobody", "role"
         kinds = _REJECTS if rule == "deny" else _ALLOWS
         option_id = None if rule == "ask" else _option_of(request, kinds)
+        # Denied without an option that says no, the request is cancelled, as ACP has it (ADR 62).
         if rule == "deny" or option_id is not None:
             return PermissionAnswer(option_id=option_id, answered_by=f"{said_by} {in_words}")
         return await self.asked(request)
@@ -111,6 +114,7 @@ class PermissionPolicy(Struct, frozen=True, kw_only=True):
 
 def _option_of(request: PermissionRequest, kinds: Sequence[str]) -> str | None:
     """Return the first option of the first of these kinds that the agent offers, None without."""
+    # Reversed, so that of two options of one kind the first stays.
     offered = {kind: option_id for option_id, kind in reversed(plain_options(request).options)}
     return next((offered[kind] for kind in kinds if offered.get(kind)), None)
 

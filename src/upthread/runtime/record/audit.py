@@ -120,6 +120,8 @@ def _conversation(
         conversation=conversation,
         chain=store.links(conversation_id),
         turns=audited,
+        # What is left is a child's: it has no turns of
+        # its own, and its messages those of its parent.
         child_messages=tuple(message for message in messages if message.turn_id in by_turn),
         refusals=store.refusals(conversation_id),
         acts=store.acts(conversation_id),

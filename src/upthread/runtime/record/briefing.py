@@ -132,6 +132,7 @@ def _asked(store: Store, newest: Iterable[Turn], request: BriefingRequest) -> li
         newest=PRIOR_EXCHANGES_MAX,
     )
     prompts = (each for each in said if each.speaker is Speaker.USER and each.text.strip())
+    # The first is the goal already, and a step's prompt was made from the specification.
     asked = (each for each in prompts if each.seq > 1 and each.turn_id not in steps)
     return [each.text for each in asked if last is None or each.seq < last]
 

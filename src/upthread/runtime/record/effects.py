@@ -39,6 +39,7 @@ class RecordedEffect(Struct, frozen=True, kw_only=True):
     @property
     def effect_id(self) -> str:
         """What a person calls it by: the same wherever it is shown."""
+        # A call's id alone is unique only as far as the model made it so.
         named = f"{self.conversation.conversation_id}\0{self.effect.call_id}"
         return f"eff_{hashlib.sha256(named.encode()).hexdigest()[:ID_DIGITS]}"
 
@@ -86,6 +87,7 @@ def unseen(store: Store, conversations: Sequence[Conversation]) -> Unseen:
         calls += sum(outlines for _, outlines in kept.values())
         for turn in store.turns(conversation.conversation_id):
             inputs = hooks_inputs(turns.fold(store.turn_events(turn.turn_id)))
+            # A turn of ours has each of its calls on record; so has one that was read back.
             if inputs is None or was_read_back(inputs):
                 continue
             if not any(kept.get(turn.turn_id, ())):
@@ -207,6 +209,7 @@ def _open_at_its_end(store: Store, conversation: Conversation) -> set[TurnId | N
     """Return the turns after the last of which it is known how it ended."""
     owner = conversation.parent_conversation_id or conversation.conversation_id
     newest_first = views_newest_first(store, owner)
+    # Up to the last that came to its end: there its agent has said what was done (ADR 87).
     return {turn_id for turn_id, _ in takewhile(lambda each: each[1].was_left_open, newest_first)}
 
 
@@ -232,4 +235,5 @@ def _ended_well(store: Store, turn_id: TurnId) -> bool:
     view = turns.fold(store.turn_events(turn_id))
     ended = view.ended
     is_well = ended is not None and ended.outcome is Outcome.OK and not ended.calls_open
+    # Sent twice, it lost its agent or its session in between: what it did until then counts too.
     return is_well and view.sends < turns.SENDS_MAX

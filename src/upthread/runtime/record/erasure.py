@@ -92,9 +92,11 @@ class Forgetting:
             if each.conversation.key.slot != CHILD_SLOT
         }
         ends = _ends(held, at_ms=self._system.now_ms())
+        # The end before the erasure, in one commit: no run is left that would go on from nothing.
         writes = (*ends, *_erasures(held, selection))
         async with AsyncExitStack() as stack:
             doing = f"forget {held.workstream}"
+            # The run's lease first, since a run takes those of its conversations while it holds it.
             requests = [LeaseRequest(name=whole, doing=doing)]
             requests += [
                 LeaseRequest(name=name, doing=doing, occupies=each.conversation.key)
@@ -122,6 +124,7 @@ class Forgetting:
     def _conversations(self, workstream: str, selection: Selection) -> Iterator[HeldConversation]:
         chosen: set[ConversationId] = set()
         for each in self._store.conversations(self._project_id, workstream):
+            # In the order they were opened: whoever called it was looked at before.
             is_child_of_chosen = each.parent_conversation_id in chosen
             if is_child_of_chosen or selection.role in {None, each.key.role}:
                 chosen.add(each.conversation_id)

@@ -118,6 +118,8 @@ class Forks:
             self._leases.held(_lease(request.source, doing)),
             self._leases.held(_lease(request.target, doing)) as fence,
         ):
+            # Again, under both leases: a person may have
+            # been shown a plan of what has changed since.
             plan = await self.plan(request)
             forked, why = await _forked_by_agent(plan.link, adapter, open_request)
             return await self._system.in_thread(lambda: self._commit(plan, fence, forked, why))
@@ -140,6 +142,7 @@ class Forks:
         at = request.at_message or max(fork_points(messages), default=0)
         kept = cut(messages, at)
         repaired = repair(history_of(with_children(kept, {})))
+        # Agents fork a session at its end and nowhere else (ADR 21); half a turn is no end.
         is_at_end = at == len(messages) and self._has_last_turn_ended(resolved.conversation)
         return ForkPlan(
             source=resolved.conversation,
@@ -180,6 +183,7 @@ class Forks:
             )
         turn_id = TurnId(self._system.new_id("trn"))
         copied = _writes(plan, conversation, turn_id, link, now_ms=self._system.now_ms())
+        # One commit: a branch that has but a part of its history would be gone on with as if whole.
         self._store.commit((OpenConversation(conversation=conversation), *copied), fences=(fence,))
         return Fork(plan=plan, conversation=conversation, link=link, why_replay=why)
 
@@ -196,6 +200,7 @@ async def _forked_by_agent(
                 return None, f"{link.agent} cannot fork a session"
             forked = await connection.fork_session(link.upstream_session_id)
             return require_session(forked), ""
+    # The better way and not the only one: without it the branch replays (ADR 21).
     except UpstreamError as error:
         return None, f"{link.agent} did not fork {link.upstream_session_id}: {error}"
 

@@ -185,6 +185,7 @@ class Overview:
         return self._doubting(view, doubts) if view and doubts else view
 
     def _looked_at_once(self, workstream: str) -> Callable[[], str] | None:
+        # Several verdicts may be on one tree, and its digest costs a `git status` each time.
         return cache(partial(self._tree_now, workstream)) if self._tree_now else None
 
     def _workstream(
@@ -248,6 +249,7 @@ class Overview:
         return structs.replace(
             view,
             standing=with_doubts(view.standing, titles_of(own), workstream=name),
+            # All of the workstream's: what was done beyond this machine no judge could see.
             verdict=structs.replace(view.verdict, in_doubt=ids) if view.verdict else None,
             in_doubt=own,
         )
@@ -276,6 +278,7 @@ class Overview:
         turn = found[0] if found else None
         last = turns.fold(self._store.turn_events(turn.turn_id)) if turn else None
         holder = self._holder(conversation_lease(key.project_id, key.address))
+        # A call inside an agent holds no lease: its claim is all there is to see it by (ADR 75).
         holder = holder or (call.holder if call else None)
         run = newest.view if newest else None
         is_step = newest is not None and turn is not None and turn.run_id == newest.run_id
@@ -293,6 +296,7 @@ class Overview:
             opened_at_ms=turn.opened_at_ms if turn else None,
             moved_at_ms=moved_at_ms,
             run=run if is_step else None,
+            # Of that very turn: a later prompt to the role passes none.
             verdict=verdict if turn and _handed_by(run, key.role) == turn.turn_id else None,
             source=self._source(last, (turn.opened_at_ms, moved_at_ms)) if turn else OURS,
         )
@@ -308,6 +312,7 @@ class Overview:
             last_turn=last,
             report=run.report(key.role) if run else None,
             verdict=verdict,
+            # While somebody holds it, a turn without an end is under way.
             cut_off=self._cut_off(conversation_id, last) if holder is None else None,
         )
 
@@ -352,6 +357,7 @@ class Overview:
 
     def _holder(self, lease_name: str) -> Holder | None:
         lease = self._store.lease(lease_name)
+        # A lease outlives its holder: read alone it would call a killed role running for ever.
         if lease is None or lease.holder is None or self._is_dead(lease.holder):
             return None
         return lease.holder
@@ -389,6 +395,7 @@ def record_inputs(
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:
     newest: dict[tuple[str, int], Conversation] = {}
     for conversation in conversations:
+        # Children share a key: by it, one would stand in another's place.
         if conversation.key.slot != CHILD_SLOT:
             newest[(conversation.key.role, conversation.key.slot)] = conversation
     return tuple(newest.values())
@@ -404,6 +411,7 @@ def _verdict(run: RunView | None, role: str, tree: Callable[[], str] | None) -> 
     handed = run.handed.get(role) if run else None
     if run is None or handed is None or handed.report.verdict is None:
         return None
+    # A verdict on reports alone holds whatever the tree is, and asks no git.
     is_tree_asked = tree is not None and bool(handed.tree_digest)
     tree_digest = tree() if tree is not None and is_tree_asked else handed.tree_digest
     return VerdictView(

@@ -132,6 +132,7 @@ class ProjectStore:
             return ()
         found = self.behind.turns(conversation_id, newest=newest)
         self._learn(*(turn.turn_id for turn in found))
+        # A turn's events do not name their conversation, and what is kept follows from its role.
         if self._filter is not None:
             for turn in found:
                 self._filter.learn(turn.turn_id, conversation_id)
@@ -172,6 +173,7 @@ class ProjectStore:
         return True
 
     def _learn(self, *names: str) -> None:
+        # Forgotten whole: it only saves looks, and a worker may live for weeks.
         if len(self._own) + len(names) > OWN_MAX:
             self._own.clear()
         self._own.update(names)
@@ -181,6 +183,7 @@ class ProjectStore:
         match write:
             case OpenConversation(conversation=new):
                 named: object = new.key
+                # Under another's conversation it would be read, and erased, with that one.
                 self._must_own("conversation", new.parent_conversation_id, opened)
                 opened.add(new.conversation_id)
             case OpenLink(link=link):

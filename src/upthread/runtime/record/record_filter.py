@@ -70,6 +70,7 @@ class RecordFilter:
 
     def kept(self, writes: Sequence[Write]) -> Sequence[Write]:
         """Return a batch as it is to be kept: the same object where nothing of it changes."""
+        # Most batches hold no secret, and it is the looks that cost: one over all texts, then.
         if self._is_redacted_alike and stays_as_it_is(writes, self._redactor):
             return writes
         return [kept(write, self._mode_of(write), self._redactor) for write in writes]
@@ -104,6 +105,8 @@ class RecordFilter:
             ):
                 return owner
             case RecordTurnEvent(turn_id=turn_id) | RecordQuarantine(turn_id=turn_id):
+                # Of a turn that nobody here has opened or
+                # read: the strictest mode is the safe guess.
                 return self._owners.get(turn_id)
             case _:
                 return None
@@ -121,6 +124,7 @@ class RecordFilter:
         if parent is not None:
             inherited = self._mode(parent)
             is_said = conversation.key.role in self._policy.roles
+            # Else a sub-agent would keep the words that its caller's role was told not to.
             mode = strictest(mode, inherited) if is_said else inherited
         _remember(self._modes, conversation.conversation_id, mode)
         return mode

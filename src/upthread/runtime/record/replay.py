@@ -56,6 +56,7 @@ def prior_in(
     `before_seq` leaves out the prompt at hand and all after it, None nothing.
     """
     links = store.links(conversation_id)
+    # Over all sessions of the chain in one scan: what was said does not end with a session.
     said = store.prior_messages(
         conversation_id,
         upstream_session_ids=readable(link.upstream_session_id for link in links),

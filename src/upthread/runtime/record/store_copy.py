@@ -98,6 +98,7 @@ class Move:
         """
         rows: Counter[Section] = Counter()
         conversations = tuple(_conversations(self._source, project_id))
+        # Before anything is compared: a chain that is broken here could not be proved there.
         for conversation_id in conversations:
             self._must_verify(self._source, conversation_id)
         missing = 0
@@ -125,6 +126,7 @@ class Move:
         for conversation_id in project.conversations:
             self._must_verify(self._made, conversation_id)
             ends = [s.chain_head(conversation_id) for s in (self._source, self._made)]
+            # Not `verify` alone: a chain of other content verifies as well (S29).
             if ends[0] != ends[1]:
                 raise _not_equal(f"the hash chain of {conversation_id}")
         self._write((_WHEN_ALL_IS_PROVED, project.project_id))
@@ -143,6 +145,7 @@ class Move:
         missing = self._missing(owned, _written(self._source, owned))
         while batch := list(islice(missing, PAGE_ROWS)):
             due = [self._due_from_now(write) for write in batch]
+            # One sync a page: it covers all that was committed before it (S5).
             self._made.commit([*due[:-1], _synced(due[-1])])
             self._on_rows(len(batch))
 
@@ -150,6 +153,7 @@ class Move:
         """Let what is due later be so by the target's clock, too."""
         if not isinstance(write, EnqueueTransition):
             return write
+        # Delays are counted by the server, and its clock is another one (ADR 36).
         return structs.replace(write, delay_ms=max(0, write.due_at_ms - self._now_ms()))
 
     def _missing(self, owned: Owned, written: Iterable[Write]) -> Iterator[Write]:
@@ -171,6 +175,8 @@ class Move:
                 yield write
             elif _is_same(write, theirs):
                 theirs = next(there, None)
+            # Held back until all of the target is met: what only that one has
+            # is a conflict, and is found before anything is written (ADR 48).
             elif len(waiting) < WAITING_MAX:
                 waiting.append(write)
             else:
@@ -184,6 +190,7 @@ class Move:
             if list(self._missing(owned, _written(self._source, owned))):
                 raise _not_equal("the identities of the project")
             return
+        # Read anew from both: what was written is believed no more than what was there.
         both = (_written(store, owned) for store in (self._source, self._made))
         for number, (ours, theirs) in enumerate(zip_longest(*both), start=1):
             if ours is None or theirs is None or not _is_same(ours, theirs):

@@ -27,6 +27,8 @@ class Placing:
 
     def after_step(self, hosts: Mapping[str, str], role: str) -> Mapping[str, str]:
         """Return the hosts as they are once a role was asked here."""
+        # Said beforehand: what ends a turn is put together
+        # on the event loop, where nothing is read.
         return {**hosts, role: self._host} if self._host else hosts
 
     def _host_of(self, project_id: ProjectId, workstream: str, role: str) -> str | None:

@@ -122,6 +122,7 @@ class Runs:
                 return 0
             if live.view.parked is not None:
                 wait_ms = self._wait_ms(live.view.parked)
+                # Without a time a person has to say so, by running it again.
                 if wait_ms == 0 and live.view.parked.reset_at_ms is not None:
                     await self._commit(live, request, RunResumed(because=LIMIT_PASSED))
                 return wait_ms
@@ -201,6 +202,7 @@ class Runs:
     def _begin_blocking(self, request: RunRequest, fence: Fence) -> LiveRun:
         runs = self._store.runs(request.project_id, request.workstream)
         last = pipelines.fold(self._store.run_events(runs[-1].run_id)) if runs else None
+        # The same once more is no second run: so a caller goes on whose process was killed.
         if request.specification is None or (
             last is not None
             and last.ended is None
@@ -269,6 +271,7 @@ class Runs:
         if request.wait_s is None:
             await self._wait_out(live, request)
         parked = live.view.parked
+        # A limit is left alone while it lasts, but for another agent, which it need not be about.
         if parked is not None and (request.options.names_an_agent or self._wait_ms(parked) == 0):
             await self._commit(live, request, RunResumed(because="run again"))
 
@@ -319,6 +322,7 @@ class Runs:
             await self._park(live, request, str(error))
 
     async def _park(self, live: LiveRun, request: RunRequest, detail: str) -> None:
+        # Read again: what could not go on may have committed something before that.
         events = await self._system.in_thread(lambda: self._store.run_events(live.run_id))
         live.view = pipelines.fold(events)
         role = pipelines.next_role(live.view)
@@ -359,6 +363,7 @@ class Runs:
             self._step_request(live, request, again, await self._hosts(live, request))
         )
         turn_id = TurnId(command.turn_id)
+        # Before it is gone on with: what a person finished by hand is the step's end.
         elsewhere = await self._system.in_thread(lambda: self._ended_elsewhere(turn_id))
         if elsewhere is not None:
             ended = step_of(step, turn_id, elsewhere, again.input_digest)
@@ -396,6 +401,7 @@ class Runs:
 
         def stepped(turn_id: TurnId) -> RunView:
             started = StepStarted(role=role, turn_id=turn_id)
+            # One that another process has begun is on record already.
             return view if view.started is not None else pipelines.apply(view, started)
 
         def at_intent(turn_id: TurnId) -> Sequence[Write]:
@@ -445,6 +451,7 @@ class Runs:
         )
         then = pipelines.apply(live.view, event)
         is_limited = isinstance(event, RunParked) and event.reset_at_ms is not None
+        # What waits for a person is no job: an answer, or running it again, makes the next one.
         if is_limited or not isinstance(event, RunEnded | RunParked | QuestionsAsked):
             hosts = await self._hosts(live, request)
             writes = (*writes, self._enqueue(request.project_id, live.run_id, then, hosts))

@@ -40,6 +40,7 @@ def step_of(step: Step, turn_id: TurnId, ended: TurnEnded, input_digest: str) ->
         role=step.role,
         turn_id=turn_id,
         outcome=ended.outcome,
+        # A report that is too long for its step counts as none, so that it is asked for again.
         report=None if fault else ended.report,
         report_error=fault,
         input_digest=input_digest,

@@ -30,8 +30,10 @@ async def attach(
 ) -> Attached:
     """Attach as decided; `resume` is preferred to `load`, which has to replay it all."""
     if decision in NEW_SESSION_DECISIONS:
+        # Refused where it enters, before it is stored, shown and handed back to the agent (ADR 63).
         made = require_session(await connection.new_session())
         return Attached(upstream_session_id=made, how="new")
+    # Without an open link the rules decide for a new session: `none_yet` or `no_session`.
     assert current is not None
     if connection.capabilities.can_resume:
         await connection.resume_session(current)
@@ -43,6 +45,8 @@ async def attach_with_history(
     connection: AgentConnection, *, current: UpstreamSessionId
 ) -> Attached:
     """Attach and read the history back, as recovery needs it; None from an agent that cannot."""
+    # An agent with neither is left to `_load`, which says so. Of one that only resumes
+    # nobody can tell whether it got its prompt: the turn parks until a person says to go on.
     if connection.capabilities.can_load or not connection.capabilities.can_resume:
         return await _load(connection, current=current)
     await connection.resume_session(current)
@@ -52,6 +56,7 @@ async def attach_with_history(
 async def _load(connection: AgentConnection, *, current: UpstreamSessionId) -> Attached:
     if not connection.capabilities.can_load:
         agent = connection.capabilities.agent
+        # Never a new session in its place: the agent would have forgotten all, and nobody be told.
         raise UpstreamError(
             f"{agent} can neither resume nor load the session {current}",
             outcome=Outcome.UNKNOWN,

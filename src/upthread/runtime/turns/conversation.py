@@ -121,6 +121,7 @@ class Claim(Struct, frozen=True, kw_only=True):
 
     def inputs(self, request: ClaimRequest) -> HandshakeInputs:
         """Return what the handshake decides on, as far as the claim knows it."""
+        # Of a session that a hook saw the host is not on record: it counts as here.
         is_here = self.session_host in {None, request.host}
         facts = RecordFacts(
             conversation_id=self.conversation.conversation_id,
@@ -154,10 +155,14 @@ class Conversations:
         Raises RefusedError for a call that must not be made, LeaseHeldError when it is busy and
         the request neither waits nor opens a sibling, or when another role writes in its tree.
         """
+        # Before any lease: a call from inside this very
+        # conversation would wait for itself for ever.
         await self._refuse(request)
         async with AsyncExitStack() as stack:
             key, fence = await self._lease(request, stack)
             fences = (fence, *await self._claim_tree(request, stack))
+            # Minted under the lease and not before: of many
+            # callers at once exactly one does it (ADR 10).
             yield await self._system.in_thread(lambda: self._open(request, key, fences))
 
     async def looked_at_again(self, request: ClaimRequest, claim: Claim) -> Claim:
@@ -184,6 +189,8 @@ class Conversations:
                 if request.when_busy == "sibling" and slot < SIBLINGS_MAX:
                     slot += 1
                     continue
+                # Asked once more, so that the refusal is worded
+                # with its cure, and kept where it can be.
                 await self._refuse(request, holder=error.holder)
                 raise
 
@@ -244,6 +251,7 @@ class Conversations:
             inputs=decision.inputs,
             decided_at_ms=self._system.now_ms(),
         )
+        # Without a fence: most who are refused hold no lease, and it is no part of any turn.
         await self._system.in_thread(lambda: self._store.commit((write,)))
 
     def _open(
@@ -278,6 +286,7 @@ class Conversations:
             base_name=self.name_workstream(key.project_id, key.workstream),
             opened_at_ms=self._system.now_ms(),
         )
+        # Fenced, since a caller that was taken over must not open what its successor opens.
         self._store.commit((OpenConversation(conversation=conversation),), fences=fences)
         return conversation
 
@@ -290,6 +299,7 @@ class Conversations:
             known = self._store.workstream(project_id, workstream)
             if known is not None:
                 return known.base_name
+            # No two of a project have the same: the store refuses the second one (S11).
             taken = {other.base_name for other in self._store.workstreams(project_id)}
             name = choose_base_name(workstream, taken)
             write = OpenWorkstream(
@@ -386,10 +396,15 @@ def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Pro
         if attached.upstream_session_id != link.upstream_session_id:
             continue
         if view.sent is not None and view.is_prompted:
+            # Only an answered prompt is in the session for certain.
+            # Counted too high, a whole history would be taken for a part
+            # of one, and the turn could not be decided (recognition.py).
             was_answered = view.ended is not None and view.ended.outcome is Outcome.OK
             return Prompts(has_any=True, answered=view.sent.prompts_before + was_answered)
+        # Made, and cut off before its first prompt: it still has to be told who it is.
         if attached.how == "new":
             return Prompts(has_any=False, answered=0)
+    # Not known that far back: taken for one that was told its role, and for no more than that.
     return Prompts(has_any=True, answered=0)
 
 
@@ -398,5 +413,6 @@ def _key(request: ClaimRequest, slot: int) -> ConversationKey:
         project_id=request.project_id,
         workstream=request.address.workstream,
         role=request.address.role,
+        # Slot 0 is that of children: they share their key, and no address leads to them.
         slot=max(slot, MAIN_SLOT),
     )

@@ -95,6 +95,7 @@ class TellRequest(Struct, frozen=True, kw_only=True):
     outward_patterns: tuple[str, ...] = ()
     is_handed_back: bool = False
     own_sessions: OwnSessions = NO_SESSIONS
+    # In the turn's own commits: a crash between two would leave a run that does not know its turn.
     at_intent: Callable[[TurnId], Sequence[Write]] = _no_writes
     at_end: Callable[[TurnId, TurnEnded, str], Sequence[Write]] = _no_follow_up
     at_park: Callable[[TurnId, TurnParked], Sequence[Write]] = _no_writes_parked

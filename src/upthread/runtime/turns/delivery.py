@@ -56,6 +56,7 @@ class Sender:
 
     async def send(self, live: LiveTurn, connection: AgentConnection) -> Answer:
         """Send the turn's prompt to the session that is attached."""
+        # Also where it is not told: what a session could have been told is on record (ADR 13).
         prior = await prior_of(live)
         is_injected = live.must_inject
         context = context_for(
@@ -68,6 +69,8 @@ class Sender:
         sent = sent_event(
             message.seq, prior, prompts_before=live.prompts_before(), is_injected=is_injected
         )
+        # Before it leaves: whoever finds the turn then asks the agent's history what
+        # became of it, and never sends a prompt a second time that may have arrived.
         await live.log.commit(sent, writes=writes)
         live.messages.advance_past(writes)
         return await self.stream(live, connection, message.sent_text)
@@ -75,6 +78,7 @@ class Sender:
     async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
         """Let a prompt leave that is committed, and record the reply while it comes."""
         live.recording = recording = await self._recording(live)
+        # Sent for the first time, a turn has done nothing yet that it could do again.
         own = await effects_of_turn(live) if live.log.view.sends > 1 else ()
         known = (*await doubts(live), *await left_open_before(live), *own)
         live.gate.expect(known=known, keep=recording.intend)
@@ -103,6 +107,7 @@ class Sender:
             link=live.require_link(),
             next_seq=live.messages.next_seq,
             call_durability=live.request.durability,
+            # Counted over all sends of the turn, so that nothing is written over; a first has none.
             quarantined=await quarantined(live) if live.log.view.sends > 1 else 0,
         )
         await know_children(live, recorder)
@@ -137,6 +142,7 @@ def _is_own_child(store: Store, live: LiveTurn, session: UpstreamSessionId) -> b
     """Whether nobody holds a session, or a sub-agent of this very conversation. Blocking."""
     own = live.conversation
     owner = store.link_owner(own.key.project_id, session)
+    # Upwards, since a sub-agent's own sub-agents are of this conversation as well.
     while owner is not None and owner.parent_conversation_id is not None:
         if owner.parent_conversation_id == own.conversation_id:
             return True
@@ -148,6 +154,7 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
     """Return how a prompt ended, without what cannot be. Raises QuotaExceededError."""
     require_tokens(result.tokens_used, result.tokens_in, result.tokens_out)
     at_ms = result.reset_at_ms
+    # A time that cannot be would have a run wait for years, or resume at once without end.
     is_time = at_ms is None or 0 <= at_ms - now_ms <= RESET_S_MAX * 1000
     return result if is_time else structs.replace(result, reset_at_ms=None)
 
@@ -204,6 +211,7 @@ async def _prompt(
     assert recording is not None
 
     async def take(event: AgentEvent) -> None:
+        # First, since the account counts what its recorder has heard.
         await recording.take(event)
         if isinstance(event, UsageReported) and live.account.is_passing():
             await connection.cancel(session)
@@ -211,6 +219,8 @@ async def _prompt(
     try:
         result = await connection.prompt(session, text, on_event=take)
         return _sound(result, now_ms=now_ms)
+    # The prompt has left: from here on a failure of the agent's is its outcome, with what
+    # is done about it in core/decision/rollover.py, and not an error that ends the turn.
     except UpstreamError as error:
         return PromptResult(
             outcome=Outcome(error.outcome), detail=str(error), reset_at_ms=error.reset_at_ms

@@ -66,6 +66,7 @@ def meant_by(root: str, word: str) -> tuple[str, ...]:
     """
     place = os.path.join(root, word)  # noqa: PTH118  # text that may be no valid path
     try:
+        # Before it is read as a pattern: a file may really be called `*`.
         if os.path.lexists(place):
             return (word,)
         directory, _, pattern = word.rpartition("/")
@@ -75,6 +76,7 @@ def meant_by(root: str, word: str) -> tuple[str, ...]:
             names = [entry.name for entry in islice(entries, ENTRIES_MAX)]
     except (OSError, ValueError):
         return ()
+    # As a shell expands it: a star stands for no name that begins with a dot.
     hidden = pattern.startswith(".")
     matched = (name for name in sorted(names) if hidden or not name.startswith("."))
     found = (name for name in matched if fnmatch.fnmatchcase(name, pattern))
@@ -144,11 +146,14 @@ def _hashed(place: str, file: ExaminedFile, found: os.stat_result) -> ExaminedFi
     try:
         digest = _digest_of(place)
     except OSError:
+        # Without its time: by that alone it would count as unmoved, and not be tried again.
         return replace(seen, state="unreadable", mtime_ns=None)
     return replace(seen, state="too_large" if digest is None else "hashed", digest=digest)
 
 
 def _settled(mtime_ns: int) -> int | None:
+    # Without a time it is hashed at the next look: a second change
+    # within one tick of a coarse clock leaves the same time behind.
     return mtime_ns if mtime_ns <= now_ns() - SETTLED_NS else None
 
 
@@ -161,6 +166,7 @@ def _digest_of(place: str) -> str | None:
     left = HASHED_BYTES_MAX
     descriptor = os.open(place, OPEN_FLAGS)
     try:
+        # By the descriptor too: the name may be given to something else after the look (ADR 66).
         if not is_ordinary(descriptor):
             raise OSError("it became something that is no file")
         piece = os.read(descriptor, PIECE_BYTES)
@@ -180,6 +186,7 @@ def _digest_of(place: str) -> str | None:
 
 def _feed(hashed: Hash, text: bytes) -> bytes:
     """Hash text with its line ends as LF; a CR at the end waits for what follows it."""
+    # Pieces are cut anywhere, also between the two bytes of one line end.
     ends_with_cr = text.endswith(b"\r")
     hashed.update((text[:-1] if ends_with_cr else text).replace(b"\r\n", b"\n"))
     return b"\r" if ends_with_cr else b""

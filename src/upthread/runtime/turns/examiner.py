@@ -96,6 +96,7 @@ class Examiner:
                 started_at_ns=started_at_ns,
                 ended_at_ns=ended_at_ns,
             )
+            # A touch that left the content as it was tells nothing new of the file.
             found.update((each.path, each) for each in touched if self._has_changed(each))
         for due in due_now:
             found.update((path, self._examined(path, due.how)) for path in self._paths_of(due))
@@ -110,6 +111,7 @@ class Examiner:
             examination = examination_of(call, root=self._root)
             if examination is not None and part.status != FAILED:
                 self._due.append(examination)
+            # A command that failed has shown nothing, and may have written all the same (ADR 79).
             is_command = examination is None or examination.how == "shown"
             if (is_command or part.status == FAILED) and call.tool_kind in RUNNING_KINDS:
                 self._ran.append((started_at_ns, now_ns()))
@@ -123,8 +125,11 @@ class Examiner:
     def _examined(self, path: str, how: How) -> ExaminedFile:
         now = examine(self._root, path, how=how)
         after_ns = self._unseen_after_ns
+        # One that is gone has no content that the session could be wrong about.
         if after_ns is None or now.state == "missing":
             return now
+        # The slack is put back: it is for moments told by
+        # our own clock, and this one is the store's word.
         touched = changed_between(
             self._root, [now], started_at_ns=after_ns + CLOCK_SLACK_NS, ended_at_ns=now_ns()
         )
@@ -138,6 +143,7 @@ class Examiner:
         kept = [
             known
             for each in found
+            # A directory, or a word of a command that is no file, was not read (ADR 79).
             if each.state != "no_file"
             and (known := known_after(each, before=self._known.get(each.path))) is not None
         ]

@@ -76,10 +76,12 @@ class Driver:
 
     async def cancel(self, live: LiveTurn) -> None:
         """End a turn whose caller gave it up, and tell the caller's listener what became of it."""
+        # Left open, as a crash would leave it: there is one way of taking a turn over (ADR 36).
         if live.request.is_handed_back:
             return
         await self._end_cancelled(live)
         result = result_of(live)
+        # It may have been taken over, or its prompt be uncertain; for its caller it is cancelled.
         if live.log.view.ended is None and live.log.view.parked is None:
             result = structs.replace(result, outcome=Outcome.CANCELLED, detail=CANCELLED)
         live.request.listener.cancelled(result)
@@ -94,6 +96,8 @@ class Driver:
             try:
                 await self._drive_agent(live)
             except UpstreamError as error:
+                # Only where somebody else's signal ended it:
+                # what exits by itself would do so again.
                 if not error.was_killed:
                     raise
                 if was_killed:
@@ -129,6 +133,7 @@ class Driver:
         if live.log.view.is_over:
             return
         outcome = Outcome(error.outcome)
+        # Ended here, the next prompt would be sent beside one that may have arrived.
         if turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE:
             parked = TurnParked(reason=outcome, detail=str(error), reset_at_ms=error.reset_at_ms)
             await live.log.commit(parked)
@@ -140,10 +145,12 @@ class Driver:
         with anyio.move_on_after(CLEAN_UP_S, shield=True):
             if (
                 live.log.view.is_over
+                # Nobody has asked the history yet: whoever goes on does, and sends nothing twice.
                 or turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE
             ):
                 return
             left = await live.recording.close() if live.recording else ()
+            # What it took was spent, though no agent tells a sum for a prompt it did not end.
             live.account.note_cut_off()
             ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
             try:
@@ -153,6 +160,7 @@ class Driver:
 
     async def _end(self, live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
         follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
+        # While the session is still known by this, the next prompt need not read it (ADR 88).
         stamp = await self._system.in_thread(lambda: _stamp(live))
         stamped = structs.replace(ended, session_stamp=stamp)
         await live.log.commit(stamped, writes=(*writes, *follow_up))
@@ -160,6 +168,7 @@ class Driver:
     # --- attaching -----------------------------------------------------------------------------
 
     async def _attach(self, live: LiveTurn, connection: AgentConnection) -> None:
+        # A second new session would leave the one that a crash left banked behind, unprompted.
         decision = RESUME if _is_banked(live) else live.log.intended.decision
         if live.is_elsewhere and decision not in NEW_SESSION_DECISIONS:
             await self._move(live)
@@ -174,6 +183,7 @@ class Driver:
             return
         event = live.attached_event(connection, attached)
         if attached.how == "new":
+            # By itself, synced, and before anything is sent: an id that is lost is a lost session.
             await live.log.commit(event, writes=await self._bank(live, connection, attached))
         else:  # its id is on record: a crash before the prompt is sent attaches it again
             live.log.hold(event)
@@ -196,6 +206,7 @@ class Driver:
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
         """A session that is gone for certain is closed with its cause; anything else is raised."""
         outcome = Outcome(error.outcome)
+        # Anything but a positive word that it is gone leaves the session as it is (ADR 67).
         if outcome not in LOST or live.link is None or not live.log.view.may_send:
             raise error
         await self._roll_over(live, outcome, str(error))
@@ -219,6 +230,7 @@ class Driver:
             ended_because=outcome,
             ended_at_ms=now_ms,
         )
+        # One commit: between two, a crash would leave a turn that resumes a session that is closed.
         await live.log.commit(failed, again, writes=(*writes, end))
         live.messages.advance_past(writes)
 
@@ -239,6 +251,7 @@ class Driver:
         """Return the writes that close the old link and bank the new upstream id."""
         because = live.log.intended.reasons[0]
         now_ms = self._system.now_ms()
+        # The old link ends only now that there is another session to go on in.
         ends: tuple[Write, ...] = ()
         if live.link is not None:
             ends = (
@@ -267,6 +280,7 @@ class Driver:
     async def _send(self, live: LiveTurn, connection: AgentConnection) -> bool:
         if await live.messages.has_whole_prompt():
             return await self._conclude(live, await self._sender.send(live, connection))
+        # Without what redaction took from it, it would be another prompt than the person's.
         await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
         return False
 
@@ -279,7 +293,9 @@ class Driver:
             prompt_characters=answer.prompt_characters,
             reply_characters=len(live.reply),
         )
+        # A prompt that came to its end before the cancel reached it has the end that it had.
         stopped = live.account.stopped if result.outcome is Outcome.CANCELLED else None
+        # Before the table: we cancelled it, so what the agent calls its end says nothing.
         if because := live.gate.parked or stopped:
             await live.log.commit(parked_event(live, because), writes=answer.writes)
             return False
@@ -306,6 +322,7 @@ class Driver:
         """Take the turn up again with a new process of the agent, by what its history says."""
         holder = self._system.this_process(live.request.claim.doing).in_words()
         await live.log.commit(RecoveryStarted(holder=holder), writes=answer.writes)
+        # What it said before it failed has numbers: the continuation comes after it.
         live.messages.advance_past(answer.writes)
         outcome, detail = answer.result.outcome, answer.result.detail
         why = ": ".join(filter(None, (ROLLOVER[outcome].says, detail)))
@@ -332,6 +349,7 @@ async def _require_unheld(live: LiveTurn, attached: Attached) -> None:
     project_id, session = live.conversation.key.project_id, attached.upstream_session_id
     if attached.how != "new":
         return
+    # Two conversations in one session would answer with each other's words (ADR 63).
     owner = await live.read(lambda store: store.link_owner(project_id, session))
     if owner is not None:
         raise held_elsewhere(session, "a new session", owner.key.address)
@@ -344,6 +362,7 @@ def _stamp(live: LiveTurn) -> str:
     """
     if live.link is None or live.log.view.attached is None:
         return ""
+    # With a stamp the next prompt would take what was never compared for the same.
     if live.inputs is not None and live.inputs.not_compared:
         return ""
     try:
@@ -378,6 +397,7 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
         duration_s=answer.duration_s,
         tokens_in=result.tokens_in,
         tokens_out=result.tokens_out,
+        # Silence after a call is no sign: sent again, what the call did would be done twice.
         is_reply_empty=not live.reply.strip() and not live.has_worked,
     )
     detectors = detectors_with(empty_reply=live.request.rolls_over_when_empty)

@@ -92,6 +92,7 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
     inputs = replace(inputs, limits=subject.settings.limits)
     link = subject.link
     if link is None:
+        # Of no session nothing can have changed: no file and no git is looked at.
         price = price_without_session(store, _priced(subject, inputs), turns=inputs.turns)
         return replace(inputs, price=price)
     last = _last_worked(store, link)
@@ -114,6 +115,7 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
         places_gone=_places_gone(was),
     )
     idle_s = None if was is None else (subject.now_ms - was.at_ms) / 1000
+    # No provider's cache has a prefix that begins with other instructions or another model.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
     return replace(
@@ -152,6 +154,7 @@ def surroundings(
     *, working_directory: str, agent: str, agent_version: str, role: Role, at_ms: int
 ) -> Surroundings:
     """Return what a session works in now. Blocking: asks git."""
+    # Runs nothing, so that no repository can keep a prompt waiting (ADR 58).
     git = git_facts(Path(working_directory))
     return Surroundings(
         working_directory=working_directory,
@@ -180,6 +183,7 @@ def _last_worked(store: Store, link: Link) -> TurnEnded | None:
     """Return how the newest turn ended that came to its end in this session, None before any."""
     for _, view in views_newest_first(store, link.conversation_id):
         is_same = view.attached and view.attached.upstream_session_id == link.upstream_session_id
+        # One that was cancelled or cut off kept none: the end before it is what is compared with.
         if is_same and view.ended is not None and view.ended.surroundings is not None:
             return view.ended
     return None
@@ -190,6 +194,7 @@ def _agent_limit(store: Store, agent: str, subject: Subject) -> AgentLimit | Non
     _, view = next(views_newest_first(store, subject.conversation.conversation_id), (None, None))
     if view is None or view.parked is None or view.parked.reason not in LIMITS:
         return None
+    # Another agent is asked all the same: its provider's limit is another one.
     is_same_agent = view.attached is None or view.attached.agent == agent
     limit = AgentLimit(reason=Outcome(view.parked.reason), until_ms=view.parked.reset_at_ms)
     return limit if is_same_agent and limit.lasts(subject.now_ms) else None
@@ -199,6 +204,7 @@ def _surroundings_of(last: TurnEnded | None, subject: Subject) -> Surroundings |
     if last is None:
         return None
     was = msgspec.convert(last.surroundings, Surroundings)
+    # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
     return replace(was, configuration=subject.role.configuration) if is_alike else was
 

@@ -33,6 +33,7 @@ def source_of(view: TurnView, *, at_ms: tuple[int, ...], log_of: LogOf) -> Sourc
     agent = stored.get("agent") if isinstance(stored, Mapping) else None
     if not isinstance(agent, str):
         return OURS
+    # The newest file first: a turn over midnight has ended in that one.
     logs = dict.fromkeys(log_of(agent, each) for each in reversed(at_ms))
     return next(
         filter(lambda found: found.last_words, (wrote(log, at_ms[0]) for log in logs)), OURS

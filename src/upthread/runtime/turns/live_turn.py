@@ -110,6 +110,7 @@ class LiveTurn:
         if self.link is None or self.link.agent != self.request.claim.agent:
             return self.link is not None
         is_on_other_host = self.inputs is not None and self.inputs.other_host is not None
+        # Of the session that was claimed: one that this turn has made since is on this host.
         return is_on_other_host and self.holds_claimed_link
 
     def open_request(self) -> OpenRequest:
@@ -140,6 +141,7 @@ class LiveTurn:
             agent=self.request.claim.agent,
             agent_pid=process.pid if process else None,
             agent_started_at_ticks=process.started_at_ticks if process else None,
+            # A pid is one only beside its host: whoever takes over ends this agent there alone.
             agent_host=self._system.this_process("").host,
         )
 
@@ -154,6 +156,7 @@ class LiveTurn:
     def telling(self) -> str:
         """The decision whose context is due: a session nobody has prompted yet knows nothing."""
         decision = self.log.intended.decision
+        # A crash between its making and its first prompt leaves such a session behind.
         is_blank = self.holds_claimed_link and not self.claim.prompts.has_any
         return START_FRESH if is_blank and decision not in NEW_SESSION_DECISIONS else decision
 
@@ -181,6 +184,7 @@ class LiveTurn:
 
     def prompts_before(self) -> int:
         """Return how many prompts the upstream session is known to have answered."""
+        # A session of this turn's own making has answered none of the earlier prompts.
         return self.claim.prompts.answered if self.holds_claimed_link else 0
 
     def new_nonce(self) -> str:

@@ -77,6 +77,7 @@ def look(
     session = link.upstream_session_id
     try:
         stamp = own.stamp(link.agent, session)
+        # No stamp: nobody here reads that agent's store, and nothing is known to be missing.
         if not stamp or stamp == _stamp_at_end(last, session):
             return Lacked(stamp=stamp)
         found = own.read(link.agent, session)
@@ -84,6 +85,7 @@ def look(
         return Lacked(fault=error.message)
     if found is None:
         return NOTHING_LACKED
+    # As it would be on record: a secret in it would else make a known prompt a missing one.
     history = redacted_history(found.events, redactor) if redactor else tuple(joined(found.events))
     compared = lacked(history, store.messages(link.conversation_id), session)
     return structs.replace(compared, stamp=stamp, written_at_ns=found.written_at_ns)
@@ -92,6 +94,7 @@ def look(
 def _stamp_at_end(last: TurnView | None, session: UpstreamSessionId) -> str:
     if last is None or last.attached is None or last.ended is None:
         return ""
+    # What another session ended with says nothing of this one.
     is_same = last.attached.upstream_session_id == session
     return last.ended.session_stamp if is_same else ""
 
@@ -110,6 +113,8 @@ def read_back(
             turn_id=TurnId(new_id()),
             prompt_seq=next_seq,
             prompts_before=claim.prompts.answered + number,
+            # It is that of the whole session as it was
+            # read, so it holds at the end of the last one.
             stamp=found.stamp if is_last else "",
             at_ms=at_ms,
         )
@@ -123,6 +128,7 @@ def _after(writes: Sequence[Write], claim: Claim, next_seq: int) -> int:
     recorded = (
         each.seq + 1
         for each in writes
+        # What sub-agents said has numbers in their own conversations.
         if isinstance(each, RecordParts) and each.conversation_id == own
     )
     return max(recorded, default=next_seq)
@@ -186,6 +192,7 @@ class _ReadBack(Struct, frozen=True, kw_only=True):
             agent_host=self.claim.session_host,
         )
         yield PromptSent(prompt_seq=self.prompt_seq, prompts_before=self.prompts_before)
+        # The person may have closed the agent in the middle of it: its end is then not known.
         is_whole = is_finished(self.turn)
         yield TurnEnded(
             outcome=Outcome.OK if is_whole else Outcome.UNKNOWN,

@@ -54,6 +54,7 @@ class TurnStarted(Struct, frozen=True, kw_only=True):
         said = self.conversation
         return decision_line(
             conversation_name(said.key.address, said.instance_name),
+            # Whatever was decided at first, a turn that is gone on with is in its own session.
             RESUME if self.recognition else self.decision,
             visible_line(self.upstream_session_id),
             turn_number=self.turn_number,

@@ -63,6 +63,7 @@ class Recording:
 
         Raises QuotaExceededError for one that goes past a limit; what came before it is kept.
         """
+        # Before it is recorded, and for every adapter alike (ADR 63).
         self._quota.take(event)
         await self._require_own_child(event)
         self._recorder.record(event, at_ms=self._system.now_ms())
@@ -71,12 +72,14 @@ class Recording:
         writes = self._recorder.drain()
         self._take_in(writes)
         self._quota.take_parts(len(writes))  # last: what was drained is kept in any case
+        # What is to survive a loss of power waits for no batch: its action may run at any moment.
         is_urgent = any(write.durability is Durability.SYNCED for write in self._pending)
         if is_urgent or len(self._pending) >= BATCH_WRITES_MAX:
             await self._commit()
 
     async def _require_own_child(self, event: AgentEvent) -> None:
         child = child_named(event)
+        # Asked once a session, since each time costs a hop to the store's thread.
         if child is None or child in self._own:
             return
         if not await self._system.in_thread(lambda: self._is_own(child)):
@@ -114,6 +117,7 @@ class Recording:
         self._take_in(self._recorder.finish(at_ms=now_ms))
         left = tuple(self._pending)
         self._pending.clear()
+        # Handed over and not committed: one synced commit has them and the turn's end (ADR 4).
         if not self._examiner.is_due:
             return left
         return (*left, *await self._system.in_thread(lambda: self._examiner.look(at_ms=now_ms)))
@@ -125,6 +129,7 @@ class Recording:
     async def _commit(self) -> None:
         # Shielded: a batch that is taken out of `_pending` is written or raises, never dropped.
         with anyio.CancelScope(shield=True):
+            # The flushing task and the prompt's events meet here: batches keep their order.
             async with self._lock:
                 await self._commit_batch()
 
@@ -137,5 +142,7 @@ class Recording:
 
     def _write(self, batch: tuple[Write, ...]) -> None:
         """Commit a batch, and in the same commit the files it says were examined. Blocking."""
+        # With what names them: a crash between two commits
+        # would leave files read and never examined.
         looked = self._examiner.look(at_ms=self._system.now_ms())
         self._store.commit((*batch, *looked), fences=self._fences)

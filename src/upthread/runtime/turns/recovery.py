@@ -55,20 +55,25 @@ class Recoverer:
         message = await live.messages.read(sent.prompt_seq)
         found = await self._recognised(live, attached, message)
         known = PromptRecognised(recognition=found.recognition)
+        # Before anything leaves: whoever takes over from here ends this process first, by its pid.
         await live.log.commit(live.attached_event(connection, attached))
         notify_started(live, recognition=found.recognition)
         if found.recognition is Recognition.COMPLETE:
             await self._adopt(live, found, known)
             return None
+        # Never guessed: sent once more, a prompt that had arrived would be carried out twice.
         if found.recognition is Recognition.UNDECIDABLE or not live.log.view.may_send:
             detail = f"{found.recognition} after {live.log.view.sends} sends"
             await live.log.commit(known, TurnParked(reason=UNDECIDABLE, detail=detail))
             return None
+        # Where each call is asked about first, what is in doubt is held back at that call instead.
         unheld = None if connection.capabilities.can_hold else await self._unheld(live, found)
         if unheld is not None:
             await live.log.commit(known, TurnParked(reason=HELD_BACK, detail=unheld.in_words))
             return None
         if found.recognition is Recognition.ABSENT:
+            # Another send, counted before it leaves: a
+            # crash now must not make a third one possible.
             await live.log.commit(known, sent)
             return await self._sender.stream(live, connection, message.sent_text)
         return await self._continue(live, connection, message, found)
@@ -99,6 +104,7 @@ class Recoverer:
         live.adopted_reply = found.reply
         adopted = PromptResult(outcome=Outcome.OK)
         ended = await ended_event(live, self._system, adopted, writes=writes)
+        # With the end, as for a reply that was heard: a run must not wait for one that is there.
         follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
         await live.log.commit(known, ended, writes=(*writes, *follow_up))
 
@@ -116,6 +122,8 @@ class Recoverer:
             seq,
             await prior_of(live),
             prompts_before=_sent(live).prompts_before + 1,
+            # The session has the prompt, and the continuation
+            # repeats it: the past is not told again.
             is_injected=False,
         )
         await live.log.commit(PromptRecognised(recognition=found.recognition), again, writes=writes)
@@ -147,6 +155,7 @@ class Recoverer:
     async def _record_tail(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
         """Return writes for what the agent did before the crash and we had not recorded."""
         messages = await live.messages.of_turn(after_seq=_sent(live).prompt_seq)
+        # Goes on with the calls that the crash left open: their results may be in the history only.
         recorder = await recorder_of_rest(live)
         await know_children(live, recorder)
         now_ms = self._system.now_ms()

@@ -59,11 +59,15 @@ class Occupying:
         token = self._system.new_id("clm")
         await self._claim(place, request, key, token)
         try:
+            # Turns stand in the order they were decided in, so words that are on their
+            # way come first; one who never brings them holds nobody up for ever.
             with anyio.move_on_after(WORDS_WAIT_S):
                 await self._settle(place, key)
             await self._check_order(place, request, key)
             yield
         finally:
+            # Also for a caller that is cancelled: hooks
+            # would find it in use until this process ends.
             with self._system.shield():
                 await self._system.in_thread(lambda: _free(place, key, token))
 
@@ -82,6 +86,7 @@ class Occupying:
             if request.on_wait and not told:
                 request.on_wait(used)
                 told = True
+            # Looked at again and again: a binding is a file, and nobody tells of a change.
             await self._system.sleep(WATCH_S)
 
     async def _settle(self, place: Place, key: ConversationKey) -> None:
@@ -121,6 +126,7 @@ class Occupying:
                     doing=text_in(held, "doing") or f"a sub-agent of {text_in(held, 'agent')}",
                 )
                 return Lease(name=request.name, token=0, heartbeat=0, holder=theirs)
+            # In the background, so that no main session's next prompt sets it free.
             made = claim(agent=OURS, session="", call_id=token, pid=ours.pid, is_background=True)
             named = {"workstream": key.workstream, "role": key.role, "slot": key.slot}
             files.replace(path, {**binding, **named, "claim": {**made, "doing": request.doing}})

@@ -67,6 +67,7 @@ def result_of(live: LiveTurn) -> TurnResult:
     intended, log = live.log.intended, live.log
     ended, parked = log.view.ended, log.view.parked
     detail = ended.detail if ended else parked.detail if parked else ""
+    # As it is on record: an agent's words about its failure may quote a secret (ADR 61).
     if live.request.redactor is not None:
         detail = live.request.redactor.redact(detail)
     return TurnResult(

@@ -59,6 +59,7 @@ def _earlier_texts(live: LiveTurn, store: Store) -> tuple[str, ...]:
         turn_id: turns.fold(store.turn_events(turn_id)).ended
         for turn_id in {message.turn_id for message in asked}
     }
+    # One that was answered is counted in `prompts_before` and needs not be known by its text.
     answered = {i for i, end in ended.items() if end and end.outcome is Outcome.OK}
     return tuple(message.sent_text for message in asked if message.turn_id not in answered)
 
@@ -84,6 +85,7 @@ async def recorder_of_rest(live: LiveTurn) -> Recorder:
         turn_id=live.log.turn_id,
         link=live.require_link(),
         next_seq=live.messages.next_seq,
+        # What is read back is of the session that was asked for: what names none is its own.
         guarantees_owner=True,
         quarantined=await quarantined(live),
     )
@@ -140,6 +142,7 @@ def recorded_children(store: Store, conversation: Conversation) -> tuple[Recorde
     """
     family = {conversation.conversation_id}
     found: list[RecordedChild] = []
+    # In the order they were opened, so that whoever called one is in the family before it.
     for child in store.conversations(conversation.key.project_id, conversation.key.workstream):
         if child.parent_conversation_id not in family:
             continue
@@ -192,6 +195,8 @@ async def _of_workstream(
 
 def _effects_told(live: LiveTurn, messages: Sequence[Message]) -> str:
     """Return what must not be done again, as a block."""
+    # A turn that did not end has told nobody what it did: all
+    # of that, and not only what reached beyond this machine.
     open_turns = (
         {live.log.turn_id} if live.has_last_turn_ended else {live.log.turn_id, live.claim.last_id}
     )
@@ -232,6 +237,7 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
             damage = damage_told(history_of(earlier).messages)
         elif is_fresh:
             past = await _briefing_of_past(live)
+        # Sent once already in this turn, it may have been acted on before its session was lost.
         is_told = bool(past) or bool(live.log.view.sends)
         effects = _effects_told(live, newest) if is_told else ""
     is_updated = live.telling == RESUME_WITH_UPDATE
@@ -250,6 +256,7 @@ async def _briefing_of_past(live: LiveTurn) -> str:
     if live.turn_number <= 1:
         return ""
     conversation = live.conversation
+    # That nothing has changed is said only where somebody looked (ADR 81).
     looked = has_looked(live.log.intended.inputs)
     changes = change_lines(live.freshness) if looked else None
     before_seq = live.log.intended.prompt_seq

@@ -61,6 +61,7 @@ class TurnLog:
     async def commit(self, *events: TurnEvent, writes: Sequence[Write] = ()) -> None:
         """Append, with what belongs to the same moment, in one commit."""
         now_ms = self._system.now_ms()
+        # The view counts those that are held as well: they have happened, and are not stored yet.
         committed = self.view.events - len(self._held)
         records = tuple(
             RecordTurnEvent(

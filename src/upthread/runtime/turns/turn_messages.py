@@ -34,6 +34,7 @@ class TurnMessages:
 
     def advance_to(self, seq: int) -> None:
         """Let the next message have this number, unless it has a higher one."""
+        # Never back: what was given out may be on record, and a number has one message (S6).
         self.next_seq = max(self.next_seq, seq)
 
     def advance_past(self, writes: Sequence[Write]) -> None:
@@ -78,6 +79,7 @@ class TurnMessages:
 
     async def prompt(self) -> Message:
         """Return the turn's prompt, as it was written if this process was told it."""
+        # What is stored may be redacted; an agent gets a prompt as the person wrote it (ADR 27).
         return self._told or await self.read(self._log.intended.prompt_seq)
 
     async def has_whole_prompt(self) -> bool:

@@ -59,6 +59,8 @@ class Turns:
         """
         async with self._conversations.claimed(request.claim) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
+            # In this order: what only the session has belongs after the turn
+            # that was cut off, and before the prompt that is numbered next.
             await self._end_interrupted(live)
             live, found = await self._caught_up(live)
             decision = await self._decide(live, found)
@@ -79,7 +81,9 @@ class Turns:
         async with self._conversations.claimed(request.claim) as claim:
             live = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
             self._take_over(live, turn_id)
+            # Before it is taken up: what is refused stays parked as it was.
             await self._require_allowed(live)
+            # Before its history is read: an agent that outlived its upthread may still write to it.
             await self._end_leftover_agent(live.log.view)
             holder = self._system.this_process(request.claim.doing).in_words()
             await live.log.commit(RecoveryStarted(holder=holder))
@@ -116,6 +120,8 @@ class Turns:
         writes: tuple[Write, ...] = ()
         if live.link is not None:
             rest = await recorder_of_rest(live)
+            # Calls without an end get an unknown one: no
+            # provider takes a history with an open call.
             writes = rest.finish(at_ms=self._system.now_ms())
         await live.log.commit(TurnEnded(outcome=outcome, detail=detail), writes=writes)
         live.messages.advance_past(writes)
@@ -128,6 +134,7 @@ class Turns:
             or attached.agent_started_at_ticks is None
         ):
             return
+        # The same number is another process on another host.
         if attached.agent_host == self._system.this_process("").host:
             await self._system.end_process_group(
                 attached.agent_pid, attached.agent_started_at_ticks
@@ -136,6 +143,7 @@ class Turns:
     async def _caught_up(self, live: LiveTurn) -> tuple[LiveTurn, Lacked]:
         """Read back what only the agent's session has of the conversation; says what was done."""
         request, claim = live.request, live.claim
+        # The claim has the last turn as it was found; here it may have been ended since.
         newest = live.log.view if live.log.view.events else claim.last[1] if claim.last else None
         found = await live.read(
             lambda store: look(
@@ -149,6 +157,7 @@ class Turns:
             request.listener.notice(Notice(kind=kind, text=text, about=about))
         if not found.turns:
             return live, found
+        # Before, since ending the last turn has moved the numbers; after, since reading back has.
         claim = await self._conversations.looked_at_again(request.claim, claim)
         await live.read(lambda store: self._read_back(store, live, claim, found))
         claim = await self._conversations.looked_at_again(request.claim, claim)
@@ -179,6 +188,7 @@ class Turns:
         decision = decide(live.inputs)
         tokens_max = request.options.tokens_max
         if tokens_max is not None and decision.decision != REFUSE:
+            # Only now, and decided again: what a turn takes at least depends on how it attaches.
             live.account.allowed = await self._allowed(live, tokens_max, decision.decision)
             live.inputs = replace(live.inputs, spending=live.account.allowed)
             decision = decide(live.inputs)
@@ -189,6 +199,7 @@ class Turns:
     async def _intend(self, live: LiveTurn, decision: Decision) -> None:
         request = live.request
         live.log.begin(TurnId(self._system.new_id("trn")))
+        # `fresh:` is said to upthread, and is no part of what is asked.
         prompt = TextPart(text=without_fresh(request.task.text))
         prompt_seq = live.messages.next_seq
         conversation_id = live.conversation.conversation_id
@@ -220,6 +231,7 @@ class Turns:
             recorded_at_ms=now_ms,
             parts=(prompt,),
         )
+        # The store may have a redacted one by now; this process sends what it was told.
         live.messages.keep_told(told)
 
     async def _refuse(self, live: LiveTurn, decision: Decision) -> NoReturn:
@@ -234,6 +246,7 @@ class Turns:
         if tokens_max is None:
             return
         assert live.inputs is not None
+        # What a session holds is what the next request of it reads at the least.
         held = live.log.view.parked.tokens_held if live.log.view.parked else None
         resume = Tokens(count=held, is_estimate=False) if held is not None else None
         live.inputs = replace(live.inputs, price=replace(live.inputs.price, resume=resume))

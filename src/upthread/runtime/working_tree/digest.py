@@ -90,6 +90,7 @@ class _Tree:
             entries = self.committed(git)
             changed = self.changed(git, entries)
             for path in changed:
+                # Git ends a folder that is a repository of its own with a slash.
                 entries.pop(path.rstrip(b"/"), None)
             entries.update(self._as_they_are(git, changed))
         whole = hashlib.sha256()
@@ -106,9 +107,12 @@ class _Tree:
         return {path: _entry(*known.split(b" ")[::2]) for known, _, path in found}
 
     def changed(self, git: PrivateGit, committed: dict[bytes, bytes]) -> list[bytes]:
+        # Git opens patterns without looking what they are, and would wait for a pipe (ADR 58).
         _refuse_pipes(self._place.top, committed)
+        # One path an entry: a rename, which is not asked for, would be two.
         told = [line[3:] for line in git.do(*_CHANGED).split(b"\0") if line]
         links = [path for path, entry in committed.items() if entry.startswith(_GITLINK)]
+        # Git compares the commit of such a one alone: what is not committed there, we look for.
         clean = set(links).difference(told)
         return told + [path for path in links if path in clean and self._is_changed_within(path)]
 
@@ -199,6 +203,7 @@ def _content_ids(git: PrivateGit, paths: list[bytes]) -> dict[bytes, bytes]:
     plain = [path for path in paths if path not in ids]
     named = b"".join(_quoted(path) + b"\n" for path in plain)
     hashed = git.do("hash-object", "--stdin-paths", given=named).split() if plain else []
+    # A file that went meanwhile: the ids of all after it would be those of others.
     if len(hashed) != len(plain):
         raise OSError(f"git could not read all that has changed in {git.place.top}")
     return ids | dict(zip(plain, hashed, strict=True))

@@ -101,6 +101,7 @@ class Worktrees:
                 f"there is no commit in {self._root} to branch off from",
                 hint="commit something first, or run without --worktree",
             )
+        # Made anew: half of a checkout may lie there, and nobody was let in to work on it.
         if found is not None and found.is_half_made:
             remove_tree(found)
         elif found is not None:
@@ -150,6 +151,7 @@ class Worktrees:
         known = [] if repository is None else list_trees(repository)
         place, branch = str(self._place(workstream)), _branch(workstream)
         at_place = [each for each in known if each.path == place]
+        # Not the main one: that is the person's own, whatever branch they look at.
         on_branch = [each for each in known[1:] if each.branch == branch]
         return next(iter([*at_place, *on_branch]), None)
 

@@ -82,6 +82,7 @@ def _root_commit(place: GitDirectories) -> str | None:
     with objects_of(place) as git:
         found = git.ask("rev-list", "--max-parents=0", commit, "--")
     roots = os.fsdecode(found or b"").split()
+    # Git tells the newest first; a history merged in later must not make it another project.
     return roots[-1] if roots else None
 
 

@@ -60,6 +60,8 @@ class WorkingTrees:
         above: list[Fence] = []
         for caller in request.callers:
             lease = self._store.lease(name)
+            # Callers come from the environment: only one that
+            # really holds the tree opens a way below it.
             if lease is None or lease.holder is None or lease.holder != self._holder(caller):
                 continue
             above.append(Fence(name=name, token=lease.token))
