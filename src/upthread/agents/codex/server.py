@@ -68,6 +68,7 @@ class CodexServer:
             await self.child.stop()
         finally:
             self.has_ended.set()
+            # Whoever waits is woken without an answer, and says how the server ended.
             for asked in self._asked.values():
                 asked.is_answered.set()
 
@@ -80,6 +81,7 @@ class CodexServer:
             self.child.allowance.take_request()
         if "method" in answer or not isinstance(number, int):
             await self._queue.send(message)
+        # What was waited for too long is no longer here, and its answer is dropped.
         elif (asked := self._asked.get(number)) is not None:
             asked.answer = answer
             asked.is_answered.set()

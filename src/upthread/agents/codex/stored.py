@@ -76,6 +76,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     if path is None:
         return None
     require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
     return StoredSession(
         upstream_session_id=session,
