@@ -74,6 +74,7 @@ class OpenCodeAdapter:
         """Return the request with a plug-in that asks us before each call, None without one."""
         if request.hold_call is None:
             return None
+        # What it would inherit: a configuration of the person's own in that variable stays in it.
         given = {**inherited_environment(os.environ), **self._environment, **request.environment}
         gate = with_gate(given)
         if gate is None:

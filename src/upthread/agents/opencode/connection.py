@@ -155,6 +155,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         except (ServerGoneError, ApiError) as error:
             lost = str(error)
         self._lost = lost
+        # Also where there never was a stream: whoever waits for it is told at once.
         self._is_listening.set()
         if self._prompt is not None:
             self._prompt.is_ended.set()
@@ -173,6 +174,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
                 await prompt.is_ended.wait()
 
         async def cancel() -> None:
+            # One that has not left is kept from leaving.
             prompt.preparing.cancel()
             self._stop(prompt)
 
@@ -183,6 +185,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         try:
             await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
         finally:
+            # However it ended: what is still said in them is no word of the next prompt's (A8).
             self._stale |= prompt.turn.messages.keys()
         return await self._concluded(prompt)
 
@@ -198,6 +201,8 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         with prompt.preparing:
             await anyio.sleep_until(self._settled_at)
             await self._learn_windows()
+            # Not before: what is told until now is an earlier prompt's, and its messages become
+            # stale.
             self._prompt = prompt
         return self._prompt is prompt
 
@@ -216,6 +221,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         except (ApiError, ServerGoneError, TimeoutError) as error:
             prompt.running.error = error
             prompt.is_ended.set()
+        # The stream may have ended before there was a prompt to end with it.
         if self._lost:
             prompt.is_ended.set()
 
@@ -268,6 +274,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             died = await self._server.died("the prompt")
             detail = f"{died} ({self._lost})" if self._server.violation is None else str(died)
             return Failure(outcome=Outcome(died.outcome), detail=detail)
+        # What was given up comes before the error that our own abort of it leaves.
         return prompt.turn.given_up or prompt.turn.failure
 
     def _aborted(self, running: RunningPrompt) -> Failure:

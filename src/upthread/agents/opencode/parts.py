@@ -52,6 +52,7 @@ STATUSES: Final[Mapping[str, str]] = {
     "completed": "completed",
     "error": "failed",
 }
+# The second form is an older OpenCode's.
 _TASK_TEXT: Final = re.compile(
     r'\A<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
@@ -140,6 +141,7 @@ def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool]
     """
     if part.get("synthetic") is not True:
         return None
+    # At the very beginning alone: further on the same words may be quoted.
     found = _TASK_TEXT.match(text_at(part, "text"))
     if found is None or not found["id"] or found["state"] not in {"completed", "error"}:
         return None

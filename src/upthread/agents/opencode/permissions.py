@@ -72,6 +72,7 @@ class PermissionDesk:
         # Refused is what the turn has withdrawn meanwhile, and a server that answers no more is the
         # prompt's own end to tell: by its stream of events or by the deadline.
         with suppress(ApiError, ServerGoneError, TimeoutError):
+            # It is known only in the directory that its session works in (1.18.33).
             await self._client.post(path, body, {"directory": directory} if directory else None)
 
 

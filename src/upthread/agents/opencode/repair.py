@@ -53,6 +53,7 @@ def repair(
     ):
         with copy.backup("main", source, "main") as backup:
             backup.step()
+        # A backup takes over that the source has a log; the copy is to be one file.
         list(copy.execute("PRAGMA journal_mode = DELETE"))
         copy.execute("BEGIN")
         edits = tuple(_edited(copy, session_id, frozenset(sessions)))
@@ -93,6 +94,7 @@ def _closed(part: dict[str, JsonValue]) -> Iterator[str]:
         "status": "error",
         "input": state.get("input") or {},
         "error": INTERRUPTED,
+        # By this the reader knows a call that was cut off, whose end is unknown, from a failed one.
         "metadata": {**object_of(state.get("metadata")), "interrupted": True},
         "time": {"start": start, "end": start},
     }

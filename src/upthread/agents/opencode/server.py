@@ -23,6 +23,7 @@ from upthread.agents.opencode.outcomes import failure_of_request
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 
+# Port 0 is 4096 where that is free, else any other (1.18.33): it prints which.
 ARGUMENTS: Final = ("--hostname", "127.0.0.1", "--port", "0")
 PASSWORD_BYTES: Final = 32
 CLOSED: Final = "connections"
@@ -140,9 +141,11 @@ async def started_server(
         environment={
             **environment,
             **request.environment,
+            # After the others: a password of the person's own is one that our client does not send.
             "OPENCODE_SERVER_USERNAME": USER_NAME,
             "OPENCODE_SERVER_PASSWORD": password,
         },
+        # It goes on when its stdin has been closed (1.18.33).
         ends_at_eof=False,
     )
     async with started_child(start) as child:
