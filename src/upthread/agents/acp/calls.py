@@ -88,6 +88,7 @@ class AgentCalls:
         """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
         from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
 
+        # The answer to a load comes after the whole history, which has a quota of its own.
         self._child.allowance.renew(HISTORY)
         try:
             with anyio.fail_after(self._timeout_s):
@@ -107,6 +108,7 @@ class AgentCalls:
         from acp.exceptions import RequestError  # noqa: PLC0415  # see the module docstring
 
         self._child.allowance.renew(TURN)
+        # No deadline here: how long a prompt may take is kept by `RunningPrompt`.
         content = [{"type": "text", "text": text}]
         params = {"sessionId": session, "prompt": content}
         try:

@@ -108,6 +108,7 @@ class Translator:
             return self._told_of_child(kind, notification.update, session)
         started, session = self._child_speaking(notification.update, session)
         if session is not None:
+            # Who speaks for itself is not read from its session.
             self._silent.pop(session, None)
         events = events_of(kind, notification.update, session=session)
         if kind in {"tool_call", "tool_call_update"}:
@@ -231,6 +232,7 @@ class Translator:
         if delegation is None:
             return events
         child, is_running = _child_named(call)
+        # Not for a child that this very call has named already: it goes on with it.
         if delegation.child is None:
             self._let_begin_again(child)
         started = self._start(child, parent=session, call_id=call.tool_call_id) if child else ()

@@ -42,6 +42,7 @@ class ProcessTransport:
                 if isinstance(frame, Message) and frame.is_request:
                     self._child.allowance.take_request()
             except QuotaExceededError as violation:
+                # To the library the agent has ended; by which limit, is said where its end is told.
                 self.violation = violation
                 return None
             if line is None:

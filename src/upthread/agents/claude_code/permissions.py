@@ -27,6 +27,7 @@ _NOT_ANSWERED: Final = {
     "message": "Nobody could be asked for this permission.",
     "interrupt": True,
 }
+# An hour, since a person may be asked: a hook that is late lets its call run (2.1.329).
 HOOKS: Final = {"PreToolUse": [{"hookCallbackIds": ["upthread-before-a-call"], "timeout": 3600}]}
 """What has the CLI tell us of every call before it runs, whatever its settings allow."""
 

@@ -59,6 +59,7 @@ class ClaudeProcess:
             await self.child.stop()
         finally:
             self.has_ended.set()
+            # Whoever waits is woken without an answer, and says how it ended.
             for asked in self._asked.values():
                 asked.is_answered.set()
 
@@ -70,6 +71,7 @@ class ClaudeProcess:
         response = as_object(as_object(frame).get("response"))
         if text_at(frame, "type") != "control_response":
             await self._on_frame(frame)
+        # An interrupt's answer finds nobody: it is not waited for.
         elif (asked := self._asked.get(text_at(response, "request_id"))) is not None:
             asked.answer = response
             asked.is_answered.set()

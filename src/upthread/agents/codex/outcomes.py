@@ -43,6 +43,7 @@ _CREDIT_WORDS: Final = re.compile(
 _UNPAIRED_CALL: Final = re.compile(r"No tool (output|call) found for function call\b")
 """All that the provider says of a history with a call that has no result, or the reverse."""
 
+# By words, since codes say less: an unknown thread and one in use are both -32600 (0.169.0).
 _OF_REFUSAL: Final = (
     (re.compile(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
     (re.compile(r"invalid session id"), Outcome.MISSING),

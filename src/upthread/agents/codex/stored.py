@@ -201,6 +201,7 @@ def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _whole(item: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+    # Codex reads files with commands: what it saw there has to be known, to know it changed since.
     read = tuple(
         path
         for each in objects_at(item, "commandActions")

@@ -77,6 +77,7 @@ class OpenCodeAdapter:
         # What it would inherit: a configuration of the person's own in that variable stays in it.
         given = {**inherited_environment(os.environ), **self._environment, **request.environment}
         gate = with_gate(given)
+        # Sooner without it, which `can_hold` tells, than in the place of what cannot be read.
         if gate is None:
             return None
         return replace(request, environment={**request.environment, **calls.environment, **gate})

@@ -201,8 +201,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         with prompt.preparing:
             await anyio.sleep_until(self._settled_at)
             await self._learn_windows()
-            # Not before: what is told until now is an earlier prompt's, and its messages become
-            # stale.
+            # Not before: what is told until now is an earlier prompt's, and its messages are stale.
             self._prompt = prompt
         return self._prompt is prompt
 
@@ -262,6 +261,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
 
     async def _failure_of(self, prompt: _Prompt) -> Failure | None:
         running = prompt.running
+        # Ours first, whatever error OpenCode has for a turn that was cut short (A10, A11).
         if running.is_timed_out or running.is_cancelled:
             return self._aborted(running)
         if isinstance(running.error, ApiError):

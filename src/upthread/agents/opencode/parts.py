@@ -71,6 +71,7 @@ def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> ToolCallAn
         call_id=text_at(part, "callID"),
         title=_title(part) or tool,
         tool_kind=tool_kind(tool),
+        # Empty while it is pending (1.18.33): that says nothing yet.
         arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
         locations=_locations(part),
     )

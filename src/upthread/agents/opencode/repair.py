@@ -41,6 +41,7 @@ def repair(
     copy already.
     """
     before, after = prepare(into, path)
+    # With its log, which may hold what the file itself lacks.
     for suffix in ("", "-wal", "-shm"):
         beside = path.with_name(path.name + suffix)
         if beside.exists():

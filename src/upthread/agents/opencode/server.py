@@ -132,6 +132,7 @@ async def started_server(
 
     Raises UpstreamError when it does not listen on loopback within `start_timeout_s` (A2).
     """
+    # Of this start alone: commands that OpenCode runs inherit it (1.18.33).
     password = secrets.token_urlsafe(PASSWORD_BYTES)
     start = ChildStart(
         command=(*command, *ARGUMENTS),

@@ -252,6 +252,7 @@ class Turn:
 
     def _status(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         status = as_object(properties.get("status"))
+        # A sub-agent's as well: the prompt waits for it.
         if status.get("type") == "retry":
             # The first one counts: OpenCode retries on until it is aborted.
             self.given_up = self.given_up or failure_of_retry(status, now_ms=self._now_ms())
