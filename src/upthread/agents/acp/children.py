@@ -42,6 +42,7 @@ ROLE_UNKNOWN: Final = "subagent"
 CALLS_REMEMBERED_MAX: Final = 10_000
 
 _ROLE_ARGUMENTS: Final = ("subagent_type", "agent_type", "role")
+# The longest parent there is: a child's child has a child for its own.
 _CHILD_ID: Final = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
 _TASK_TEXT: Final = re.compile(
     r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'

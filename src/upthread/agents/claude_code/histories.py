@@ -269,6 +269,7 @@ def _messages(entry: Entry) -> Iterator[HistoryMessage]:
     results = tuple(part for part in entry.parts if isinstance(part, ToolResultPart))
     others = tuple(part for part in entry.parts if not isinstance(part, ToolResultPart))
     place = f"line {entry.number}"
+    # First: providers take results of calls only before anything else of a message.
     if results:
         yield HistoryMessage(speaker=Speaker.TOOL, parts=results, place=place)
     if others:

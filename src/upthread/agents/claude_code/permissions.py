@@ -53,6 +53,7 @@ async def decide(
             answered_by=answer.answered_by,
         )
     )
+    # What could not be put on record is not granted (A13).
     if answer.option_id is None or not was_recorded:
         return _NOT_ANSWERED
     if answer.option_id == REJECT:

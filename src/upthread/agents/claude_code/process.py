@@ -56,6 +56,7 @@ class ClaudeProcess:
                     await self._take(read_json(line))
         except QuotaExceededError as violation:
             self._violation = violation
+            # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
             await self.child.stop()
         finally:
             self.has_ended.set()

@@ -110,6 +110,7 @@ def _title(item: _Item) -> str:
 
 def _kind(item: _Item) -> str:
     done = {_ACTIONS.get(text_at(each, "type")) for each in objects_at(item, "commandActions")}
+    # One part that does anything else makes a command of the whole.
     found = done.pop() if len(done) == 1 else None
     return found or KINDS[text_at(item, "type")]
 

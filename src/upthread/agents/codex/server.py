@@ -59,12 +59,14 @@ class CodexServer:
     async def read_all(self) -> None:
         """Hand on every message until there will be no more."""
         try:
+            # Its end tells whoever takes from it that nothing more comes.
             with self._queue:
                 while (line := await self.child.read_line()) is not None:
                     if line.strip():
                         await self._take(read_json(line))
         except QuotaExceededError as violation:
             self._violation = violation
+            # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
             await self.child.stop()
         finally:
             self.has_ended.set()

@@ -181,6 +181,7 @@ def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentE
 def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a completed call as Codex's server tells it, None for what is no call of its own."""
     kind = text_at(completed, "type")
+    # The server's own names, but stored with a capital and members in snake case (0.169.0).
     kind = kind[:1].lower() + kind[1:]
     if kind not in items.KINDS:
         return None

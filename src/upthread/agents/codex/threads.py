@@ -63,6 +63,7 @@ class Threads:
                 hint="its sessions are named by UUIDs",
                 upstream_session_id=session,
             )
+        # Without `cwd` it would work where it was begun, and not here (0.169.0).
         asked = {"threadId": session, "cwd": self._directory, "excludeTurns": True}
         returned = self._named(await self._asked("thread/resume", asked, session=session))
         if returned != session:

@@ -57,6 +57,7 @@ class PermissionDesk:
             )
         )
         path = f"/permission/{quote(text_at(asked, 'id'), safe='')}/reply"
+        # What could not be put on record is not granted (A13).
         await self._post(path, directory, {"reply": reply if was_recorded else REJECT})
 
     async def dismiss(

@@ -106,6 +106,7 @@ def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]
     call_id = text_of(part.get("callID"))
     number = 2
     own = call_id
+    # Ids are the model's, and only as different as it makes them (1.18.33).
     while (session, own) in used:
         own, number = f"{call_id}_{number}", number + 1
     used.add((session, own))

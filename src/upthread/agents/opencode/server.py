@@ -29,6 +29,7 @@ PASSWORD_BYTES: Final = 32
 CLOSED: Final = "connections"
 FIRST_LINES_KEPT_MAX: Final = 3
 
+# Loopback alone: the password would go to whatever address is found here.
 _LISTENING: Final = re.compile(rb"listening on (http://127\.0\.0\.1:\d{1,5})\b")
 
 

@@ -139,6 +139,7 @@ class Turn:
         if message_id in self._stale:
             return ()
         is_new = message_id not in self.messages
+        # By its value: a user's message has a `summary` too, which is an object (1.18.33).
         self.messages[message_id] = SUMMARY if message.get("summary") is True else role
         if session != self.session:
             return self._told_usage(message, session)
