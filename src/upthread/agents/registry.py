@@ -50,6 +50,7 @@ VERSION_CHARACTERS_MAX: Final = 100
 
 _REHEARSAL_ROW: Final = Agent(
     name=REHEARSAL,
+    # Isolated, and by our own interpreter: no clone's `upthread.py` is run (ADR 59).
     ways=(Way(kind=ACP, command=programs.own_module("upthread.agents.rehearsal")),),
     how_to_install="it comes with upthread",
 )

@@ -106,6 +106,7 @@ def _reader_of(agent: str) -> _Reader | None:
 
 
 def _session_reader_of(agent: str) -> _SessionReader | None:
+    # Its reader is beside its folder: it needs ACP's words, and no agent knows another (ADR 93).
     if agent != REHEARSAL:
         return _reader_of(agent)
     from upthread.agents import rehearsal_stored  # noqa: PLC0415  # as `part_of` loads the others

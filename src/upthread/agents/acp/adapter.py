@@ -58,6 +58,7 @@ class AcpAdapter:
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
+        # The row's last: this adapter relies on what it sets.
         environment = {**self._environment, **request.environment, **self._quirk.environment}
         start = ChildStart(
             command=self._command,

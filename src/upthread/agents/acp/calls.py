@@ -68,6 +68,7 @@ class AgentCalls:
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
+        # The answer to a load comes after the whole history, which has a quota of its own.
         self._child.allowance.renew(HISTORY)
         try:
             with anyio.fail_after(self._timeout_s):
@@ -85,6 +86,7 @@ class AgentCalls:
     ) -> tuple[object, Exception | None]:
         """Return the answer to a prompt, however late, or the error it ended with."""
         self._child.allowance.renew(TURN)
+        # No deadline here: how long a prompt may take is kept by `RunningPrompt`.
         content = [{"type": "text", "text": text}]
         params = {"sessionId": session, "prompt": content}
         try:

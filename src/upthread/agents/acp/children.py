@@ -42,6 +42,7 @@ ROLE_UNKNOWN: Final = "subagent"
 CALLS_REMEMBERED_MAX: Final = 10_000
 
 _ROLE_ARGUMENTS: Final = ("subagent_type", "agent_type", "role")
+# The longest parent there is: a child's child has a child for its own.
 _CHILD_ID: Final = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
 _TASK_TEXT: Final = re.compile(
     r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
@@ -108,6 +109,7 @@ class Translator:
             return self._told_of_child(kind, notification.update, session)
         started, session = self._child_speaking(notification.update, session)
         if session is not None:
+            # Who speaks for itself is not read from its session.
             self._silent.pop(session, None)
         events = events_of(kind, notification.update, session=session)
         if kind in {"tool_call", "tool_call_update"}:
@@ -231,6 +233,7 @@ class Translator:
         if delegation is None:
             return events
         child, is_running = _child_named(call)
+        # Not for a child that this very call has named already: it goes on with it.
         if delegation.child is None:
             self._let_begin_again(child)
         started = self._start(child, parent=session, call_id=call.tool_call_id) if child else ()

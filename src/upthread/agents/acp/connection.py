@@ -185,6 +185,7 @@ class AcpConnection(Connection):
             await anyio.sleep(CANCEL_LEAVES_S)
 
         await self._run(running, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        # Before the prompt returns, while its events still belong to it (A6, A8).
         is_alive = not isinstance(running.error, ConnectionError)
         if is_alive and self._words.quirk.has_silent_children and self._capabilities.can_load:
             await read_silent_children(self._translator, self.load_session, on_event)
@@ -246,10 +247,12 @@ class AcpConnection(Connection):
         if self._replay is not None:
             self._replay.append(event)
             return
+        # A message of a prompt that was left may go on, and would join this reply (A8).
         is_stale = isinstance(event, TextReceived) and event.message_id in self._aborted_messages
         await self._deliver((event,), None if is_stale else self._running)
 
     async def _on_request(self, method: str, params: object) -> dict[str, Any]:
+        # OpenCode 1.18.33 asks for its edits all the same, and writes by itself (ADR 50).
         if method != "session/request_permission":
             raise RpcError(CODE_METHOD_NOT_FOUND, "Method not found", {"method": method})
         if self._running is None:
@@ -259,6 +262,7 @@ class AcpConnection(Connection):
 
 def _introduction(quirk: Quirk) -> dict[str, Any]:
     capabilities: dict[str, Any] = {
+        # Each agent reads, writes and runs by itself (ADR 50).
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
         "subagents": {},

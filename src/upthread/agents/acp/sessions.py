@@ -48,6 +48,7 @@ class Sessions:
             answer = await self._calls.call(method, {**self._place, "sessionId": session})
         except RefusedByAgentError as refused:
             raise await self._confirmed(refused, session) from refused
+        # ACP has no id in this answer; one that is there all the same has to be this (A4).
         returned = answer.get("sessionId", session)
         if returned != session:
             other = RefusedByAgentError(
@@ -103,9 +104,11 @@ class Sessions:
         if not self.can_list:
             return None
         try:
+            # What an agent lists without a directory is its own choice, so it is asked twice.
             for scope in ({}, {"cwd": self._place["cwd"]}):
                 if any(s.upstream_session_id == session for s in await self.listed(scope)):
                     return True
+        # Not to be asked is not to lack it: only a list without it makes it missing (A4).
         except UpstreamError:
             return None
         return False
@@ -127,6 +130,7 @@ class Sessions:
                 )
                 for one in page.sessions
             ]
+            # A cursor that stands still would give the same page for ever.
             if not page.next_cursor or page.next_cursor == cursor:
                 return tuple(listed)
             cursor = page.next_cursor

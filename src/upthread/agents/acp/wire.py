@@ -70,6 +70,7 @@ def _message(content: Any) -> Message | Unreadable:
     is_answer = method is None and ("result" in frame or "error" in frame)
     if not (isinstance(method, str) or is_answer):
         return Unreadable(raw=content)
+    # JSON-RPC has null for the id where the request could not be read.
     if "id" in frame and not _is_identity(identity) and not (is_answer and identity is None):
         return Unreadable(raw=frame)
     if is_answer and "error" in frame:
@@ -78,11 +79,13 @@ def _message(content: Any) -> Message | Unreadable:
 
 
 def _is_identity(identity: object) -> bool:
+    # To Python `true` is 1, which is the id of a request of ours.
     return isinstance(identity, int | str) and not isinstance(identity, bool)
 
 
 def _error(error: Any) -> dict[str, Any]:
     """An error object with a whole number as code and text as message, whatever came."""
+    # An error that is no error object ends the request it answers all the same (A9).
     given = as_object(error) or {"data": error}
     code = given.get("code")
     return {

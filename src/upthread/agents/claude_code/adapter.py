@@ -73,6 +73,7 @@ class ClaudeCodeAdapter:
             try:
                 yield connection
             finally:
+                # A caller that is cancelled leaves no process either (A1).
                 with anyio.CancelScope(shield=True):
                     await connection.close()
                 tasks.cancel_scope.cancel()

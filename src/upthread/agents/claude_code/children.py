@@ -51,6 +51,7 @@ class Children:
         known = self._by_call.get(call_id)
         if known is not None:
             return (), known
+        # Where a version names no sub-agent, its call is an id that no other one has.
         child = child_session(session, text_at(frame, "agent_id") or call_id)
         return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
 

@@ -49,6 +49,7 @@ It is sent as no person's words, so that neither the model nor the history takes
 INTERRUPT_LEAVES_S: Final = 0.05
 """How long an interrupt gets to leave before an agent that nobody waits for is ended."""
 
+# `stream-json` is refused without `--verbose` (2.1.197).
 STREAMING: Final = (
     *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),
     *("--include-partial-messages", "--forward-subagent-text"),
@@ -149,6 +150,7 @@ class ClaudeCodeConnection(Connection):
 
     async def _require_free(self, session: UpstreamSessionId) -> None:
         await self._require_stored(session)
+        # Our own process has it open, and would be found as another writer of it.
         if self._process is not None and self._session == session:
             await self.close()
         pid = await anyio.to_thread.run_sync(writer_of, self._installed.home, session)
@@ -185,6 +187,7 @@ class ClaudeCodeConnection(Connection):
             )
         except UpstreamError as error:
             await self.close()
+            # It says so on stderr before it exits (2.1.330), and the hint has the end of that.
             if is_missing(error.hint, session):
                 raise self._missing(session) from error
             raise
@@ -204,6 +207,7 @@ class ClaudeCodeConnection(Connection):
             process = ClaudeProcess(child, agent=self._installed.agent, on_frame=self._on_frame)
             task_status.started(process)
             await process.read_all()
+            # Until its last words are heard: they are asked of the child, which leaving ends.
             await process.is_released.wait()
 
     async def _make_durable(self) -> None:
@@ -213,6 +217,7 @@ class ClaudeCodeConnection(Connection):
         await process.send({**_message(OPENING_WORDS), "shouldQuery": False, "isSynthetic": True})
         with anyio.move_on_after(self._request.start_timeout_s):
             await self._result_or_end(process)
+        # The file counts, and no answer: a session without one cannot be resumed (A3).
         if await self._transcript(self._session) is None:
             error = UpstreamError(
                 f"{self._installed.agent} {self._installed.version} did not store a new session",
@@ -256,6 +261,7 @@ class ClaudeCodeConnection(Connection):
             await self._result_or_end(process)
 
         async def cancel() -> None:
+            # Without waiting for its answer: the turn's own `result` says when it has ended.
             await process.request("interrupt", "upthread-interrupt")
 
         async def leave() -> None:
@@ -286,6 +292,7 @@ class ClaudeCodeConnection(Connection):
             outcome = Outcome(died.outcome)
             return PromptResult(outcome=outcome, detail=str(died), tokens_used=tokens_used)
         answered_in = session_of(self._result)
+        # What was said was to be added to the session asked for, and to no other (A4).
         if answered_in != running.session:
             detail = f"it was answered in session {answered_in}, which was not asked"
             return PromptResult(outcome=Outcome.UNKNOWN, detail=detail)
@@ -299,10 +306,12 @@ class ClaudeCodeConnection(Connection):
         content = as_object(frame)
         match content.get("type"):
             case "control_request":
+                # Beside the reading: a person may be asked, and what ends the turn is to be read.
                 self._tasks.start_soon(self._reply, self._require_process(), content)
             case "control_cancel_request":
                 return  # the turn's own end withdraws what is still asked
             case "result":
+                # First: with a result the prompt returns, and its events come before that (A6).
                 await self._deliver(self._translator.translate(frame), self._running)
                 self._result = content
                 self._has_result.set()
@@ -352,11 +361,13 @@ def _message(text: str) -> dict[str, Any]:
 
 
 def _new_id() -> UpstreamSessionId:
+    # Not by `uuid4`, which is for our own ids, minted in one place: this one is Claude Code's.
     return UpstreamSessionId(str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)))
 
 
 def _is_id(session: str) -> bool:
     try:
+        # As text: `UUID` also takes capitals, braces and `urn:uuid:`, which name no transcript.
         return str(uuid.UUID(session)) == session
     except ValueError:
         return False

@@ -129,6 +129,7 @@ def find_transcript(home: Path, session_id: str) -> Path | None:
     Whatever the working directory: that a session was begun in is part of the path.
     """
     name = PurePath(session_id).name
+    # It comes from elsewhere: no path, and below no pattern, may lead to another file.
     if name != session_id or not name:
         return None
     return next((home / "projects").glob(f"*/{glob.escape(name)}.jsonl"), None)
@@ -177,6 +178,7 @@ def newest_heard(path: Path) -> str:
         transcript.seek(max(0, size - TAIL_BYTES))
         lines = transcript.read(TAIL_BYTES).split(b"\n")
     for line in reversed(lines):
+        # A look that costs little, before decoding. The first piece may be the rest of a line.
         if b'"user"' not in line:
             continue
         value, why = read_object(line)
@@ -203,6 +205,7 @@ def branch(entries: Sequence[Entry]) -> list[Entry]:
     position = {entry.uuid: index for index, entry in enumerate(entries)}
     index = next((i for i in reversed(range(len(entries))) if entries[i].is_said), -1)
     members: set[int] = set()
+    # Parents in a damaged file may go in a circle.
     while index >= 0 and index not in members:
         members.add(index)
         parent = entries[index].parent
@@ -240,6 +243,7 @@ def _take(reading: _Reading, line: Line, *, is_subagent: bool) -> None:
         number=line.number,
         uuid=uuid,
         parent=text_of(value.get("parentUuid")),
+        # What is not sent stays a link of the tree: what was said after it hangs on it.
         kind=kind if is_sent and not is_other else "",
         message_id=text_of(message.get("id")) if kind == "assistant" else "",
         parts=tuple(_parts(message.get("content"), reading.characters_max)) if is_sent else (),
@@ -265,6 +269,7 @@ def _messages(entry: Entry) -> Iterator[HistoryMessage]:
     results = tuple(part for part in entry.parts if isinstance(part, ToolResultPart))
     others = tuple(part for part in entry.parts if not isinstance(part, ToolResultPart))
     place = f"line {entry.number}"
+    # First: providers take results of calls only before anything else of a message.
     if results:
         yield HistoryMessage(speaker=Speaker.TOOL, parts=results, place=place)
     if others:

@@ -1,8 +1,8 @@
 """What the end of a turn means, in the one vocabulary of outcomes. Pure.
 
-`subtype` says `success` to a failed turn too (2.1.330), so it is not looked at. What counts is the
-error's kind on the answer, the provider's status, and `terminal_reason`, in this order; what none
-of them says is `unknown`.
+`subtype` says `success` to a failed turn too (2.1.330), so it is not looked at. What counts is a
+`terminal_reason` that tells more than `api_error`, the error's kind on the answer, and the
+provider's status, in this order; what none of them says is `unknown`.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def result_of(
 
 def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
     reason = text_at(frame, "terminal_reason")
+    # First: a full window is a plain 400 by its kind and its status (2.1.330).
     if reason in _OF_REASON:
         return _OF_REASON[reason]
     if not frame.get("is_error"):

@@ -27,6 +27,7 @@ _NOT_ANSWERED: Final = {
     "message": "Nobody could be asked for this permission.",
     "interrupt": True,
 }
+# An hour, since a person may be asked: a hook that is late lets its call run (2.1.329).
 HOOKS: Final = {"PreToolUse": [{"hookCallbackIds": ["upthread-before-a-call"], "timeout": 3600}]}
 """What has the CLI tell us of every call before it runs, whatever its settings allow."""
 
@@ -52,6 +53,7 @@ async def decide(
             answered_by=answer.answered_by,
         )
     )
+    # What could not be put on record is not granted (A13).
     if answer.option_id is None or not was_recorded:
         return _NOT_ANSWERED
     if answer.option_id == REJECT:

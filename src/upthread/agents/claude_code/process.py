@@ -56,9 +56,11 @@ class ClaudeProcess:
                     await self._take(read_json(line))
         except QuotaExceededError as violation:
             self._violation = violation
+            # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
             await self.child.stop()
         finally:
             self.has_ended.set()
+            # Whoever waits is woken without an answer, and says how it ended.
             for asked in self._asked.values():
                 asked.is_answered.set()
 
@@ -70,6 +72,7 @@ class ClaudeProcess:
         response = as_object(as_object(frame).get("response"))
         if text_at(frame, "type") != "control_response":
             await self._on_frame(frame)
+        # An interrupt's answer finds nobody: it is not waited for.
         elif (asked := self._asked.get(text_at(response, "request_id"))) is not None:
             asked.answer = response
             asked.is_answered.set()

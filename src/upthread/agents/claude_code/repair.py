@@ -43,6 +43,7 @@ def _lines(line: Line, plan: Plan) -> Iterator[bytes]:
             return
         entry["message"] = {**message, "content": kept}
         plan.edit(line, "a result that no tool use waits for", encode_json(entry).decode())
+    # Byte for byte where nothing is wrong, also what no reader of ours knows.
     yield line.raw if entry == line.value else encode_json(entry)
     yield from _closings(line, entry, kept, plan)
 

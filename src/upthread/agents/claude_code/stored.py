@@ -34,6 +34,7 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
         return None
     agent_id = call.session or subagents_by_call(main).get(call.call_id, "")
     path = find_subagent(home, call.main_session, agent_id)
+    # One that is named and not there is a loss to be told, and no call that made none.
     if path is None and agent_id and not call.session:
         raise StoreError(
             f"the transcript of sub-agent {agent_id} is not beside what names it",
@@ -43,6 +44,7 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
         return None
     require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
     session = UpstreamSessionId(agent_id)
+    # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
     return StoredSession(
         upstream_session_id=session,
@@ -57,6 +59,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     if path is None:
         return None
     require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
+    # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
     return StoredSession(
         upstream_session_id=session,

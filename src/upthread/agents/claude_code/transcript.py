@@ -74,6 +74,7 @@ def _events(
                 did_run=status == CALL_FAILED and did_run(exit_code_in(text)),
                 child_upstream_session_id=children.get(call_id),
             )
+        # Only after results, which count whoever wrote the entry: they close a call.
         case _ if entry.is_synthetic:
             return
         case TextPart(text=text) if entry.kind == "user":

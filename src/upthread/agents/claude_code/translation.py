@@ -112,6 +112,7 @@ class Translator:
 
     def _delta(self, delta: _Frame, session: UpstreamSessionId) -> _Events:
         message_id = self._speaking.get(session, "")
+        # A call's arguments come in pieces as well, and are taken whole, with its block.
         text, thinking = text_at(delta, "text"), text_at(delta, "thinking")
         if not message_id or not (text or thinking):
             return ()

@@ -29,6 +29,7 @@ def writer_of(home: Path, session: str) -> int | None:
         pid = registered.get("pid")
         if registered.get("sessionId") == session and isinstance(pid, int):
             ticks = started_at_ticks(pid)
+            # After a SIGKILL its file stays (2.1.330), and the number may be another's by now.
             if ticks is not None and str(ticks) == registered.get("procStart"):
                 return pid
     return None

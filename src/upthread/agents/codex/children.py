@@ -71,6 +71,7 @@ class Family:
 
     def goes_on(self, child: UpstreamSessionId) -> None:
         """Note that a child has begun to work, perhaps again."""
+        # It may be given more work once it has ended, and is waited for again.
         if child in self._parents:
             self.working.add(child)
 

@@ -117,6 +117,8 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         self._version = found[1][:VERSION_CHARACTERS_MAX]
         await self._server.notify("initialized")
         if self._request.hold_call is not None:
+            # Codex leaves out in silence what it does not trust (0.169.0): its list alone tells
+            # whether our hook runs, and what a role may not do rests on that.
             asked_of = gate_hook.command()
             hooks = await self.hooks()
             self._can_hold = any(hook.is_run and hook.command == asked_of for hook in hooks)
@@ -130,6 +132,7 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         with self._server.told:
             async for message in self._server.told:
                 await self._take(message)
+        # The server is gone: the end of its turn would be waited for until the deadline.
         if self._prompt is not None:
             self._prompt.is_ended.set()
 
@@ -179,6 +182,8 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
 
     async def _interrupt(self, prompt: _Prompt) -> None:
         """Interrupt the turn and those below it, and end the commands they leave running."""
+        # Codex interrupts one thread alone: its commands and sub-agents go on (0.169.0). Of a copy,
+        # since turns end while it is asked.
         for session, turn_id in tuple(prompt.turn.running.items()):
             asked = {"threadId": session, "turnId": turn_id}
             # What an interrupt cannot reach is ended by the deadline for cancelling.
@@ -203,11 +208,13 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
 
     async def _failure_of(self, prompt: _Prompt) -> Failure | None:
         running, turn = prompt.running, prompt.turn
+        # Ours first, whatever word Codex has for a turn that was cut short (A10, A11).
         if running.is_timed_out or running.is_cancelled:
             outcome, detail = running.aborted(has_died=self._server.has_ended.is_set())
             return Failure(outcome=outcome, detail=detail)
         if isinstance(running.error, UpstreamError):
             return Failure(outcome=Outcome(running.error.outcome), detail=str(running.error))
+        # What was given up comes before the interrupt by which it ended: that was no cancel.
         if turn.given_up is not None or turn.failure is not None:
             return turn.given_up or turn.failure
         if not turn.is_over:
@@ -222,6 +229,7 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
     async def _take(self, message: Any) -> None:
         prompt, told = self._prompt, as_object(message)
         method, params = text_at(told, "method"), as_object(told.get("params"))
+        # Without a prompt too: it is answered with a cancel then, and not left without an answer.
         if "id" in told and method:
             self._answer(told, params)
         elif prompt is None or prompt.is_ended.is_set():
@@ -235,6 +243,7 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
     async def _take_news(self, prompt: _Prompt, method: str, params: Mapping[str, Any]) -> None:
         turn = prompt.turn
         newcomers = turn.newcomers(method, params)
+        # Before it is taken: a child is told as started, with its role, before anything it says.
         roles = {child: await self._sessions.role_of(child) for child in newcomers}
         await self._deliver(turn.take(method, params, roles=roles), prompt.running)
         if turn.retrying is not None and turn.retrying.outcome is Outcome.RATE_LIMITED:
@@ -246,6 +255,7 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         """End a turn in which Codex has waited out a limit in silence for too long."""
         with anyio.move_on_after(RETRY_WAIT_MAX_S):
             await prompt.is_ended.wait()
+        # The very same one: each error that Codex tells of has a patience of its own.
         if prompt.turn.retrying is limit and not prompt.is_ended.is_set():
             prompt.turn.given_up = limit
             self._stop(prompt)

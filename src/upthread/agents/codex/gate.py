@@ -16,6 +16,7 @@ def main() -> None:
     """Ask about the call on standard input; print a hook's answer where it must not run."""
     told = json.load(sys.stdin)
     question = {
+        # A sub-agent's call names its own thread beside the main one's.
         "session": told.get("agent_id") or told.get("session_id"),
         "call": told.get("tool_use_id"),
         "tool": told.get("tool_name"),
@@ -25,6 +26,7 @@ def main() -> None:
         held = _asked(question)
     except (OSError, ValueError, KeyError) as error:
         held = f"{GONE}: {error}"
+    # Silence, and no `allow`, for what may run: what Codex's own settings ask about, it still asks.
     if held:
         decision = {
             "hookEventName": "PreToolUse",

@@ -18,6 +18,7 @@ from typing import Final
 TIMEOUT_S: Final = 3600
 """How long a call waits for us: a person may be asked."""
 
+# What a hook of the command line is called in Codex's own list of trust (0.169.0).
 _KEY: Final = "/<session-flags>/config.toml:pre_tool_use:0:0"
 
 
@@ -39,6 +40,8 @@ def words() -> tuple[str, ...]:
 
 
 def _hash(line: str) -> str:
+    # Codex's own form of a hook, with the member it fills in by itself. One byte else, and it
+    # leaves the hook out without a word (0.169.0).
     hook = {"async": False, "command": line, "timeout": TIMEOUT_S, "type": "command"}
     identity = {"event_name": "pre_tool_use", "hooks": [hook], "matcher": "*"}
     canonical = json.dumps(identity, separators=(",", ":"), sort_keys=True, ensure_ascii=False)

@@ -40,6 +40,7 @@ def find_histories(home: Path) -> Iterator[Path]:
 
 def find_rollout(home: Path, session_id: str) -> Path | None:
     """Return where a thread's rollout is under a Codex home, None when it has none."""
+    # It becomes part of a pattern: what is no id must not find another thread's file.
     if not session_id or not session_id.replace("-", "").isalnum():
         return None
     return next((home / "sessions").glob(f"*/*/*/rollout-*-{session_id}.jsonl"), None)

@@ -88,6 +88,7 @@ def updated(item: _Item, session: UpstreamSessionId) -> ToolCallUpdated:
         status=_STATUSES.get(text_at(item, "status"), "completed"),
         locations=_locations(item) or None,
         text=_result(item),
+        # Not for `declined`, which is told as failed too: what was refused did not run (ADR 85).
         did_run=text_at(item, "status") == "failed" and did_run(item.get("exitCode")),
         child_upstream_session_id=children[0] if children else None,
     )
@@ -109,6 +110,7 @@ def _title(item: _Item) -> str:
 
 def _kind(item: _Item) -> str:
     done = {_ACTIONS.get(text_at(each, "type")) for each in objects_at(item, "commandActions")}
+    # One part that does anything else makes a command of the whole.
     found = done.pop() if len(done) == 1 else None
     return found or KINDS[text_at(item, "type")]
 

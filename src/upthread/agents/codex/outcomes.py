@@ -43,6 +43,7 @@ _CREDIT_WORDS: Final = re.compile(
 _UNPAIRED_CALL: Final = re.compile(r"No tool (output|call) found for function call\b")
 """All that the provider says of a history with a call that has no result, or the reverse."""
 
+# By words, since codes say less: an unknown thread and one in use are both -32600 (0.169.0).
 _OF_REFUSAL: Final = (
     (re.compile(r"no rollout found for thread id|thread not (found|loaded)"), Outcome.MISSING),
     (re.compile(r"invalid session id"), Outcome.MISSING),
@@ -64,11 +65,14 @@ def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure
     """Say what the `error` of a turn means. `reset_at_ms` is what was said of a limit's end."""
     told = " ".join(filter(None, (text_at(error, "message"), text_at(error, "additionalDetails"))))
     kind, status = _kind_and_status(member(error, "codexErrorInfo"))
+    # The status first: one kind stands for many of them (`httpConnectionFailed`, 0.169.0).
     outcome = _of_status(status) or _OF_KIND.get(kind, Outcome.UNKNOWN)
     refused = 400 if kind == _REFUSED_BY_PROVIDER else status
+    # OpenAI answers 429 for an empty account as well, which no waiting fills.
     is_limit_of_credit = outcome is Outcome.RATE_LIMITED and _CREDIT_WORDS.search(told)
     if is_limit_of_credit or says_no_credit(refused, told):
         outcome = Outcome.CREDIT_EXHAUSTED
+    # With the provider's word that the request was invalid, never by the words alone (ADR 67).
     elif kind == _REFUSED_BY_PROVIDER and _UNPAIRED_CALL.match(told):
         outcome = Outcome.CORRUPTED
     named = ", ".join(filter(None, (kind, f"HTTP {status}" if status else "")))

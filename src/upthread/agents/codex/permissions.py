@@ -117,6 +117,7 @@ class PermissionDesk:
         kind = _REQUESTS.get(method)
         if method == QUESTION:
             await self._dismiss(request_id, told, running)
+        # A form wants words of a person, which travel in reports; a yes or a no is a permission.
         elif kind is None or _is_a_form(told):
             await self._server.refuse(request_id, "upthread does not do this")
         else:
@@ -137,6 +138,7 @@ class PermissionDesk:
                 answered_by=answer.answered_by,
             )
         )
+        # What could not be put on record is not granted (A13).
         return answer.option_id if answer.option_id and was_recorded else CANCEL
 
     async def _dismiss(

@@ -59,15 +59,18 @@ class CodexServer:
     async def read_all(self) -> None:
         """Hand on every message until there will be no more."""
         try:
+            # Its end tells whoever takes from it that nothing more comes.
             with self._queue:
                 while (line := await self.child.read_line()) is not None:
                     if line.strip():
                         await self._take(read_json(line))
         except QuotaExceededError as violation:
             self._violation = violation
+            # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
             await self.child.stop()
         finally:
             self.has_ended.set()
+            # Whoever waits is woken without an answer, and says how the server ended.
             for asked in self._asked.values():
                 asked.is_answered.set()
 
@@ -80,6 +83,7 @@ class CodexServer:
             self.child.allowance.take_request()
         if "method" in answer or not isinstance(number, int):
             await self._queue.send(message)
+        # What was waited for too long is no longer here, and its answer is dropped.
         elif (asked := self._asked.get(number)) is not None:
             asked.answer = answer
             asked.is_answered.set()

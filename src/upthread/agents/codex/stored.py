@@ -75,6 +75,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
     if path is None:
         return None
     require_own(home, path, bytes_max=ROLLOUT_BYTES_MAX)
+    # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
     return StoredSession(
         upstream_session_id=session,
@@ -179,6 +180,7 @@ def _spoken(item: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentE
 def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a completed call as Codex's server tells it, None for what is no call of its own."""
     kind = text_at(completed, "type")
+    # The server's own names, but stored with a capital and members in snake case (0.169.0).
     kind = kind[:1].lower() + kind[1:]
     if kind not in items.KINDS:
         return None
@@ -199,6 +201,7 @@ def _as_item(completed: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _whole(item: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
+    # Codex reads files with commands: what it saw there has to be known, to know it changed since.
     read = tuple(
         path
         for each in objects_at(item, "commandActions")

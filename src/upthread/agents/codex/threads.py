@@ -63,6 +63,7 @@ class Threads:
                 hint="its sessions are named by UUIDs",
                 upstream_session_id=session,
             )
+        # Without `cwd` it would work where it was begun, and not here (0.169.0).
         asked = {"threadId": session, "cwd": self._directory, "excludeTurns": True}
         returned = self._named(await self._asked("thread/resume", asked, session=session))
         if returned != session:
@@ -119,6 +120,8 @@ class Threads:
             asked = {**asked, "sandbox": wanted}
         answer = await self._server.ask(method, asked, session=session)
         if wanted == "workspace-write" and _sandbox_in(answer) == "dangerFullAccess":
+            # Only an answer tells the person's own sandbox. What `thread/start` made for the first
+            # one has no name yet, so that nothing of it is on disk (0.169.0).
             answer = await self._server.ask(method, {**asked, "sandbox": wanted}, session=session)
         if wanted and _sandbox_in(answer) not in _AS_NARROW[wanted]:
             raise UpstreamError(
@@ -189,6 +192,7 @@ def _listed(thread: Mapping[str, Any]) -> ListedSession:
 
 def _is_id(session: str) -> bool:
     try:
+        # As text: `UUID` also takes capitals, braces and `urn:uuid:`, and Codex gives no such id.
         return str(uuid.UUID(session)) == session
     except ValueError:
         return False

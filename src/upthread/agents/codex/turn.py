@@ -110,6 +110,7 @@ class Turn:
         if self._is_stale(told, session):
             self.late += method in SPOKEN
             return ()
+        # Whatever else it says ends the silence in which a limit is waited out.
         if method != "error":
             self.retrying = None
         return (*started, *reader(told, session), *self._named(method, told, session, roles))
@@ -162,6 +163,7 @@ class Turn:
             error = member(told, "turn", "error")
             self.failure = failure_of_turn(error, reset_at_ms=self._reset_at_ms)
         elif status != "completed":
+            # Interrupted, and perhaps not by us: nobody below it is waited for either.
             self.is_stopping = True
         return ()
 
@@ -181,6 +183,7 @@ class Turn:
             return ()
         self._totals[session] = total
         if session == self.session:
+            # What its sub-agents took is reported under their own threads.
             self.tokens_in = _sum(self.tokens_in, member(last, "inputTokens"))
             self.tokens_out = _sum(self.tokens_out, member(last, "outputTokens"))
         event = items.usage(told, session)
@@ -204,6 +207,7 @@ class Turn:
 
     def _announced(self, item: _Told, session: UpstreamSessionId) -> _Events:
         key = (session, text_at(item, "id"))
+        # Codex tells of a call when it starts and when it ends; it is announced once (A15).
         if key in self.calls:
             return ()
         self.calls[key] = announced = items.announced(item, session)
@@ -213,6 +217,7 @@ class Turn:
         item = as_object(told.get("item"))
         kind = text_at(item, "type")
         if kind == "userMessage":
+            # Its own thread's is our prompt, said again; a sub-agent's is what it was asked.
             return () if session == self.session else items.user_text(item, session)
         if items.is_call(item):
             return self._announced(item, session)  # its end comes after the children it names
@@ -258,6 +263,7 @@ class Turn:
 
     def _unannounced(self, child: UpstreamSessionId, role: str) -> _Events:
         """Return the start of a child that is heard before the call that spawns it has ended."""
+        # With two open calls nothing tells which of them it came from.
         spawning = list(self._spawning.items())
         call_id, parent = spawning[0] if len(spawning) == 1 else (None, self.session)
         return self._family.start(child, parent=parent, role=role, call_id=call_id)

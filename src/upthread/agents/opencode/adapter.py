@@ -74,8 +74,10 @@ class OpenCodeAdapter:
         """Return the request with a plug-in that asks us before each call, None without one."""
         if request.hold_call is None:
             return None
+        # What it would inherit: a configuration of the person's own in that variable stays in it.
         given = {**inherited_environment(os.environ), **self._environment, **request.environment}
         gate = with_gate(given)
+        # Sooner without it, which `can_hold` tells, than in the place of what cannot be read.
         if gate is None:
             return None
         return structs.replace(

@@ -57,6 +57,7 @@ class Family:
         child = child_named(part)
         if child is None or child in self._started:
             return ()
+        # One that another session gives work to keeps the parent it was made by (1.18.33).
         self._parents.setdefault(child, session)
         role = text_at(part, "state", "input", "subagent_type")
         self._roles[child] = role or self._roles.get(child, ROLE_UNKNOWN)
@@ -72,6 +73,7 @@ class Family:
         status = text_at(part, "state", "status")
         if status not in {"completed", "error"}:
             return ()
+        # Its call is answered at once, and it works on (1.18.33, where that is switched on).
         if goes_on_in_background(part):
             self.in_background.add(child)
             return ()

@@ -51,6 +51,7 @@ class OpenCodeClient:
         self._http: httpx.AsyncClient = httpx.AsyncClient(
             base_url=url,
             auth=(USER_NAME, password),
+            # Each exchange has one deadline, in `_send`; httpx would count every read for itself.
             timeout=httpx.Timeout(None),
             trust_env=False,
         )
@@ -154,6 +155,7 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """
     buffer = bytearray()
     async for chunk in chunks:
+        # What was searched is not searched again: a long event comes in many pieces.
         scanned = len(buffer)
         buffer += chunk
         while (end := buffer.find(b"\n", scanned)) >= 0:

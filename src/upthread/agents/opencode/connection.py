@@ -156,6 +156,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         except (ServerGoneError, ApiError) as error:
             lost = str(error)
         self._lost = lost
+        # Also where there never was a stream: whoever waits for it is told at once.
         self._is_listening.set()
         if self._prompt is not None:
             self._prompt.is_ended.set()
@@ -174,6 +175,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
                 await prompt.is_ended.wait()
 
         async def cancel() -> None:
+            # One that has not left is kept from leaving.
             prompt.preparing.cancel()
             self._stop(prompt)
 
@@ -184,6 +186,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         try:
             await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
         finally:
+            # However it ended: what is still said in them is no word of the next prompt's (A8).
             self._stale |= prompt.turn.messages.keys()
         return await self._concluded(prompt)
 
@@ -199,6 +202,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         with prompt.preparing:
             await anyio.sleep_until(self._settled_at)
             await self._learn_windows()
+            # Not before: what is told until now is an earlier prompt's, and its messages are stale.
             self._prompt = prompt
         return self._prompt is prompt
 
@@ -217,6 +221,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
         except (ApiError, ServerGoneError, TimeoutError) as error:
             prompt.running.error = error
             prompt.is_ended.set()
+        # The stream may have ended before there was a prompt to end with it.
         if self._lost:
             prompt.is_ended.set()
 
@@ -257,6 +262,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
 
     async def _failure_of(self, prompt: _Prompt) -> Failure | None:
         running = prompt.running
+        # Ours first, whatever error OpenCode has for a turn that was cut short (A10, A11).
         if running.is_timed_out or running.is_cancelled:
             return self._aborted(running)
         if isinstance(running.error, ApiError):
@@ -269,6 +275,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             died = await self._server.died("the prompt")
             detail = f"{died} ({self._lost})" if self._server.violation is None else str(died)
             return Failure(outcome=Outcome(died.outcome), detail=detail)
+        # What was given up comes before the error that our own abort of it leaves.
         return prompt.turn.given_up or prompt.turn.failure
 
     def _aborted(self, running: RunningPrompt) -> Failure:

@@ -61,6 +61,7 @@ _COLUMNS: Final = {
 _SESSIONS: Final = """
     SELECT id, parent_id, directory, title, version FROM session
     WHERE ?1 IS NULL OR id = ?1 ORDER BY time_created, id"""
+# A value that is too long is not fetched: its row is reported, and memory is spared.
 _PARTS: Final = """
     SELECT message.id, message.data, part.id,
            CASE WHEN length(part.data) <= ?2 THEN part.data END
@@ -188,9 +189,12 @@ def _source(path: Path, copies: Path) -> tuple[str, int]:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
     if not log.exists() or log.stat().st_size == 0:
+        # Nothing waits in a log: the file is all there is, and is read without a lock.
         return _uri(path, "immutable=1"), flags
     if shared.exists():
+        # The log is read by the index that its writers keep, which is not written to.
         return _uri(path, "mode=ro&readonly_shm=1"), flags
+    # A log without its index: SQLite would make one, and may do so beside a copy only.
     copy = copies / path.name  # the directory is 0700
     shutil.copyfile(path, copy)
     shutil.copyfile(log, copy.with_name(copy.name + "-wal"))

@@ -115,4 +115,5 @@ def _of_status(status: object, said: str) -> Outcome:
 
 def _reset_at_ms(error: object, now_ms: int) -> int | None:
     after = text_at(error, "data", "responseHeaders", "retry-after")
+    # Seconds alone: HTTP also allows a date, which is left unknown.
     return now_ms + int(after) * 1000 if after.isascii() and after.isdigit() else None

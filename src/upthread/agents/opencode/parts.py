@@ -52,6 +52,7 @@ STATUSES: Final[Mapping[str, str]] = {
     "completed": "completed",
     "error": "failed",
 }
+# The second form is an older OpenCode's.
 _TASK_TEXT: Final = re.compile(
     r'\A<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
@@ -70,6 +71,7 @@ def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> ToolCallAn
         call_id=text_at(part, "callID"),
         title=_title(part) or tool,
         tool_kind=tool_kind(tool),
+        # Empty while it is pending (1.18.33): that says nothing yet.
         arguments=member(part, "state", "input") or None,  # type: ignore[arg-type]  # JSON, as read
         locations=_locations(part),
     )
@@ -140,6 +142,7 @@ def end_of_background(part: Mapping[str, Any]) -> tuple[UpstreamSessionId, bool]
     """
     if part.get("synthetic") is not True:
         return None
+    # At the very beginning alone: further on the same words may be quoted.
     found = _TASK_TEXT.match(text_at(part, "text"))
     if found is None or not found["id"] or found["state"] not in {"completed", "error"}:
         return None

@@ -57,6 +57,7 @@ class PermissionDesk:
             )
         )
         path = f"/permission/{quote(text_at(asked, 'id'), safe='')}/reply"
+        # What could not be put on record is not granted (A13).
         await self._post(path, directory, {"reply": reply if was_recorded else REJECT})
 
     async def dismiss(
@@ -72,6 +73,7 @@ class PermissionDesk:
         # Refused is what the turn has withdrawn meanwhile, and a server that answers no more is the
         # prompt's own end to tell: by its stream of events or by the deadline.
         with suppress(ApiError, ServerGoneError, TimeoutError):
+            # It is known only in the directory that its session works in (1.18.33).
             await self._client.post(path, body, {"directory": directory} if directory else None)
 
 

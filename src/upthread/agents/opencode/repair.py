@@ -41,6 +41,7 @@ def repair(
     copy already.
     """
     before, after = prepare(into, path)
+    # With its log, which may hold what the file itself lacks.
     for suffix in ("", "-wal", "-shm"):
         beside = path.with_name(path.name + suffix)
         if beside.exists():
@@ -53,6 +54,7 @@ def repair(
     ):
         with copy.backup("main", source, "main") as backup:
             backup.step()
+        # A backup takes over that the source has a log; the copy is to be one file.
         list(copy.execute("PRAGMA journal_mode = DELETE"))
         copy.execute("BEGIN")
         edits = tuple(_edited(copy, session_id, frozenset(sessions)))
@@ -93,6 +95,7 @@ def _closed(part: dict[str, JsonValue]) -> Iterator[str]:
         "status": "error",
         "input": state.get("input") or {},
         "error": INTERRUPTED,
+        # By this the reader knows a call that was cut off, whose end is unknown, from a failed one.
         "metadata": {**object_of(state.get("metadata")), "interrupted": True},
         "time": {"start": start, "end": start},
     }
@@ -103,6 +106,7 @@ def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]
     call_id = text_of(part.get("callID"))
     number = 2
     own = call_id
+    # Ids are the model's, and only as different as it makes them (1.18.33).
     while (session, own) in used:
         own, number = f"{call_id}_{number}", number + 1
     used.add((session, own))

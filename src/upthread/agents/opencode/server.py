@@ -23,11 +23,13 @@ from upthread.agents.opencode.outcomes import failure_of_request
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 
+# Port 0 is 4096 where that is free, else any other (1.18.33): it prints which.
 ARGUMENTS: Final = ("--hostname", "127.0.0.1", "--port", "0")
 PASSWORD_BYTES: Final = 32
 CLOSED: Final = "connections"
 FIRST_LINES_KEPT_MAX: Final = 3
 
+# Loopback alone: the password would go to whatever address is found here.
 _LISTENING: Final = re.compile(rb"listening on (http://127\.0\.0\.1:\d{1,5})\b")
 
 
@@ -131,6 +133,7 @@ async def started_server(
 
     Raises UpstreamError when it does not listen on loopback within `start_timeout_s` (A2).
     """
+    # Of this start alone: commands that OpenCode runs inherit it (1.18.33).
     password = secrets.token_urlsafe(PASSWORD_BYTES)
     start = ChildStart(
         command=(*command, *ARGUMENTS),
@@ -140,9 +143,11 @@ async def started_server(
         environment={
             **environment,
             **request.environment,
+            # After the others: a password of the person's own is one that our client does not send.
             "OPENCODE_SERVER_USERNAME": USER_NAME,
             "OPENCODE_SERVER_PASSWORD": password,
         },
+        # It goes on when its stdin has been closed (1.18.33).
         ends_at_eof=False,
     )
     async with started_child(start) as child:

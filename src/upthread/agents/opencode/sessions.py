@@ -62,6 +62,7 @@ class Sessions:
     ) -> UpstreamError:
         if refused.outcome == Outcome.MISSING:
             return refused
+        # Sub-agents' sessions too: those are gone on with by their ids as well.
         listed = {one.upstream_session_id for one in await self.listed(roots_only=False)}
         if session in listed:
             return refused

@@ -139,6 +139,7 @@ class Turn:
         if message_id in self._stale:
             return ()
         is_new = message_id not in self.messages
+        # By its value: a user's message has a `summary` too, which is an object (1.18.33).
         self.messages[message_id] = SUMMARY if message.get("summary") is True else role
         if session != self.session:
             return self._told_usage(message, session)
@@ -146,7 +147,9 @@ class Turn:
             self._has_begun, self.failure_before = True, None
             return ()
         if is_new:
+            # The agent went on after an error, so that it was not the end.
             self._newest, self.failure = message_id, None
+        # An earlier one is told of again, too, and how it ended is not how the prompt did.
         if message_id == self._newest:
             self._note_end(message)
         return self._told_usage(message, session)
@@ -175,6 +178,7 @@ class Turn:
         if message_id in self._stale:
             self.late += 1
             return ()
+        # The deltas of a part do not say of what type it is.
         self._part_types[text_at(part, "id")] = text_at(part, "type")
         started = self._family.speaks(session)
         return (*started, *self._of_part(part, session, self.messages.get(message_id, "")))
@@ -249,7 +253,9 @@ class Turn:
 
     def _status(self, properties: Mapping[str, Any], session: UpstreamSessionId) -> _Events:
         status = as_object(properties.get("status"))
+        # A sub-agent's as well: the prompt waits for it.
         if status.get("type") == "retry":
+            # The first one counts: OpenCode retries on until it is aborted.
             self.given_up = self.given_up or failure_of_retry(status, now_ms=self._now_ms())
             return (parts.unknown("session.status", dict(status), session),)
         is_idle = status.get("type") == "idle"
@@ -280,6 +286,7 @@ class Turn:
         title = text_at(properties, "info", "title")
         if session != self.session or not title:
             return ()
+        # Of the first that is told it is not known to be a change.
         before, self._title = self._title, title
         if before in {"", title}:
             return ()

@@ -42,6 +42,7 @@ def main() -> None:
     )
     methods = Methods(agent, settings=settings)
     if settings.outlives_client:
+        # upthread's end sends it, and what is rehearsed is an agent that outlives it (ADR 47).
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         connection.serve(methods.requests(), methods.notifications())

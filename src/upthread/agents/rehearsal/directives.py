@@ -298,6 +298,7 @@ def _lose_session(turn: Turn, _arguments: str) -> NoReturn:
 
 
 def _crash() -> NoReturn:
+    # As a kill would: nothing is answered, written or tidied up.
     os._exit(CRASH_EXIT_CODE)
 
 

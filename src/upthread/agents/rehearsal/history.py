@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from upthread.agents.rehearsal.protocol import Json
 
+# As upthread's own continuation has it (core/turns/prompt.py).
 _GOES_ON_WITH: Final = "Its prompt was:\n"
 _ROLE_BLOCK: Final = re.compile(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
 

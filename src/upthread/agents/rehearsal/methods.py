@@ -107,6 +107,7 @@ class Methods:
 
     def _load(self, params: Json) -> Json:
         session_id, entries = self._attach(params, event="session_load")
+        # All of it before the answer, as ACP has it.
         for update in replay(entries, names_messages=self._settings.names_messages):
             self._agent.connection.notify(
                 "session/update", {"sessionId": session_id, "update": update}

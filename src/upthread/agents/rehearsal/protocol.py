@@ -109,6 +109,7 @@ class Connection:
     def write_line(self, line: bytes) -> None:
         """Write a line as it is, even one that is no frame."""
         rest = memoryview(line + b"\n")
+        # Turns write from threads of their own: no frame may land within another.
         with self._writing:
             try:
                 while rest:

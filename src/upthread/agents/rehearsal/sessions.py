@@ -52,6 +52,7 @@ class SessionStore:
 
     def create(self, cwd: str, *, forked_from: str | None = None) -> str:
         """Return the id of a new session. A fork begins with all that its origin holds."""
+        # Without the first entry: a fork has one of its own.
         history = self.read(forked_from)[1:] if forked_from is not None else []
         session_id = f"ses_{os.urandom(_ID_BYTES).hex()}"
         first: Json = {"entry": "session", "cwd": cwd, "forkedFrom": forked_from}
@@ -62,6 +63,7 @@ class SessionStore:
 
     def append(self, session_id: str, entry: Json) -> None:
         """Add an entry. Raises UnknownSessionError: a session that was deleted stays deleted."""
+        # Never made here: a session that was deleted in its turn must not come back.
         flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             descriptor = os.open(self._path(session_id), flags)

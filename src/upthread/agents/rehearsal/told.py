@@ -25,6 +25,7 @@ _KNOWN: Final = re.compile(rf"Task$|Specification$|Answers$|Briefing$|{_REPORT.p
 _VERDICT: Final = re.compile(r"^## Verdict: (approved|rejected)\s*$", re.MULTILINE)
 _ANSWER: Final = re.compile(r"^([\w.-]+):\s*(.+)$")
 _ARROW: Final = " → "
+# A briefing says behind each item whose word it was.
 _SOURCE: Final = re.compile(r"\s\([a-z0-9][a-z0-9_-]*(?:, message \d+)?\)$")
 _PLANNED: Final = re.compile(rf"({REQUIREMENT_ID})\s+→")
 

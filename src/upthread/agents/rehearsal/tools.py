@@ -120,6 +120,7 @@ def _end_command(call: ToolCall, result: CommandResult) -> None:
 
 def _write_inside(cwd: Path, target: Path, text: str) -> dict[str, object]:
     """Write the file and return the diff; OSError when it is outside of the directory."""
+    # Where links lead: one that lies in the directory may lead out of it.
     resolved = target.resolve()
     if not resolved.is_relative_to(cwd.resolve()):
         raise OSError(f"it is outside the working directory {cwd}")
@@ -136,11 +137,13 @@ def _run(words: list[str], *, turn: Turn) -> CommandResult:
     process = subprocess.Popen(
         words,
         cwd=turn.cwd,
+        # Not the agent's own, which is the wire: a command would read frames from it.
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
     ended_with_us = turn.agent.connection.at_exit
+    # The agent may end without unwinding, and its command would go on.
     ended_with_us.append(process.kill)
     try:
         return _watch(process, turn=turn)

@@ -62,6 +62,7 @@ class Turn:
         self.said = ""
         self.usage: Json | None = None
         self._message_id = _new_id("msg")
+        # Before anything is done: a process that is killed leaves the prompt in its history.
         agent.store.append(
             session_id, {"entry": "prompt", "text": text, "messageId": _new_id("msg")}
         )
