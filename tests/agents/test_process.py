@@ -53,6 +53,24 @@ async def test_a_line_beyond_the_maximum_is_an_error(tmp_path, monkeypatch):
             await child.read_line()
 
 
+async def test_who_reads_on_after_a_line_beyond_the_maximum_gets_the_lines_after_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_process, "FRAME", Limit("a frame", 1000, "bytes"))
+    printing = "print('x' * 100_000); print('after'); print('it')"
+    lines = []
+    async with started_child(python(printing, tmp_path)) as child:
+        while True:
+            try:
+                line = await child.read_line()
+            except QuotaExceededError:
+                continue
+            if line is None:
+                break
+            lines.append(line)
+    assert lines[-2:] == [b"after", b"it"]
+
+
 async def test_what_is_written_arrives_whole_and_in_order(tmp_path):
     code = "import sys\nfor line in sys.stdin: print(len(line), flush=True)"
     async with started_child(python(code, tmp_path)) as child:

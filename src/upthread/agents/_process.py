@@ -141,8 +141,8 @@ class ChildProcess:
     async def read_line(self) -> bytes | None:
         """Return the next line without its end, None when there will be no more.
 
-        Raises QuotaExceededError past a limit; what follows on that pipe cannot be trusted. An
-        unfinished last line is returned.
+        Raises QuotaExceededError past a limit; what follows on that pipe cannot be trusted, and
+        begins in the middle of that line for whoever reads on. An unfinished last line is returned.
         """
         while True:
             end = self._buffer.find(b"\n", self._scanned)
@@ -153,6 +153,7 @@ class ChildProcess:
             # Asked before the end is there: a line without one would fill the memory.
             if self._scanned > FRAME.most:
                 self._buffer.clear()
+                self._scanned = 0
                 raise FRAME.passed()
             chunk = await _read_chunk(self._popen.stdout)
             if not chunk:

@@ -63,6 +63,7 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         )
         super().__init__(request, sessions=threads, desk=PermissionDesk(server, request))
         self._server = server
+        self._waited_out: Failure | None = None
         calls.hold = self._hold
         self._can_hold = False
         self._tasks: TaskGroup | None = None
@@ -246,9 +247,13 @@ class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
         # Before it is taken: a child is told as started, with its role, before anything it says.
         roles = {child: await self._sessions.role_of(child) for child in newcomers}
         await self._deliver(turn.take(method, params, roles=roles), prompt.running)
-        if turn.retrying is not None and turn.retrying.outcome is Outcome.RATE_LIMITED:
+        limit = turn.retrying
+        is_limited = limit is not None and limit.outcome is Outcome.RATE_LIMITED
+        # Once for each: what comes meanwhile of other threads tells of the same one again.
+        if limit is not None and is_limited and limit is not self._waited_out:
             assert self._tasks is not None
-            self._tasks.start_soon(self._lose_patience, prompt, turn.retrying)
+            self._waited_out = limit
+            self._tasks.start_soon(self._lose_patience, prompt, limit)
         prompt.end_if_over()
 
     async def _lose_patience(self, prompt: _Prompt, limit: Failure) -> None:

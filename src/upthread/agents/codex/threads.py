@@ -18,6 +18,7 @@ from upthread.agents.codex.items import history_of
 from upthread.agents.codex.server import CodexServer
 from upthread.agents.codex.turn import FIRST_NAME
 from upthread.core.events import AgentEvent
+from upthread.core.quotas import HISTORY
 from upthread.core.roles.limits import RoleLimits
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
@@ -78,6 +79,8 @@ class Threads:
     async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
         """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
         await self.attach(session)
+        # Each history has a quota of its own: what came before counts in neither (ADR 63).
+        self._server.child.allowance.renew(HISTORY)
         asked = {"threadId": session, "sortDirection": "asc"}
         stored = await self._pages("thread/items/list", asked, session=session)
         return tuple(

@@ -140,9 +140,11 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     async def _drain_output(self) -> None:
         """Read what the server prints; a full pipe would stop it."""
         child = self._server.child
-        with suppress(QuotaExceededError):
-            while await child.read_line() is not None:
-                child.allowance.renew(TURN)  # what it prints is not kept
+        is_open = True
+        while is_open:
+            child.allowance.renew(TURN)  # what it prints is not kept
+            with suppress(QuotaExceededError):  # nor is what is too long to be a line
+                is_open = await child.read_line() is not None
 
     async def _read_events(self) -> None:
         lost = "it closed its stream of events"
