@@ -10,10 +10,11 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.vendors.opencode_database import OpenCodeDatabase
 
 from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of
@@ -210,10 +211,10 @@ def test_what_was_asked_is_in_the_main_session_as_well(make, tmp_path: Path):
     call = make(tmp_path)
     environment = {"HOME": str(tmp_path)}
     assert read_asked(environment, call).startswith("Make the file KIWI-9.")
-    assert read_asked(environment, replace(call, call_id="another")) == ""
-    assert read_asked(environment, replace(call, main_session="no")) == ""
+    assert read_asked(environment, structs.replace(call, call_id="another")) == ""
+    assert read_asked(environment, structs.replace(call, main_session="no")) == ""
     assert read_asked({"HOME": str(tmp_path / "empty")}, call) == ""
-    assert read_asked(environment, replace(call, agent="gemini")) == ""
+    assert read_asked(environment, structs.replace(call, agent="gemini")) == ""
 
 
 @EVERY_STORE

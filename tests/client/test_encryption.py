@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import keyring
@@ -63,4 +62,4 @@ def test_a_key_that_is_lost_or_is_none_is_told_and_never_made_anew_by_a_reader(k
 
 
 def test_a_shared_database_needs_none(settings):
-    assert key_of(replace(settings, database="postgres://host/work")) is None
+    assert key_of(structs.replace(settings, database="postgres://host/work")) is None

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -265,7 +265,7 @@ async def _listed_twice(call: Call) -> Any:
 
 async def _misnamed(call: Call) -> Any:
     return tuple(
-        replace(each, upstream_session_id=each.upstream_session_id.upper())
+        structs.replace(each, upstream_session_id=each.upstream_session_id.upper())
         for each in await call.real()
     )
 
@@ -518,7 +518,7 @@ def _outcome(of: Outcome, instead: Outcome) -> Callable[..., Any]:
 
 
 def _result(**instead: Any) -> Callable[..., Any]:
-    return lambda call, result: replace(result, **instead)
+    return lambda call, result: structs.replace(result, **instead)
 
 
 async def _raises(call: Call, session: Any, text: str, *, on_event: Any) -> PromptResult:
@@ -538,7 +538,7 @@ async def _garbage_ends_it(call: Call, session: Any, text: str, *, on_event: Any
             ended.append(event)
 
     result = await call.real(session, text, on_event=watch)
-    return replace(result, outcome=Outcome.UNKNOWN) if ended else result
+    return structs.replace(result, outcome=Outcome.UNKNOWN) if ended else result
 
 
 # --- cancelling, permissions, starting and ending ------------------------------------------------
@@ -670,7 +670,7 @@ FAULTS: tuple[Fault, ...] = (
         "A1",
         "process: has no start",
         "process",
-        lambda call: call.real and replace(call.real, started_at_ticks=0),
+        lambda call: call.real and structs.replace(call.real, started_at_ticks=0),
     ),
     Fault(
         "A2_a_bad_start_is_an_error_in_time", "open: takes longer than it may", "open", _slow_start
@@ -689,13 +689,13 @@ FAULTS: tuple[Fault, ...] = (
         "A2",
         "capabilities: another agent's",
         "capabilities",
-        lambda call: replace(call.real, agent="somebody"),
+        lambda call: structs.replace(call.real, agent="somebody"),
     ),
     Fault(
         "A2",
         "capabilities: no version",
         "capabilities",
-        lambda call: replace(call.real, version=""),
+        lambda call: structs.replace(call.real, version=""),
     ),
     Fault("A3", "new_session: gives one id twice", "new_session", _same_id),
     Fault("A3", "new_session: gives an id of nothing", "new_session", _id_of_nothing),
@@ -902,7 +902,7 @@ FAULTS: tuple[Fault, ...] = (
         "A11",
         "request: knows no deadline",
         "request",
-        lambda request: replace(request, prompt_timeout_s=3_600.0),
+        lambda request: structs.replace(request, prompt_timeout_s=3_600.0),
     ),
     Fault("A11", "prompt: goes on past its deadline", "prompt", _no_deadline),
     Fault("A11", "prompt: ends before its deadline", "prompt", _deadline_at_once),
@@ -1027,7 +1027,7 @@ FAULTS: tuple[Fault, ...] = (
         "A18",
         "result: swaps tokens",
         "result",
-        lambda call, result: replace(
+        lambda call, result: structs.replace(
             result, tokens_in=result.tokens_out, tokens_out=result.tokens_in
         ),
     ),

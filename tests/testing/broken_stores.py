@@ -557,9 +557,7 @@ def _everything_prior(
     ]
     return (
         tuple(
-            structs.replace(
-                each, parts=tuple(part for part in each.parts if isinstance(part, TextPart))
-            )
+            replace(each, parts=tuple(part for part in each.parts if isinstance(part, TextPart)))
             for each in said[-newest:]
         )
         if newest > 0

@@ -2,10 +2,10 @@
 
 import json
 import time
-from dataclasses import replace
 
 import anyio
 import pytest
+from msgspec import structs
 
 from upthread.agents._process_group import started_at_ticks
 from upthread.agents.base import PermissionAnswer
@@ -331,7 +331,7 @@ async def test_a13_a_question_is_withdrawn_when_the_turn_is_ended(scripted, requ
     async def nobody_comes(request):
         await anyio.sleep_forever()
 
-    request = replace(request_for(answer_permission=nobody_comes), prompt_timeout_s=0.3)
+    request = structs.replace(request_for(answer_permission=nobody_comes), prompt_timeout_s=0.3)
     async with scripted().open(request) as connection:
         began = time.monotonic()
         result = await connection.prompt(SESSION, "[[permission]]", on_event=recorded)

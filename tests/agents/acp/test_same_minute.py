@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.agents.conftest import SCRIPTED
 
 from upthread.agents.acp import AcpAdapter
@@ -62,7 +62,7 @@ async def test_a_load_begins_when_the_minute_is_over(request_for, tmp_path, vari
         now_ms=lambda: NOON_MS + 59_000,
     )
     environment = {variable: str(tmp_path), "SCRIPTED_LISTED": SESSION}
-    request = replace(request_for(), environment=environment)
+    request = structs.replace(request_for(), environment=environment)
     async with scripted.open(request) as connection:
         began_s = time.monotonic()
         assert await connection.load_session(SESSION)

@@ -6,10 +6,10 @@ The same promises are kept on the real Claude Code in tests/live.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
 from upthread.core.events import TextReceived
@@ -75,7 +75,7 @@ async def test_it_keeps_promise(promise, tmp_path):
 
 @pytest.fixture
 def request_in(request_for, tmp_path):
-    return replace(request_for(), environment={"HOME": str(tmp_path)})
+    return structs.replace(request_for(), environment={"HOME": str(tmp_path)})
 
 
 async def test_a_command_that_does_not_exist_is_a_matter_of_configuration(request_in):
@@ -130,7 +130,7 @@ async def test_a_fork_has_the_history_and_an_id_of_its_own(request_in, recorded)
 async def test_a_new_session_and_a_fork_have_the_title_that_was_asked_for(
     request_in, tmp_path, title
 ):
-    async with scripted().open(replace(request_in, title=title)) as connection:
+    async with scripted().open(structs.replace(request_in, title=title)) as connection:
         session = await connection.new_session()
         forked = await connection.fork_session(session)
     for each in (session, forked):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec import structs
 
 from upthread.agents.base import PermissionAnswer
 from upthread.agents.codex import connection, threads
@@ -80,7 +80,7 @@ async def test_it_keeps_promise(promise, tmp_path):
 
 @pytest.fixture
 def request_in(request_for, tmp_path):
-    return replace(request_for(), environment={"HOME": str(tmp_path)})
+    return structs.replace(request_for(), environment={"HOME": str(tmp_path)})
 
 
 async def test_a_command_that_does_not_exist_is_a_matter_of_configuration(request_in):
@@ -127,7 +127,9 @@ async def test_a_sub_agent_whose_thread_is_not_written_yet_is_asked_about_again(
 async def test_another_thread_than_the_one_asked_for_is_never_used(request_in):
     async with scripted().open(request_in) as connected:
         session = await connected.new_session()
-    moved = replace(request_in, environment={**request_in.environment, "SCRIPTED_MOVES": UNKNOWN})
+    moved = structs.replace(
+        request_in, environment={**request_in.environment, "SCRIPTED_MOVES": UNKNOWN}
+    )
     async with scripted().open(moved) as connected:
         with pytest.raises(UpstreamError) as caught:
             await connected.resume_session(session)
@@ -147,7 +149,7 @@ async def test_a_fork_has_the_history_and_an_id_of_its_own(request_in, recorded)
 
 @pytest.mark.parametrize(("title", "named"), [("a/planner", "a/planner"), ("", "upthread")])
 async def test_a_new_session_and_a_fork_have_the_title_that_was_asked_for(request_in, title, named):
-    async with scripted().open(replace(request_in, title=title)) as connected:
+    async with scripted().open(structs.replace(request_in, title=title)) as connected:
         session = await connected.new_session()
         forked = await connected.fork_session(session)
         titles = {each.upstream_session_id: each.title for each in await connected.list_sessions()}
@@ -245,7 +247,7 @@ async def test_a_permission_is_answered_in_codexs_own_words(
         asked.append(request)
         return PermissionAnswer(option_id=answer, answered_by="test")
 
-    async with scripted().open(replace(request_in, answer_permission=decide)) as connected:
+    async with scripted().open(structs.replace(request_in, answer_permission=decide)) as connected:
         session = await connected.new_session()
         prompt = f"permission {method} {json.dumps(members)}"
         await connected.prompt(session, prompt, on_event=recorded)
@@ -263,7 +265,7 @@ async def test_what_a_file_change_would_change_is_in_its_request(request_in, rec
         asked.append(request)
         return PermissionAnswer(option_id="reject", answered_by="test")
 
-    async with scripted().open(replace(request_in, answer_permission=decide)) as connected:
+    async with scripted().open(structs.replace(request_in, answer_permission=decide)) as connected:
         session = await connected.new_session()
         await connected.prompt(session, f"permission {FILES} {{}}", on_event=recorded)
     (request,) = asked
@@ -287,7 +289,7 @@ async def test_what_upthread_cannot_answer_is_refused_and_nobody_is_asked(
     async def decide(_request):
         raise AssertionError("nobody is asked")
 
-    async with scripted().open(replace(request_in, answer_permission=decide)) as connected:
+    async with scripted().open(structs.replace(request_in, answer_permission=decide)) as connected:
         session = await connected.new_session()
         prompt = f"permission {method} {json.dumps(members)}"
         result = await connected.prompt(session, prompt, on_event=recorded)

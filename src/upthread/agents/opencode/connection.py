@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import structs
+from msgspec import field, structs
 
 from upthread.agents._call_listener import CallListener
 from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
@@ -50,8 +49,7 @@ ABORT_LEAVES_S: Final = 0.5
 """How long an abort gets to leave before a server that nobody waits for is ended."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Prompt(ServerPrompt[Turn]):
+class _Prompt(ServerPrompt[Turn], kw_only=True):
     preparing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     is_doubted: bool = False
     is_listened_for: bool = False
