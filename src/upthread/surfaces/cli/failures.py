@@ -30,7 +30,6 @@ from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.signals import EXIT_OF_SIGNALS, EndedBySignalError
 
 EXIT_ERROR: Final = 1
-EXIT_USAGE: Final = 2
 EXIT_WAITING: Final = 4
 EXIT_INTERRUPTED: Final = 130
 
@@ -98,7 +97,7 @@ def failure_of(error: BaseException) -> Failure | None:
             ids={name: without_secrets(value) for name, value in error.ids.items()},
             refused=_refused(error),
         )
-    return _of_the_parser(error)
+    return None
 
 
 def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
@@ -167,22 +166,6 @@ def _refused(error: UpthreadError) -> str:
         reason = error.reasons[0] if error.reasons else "refused"
         return f"{one_line(where)}: REFUSED: {one_line(in_words(reason))}"
     return ""
-
-
-def _of_the_parser(error: BaseException) -> Failure | None:
-    """The parser's own errors are usage errors; it names them by `format_message`."""
-    # By its method and not by its class, which is typer's own affair.
-    written = getattr(error, "format_message", None)
-    if written is None:
-        return None
-    context = getattr(error, "ctx", None)
-    path: str = getattr(context, "command_path", "upthread")
-    return Failure(
-        kind="usage",
-        message=without_secrets(str(written()).rstrip(".")),
-        hint=f"see {path} --help",
-        exit_code=EXIT_USAGE,
-    )
 
 
 def _bounded(text: str) -> str:
