@@ -6,14 +6,12 @@ Only a bug of ours shows a traceback, and says that it is one.
 from __future__ import annotations
 
 import re
-import secrets
 import signal
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from upthread.core.decision.handshake import in_words
 from upthread.errors import (
     ConfigError,
     ConflictError,
@@ -147,7 +145,9 @@ def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -
 
 def without_secrets(text: str) -> str:
     """Return an error's text redacted: an agent's words may be in it, and builds log errors."""
-    from upthread.core.redaction.redactor import Redactor  # only where there is one
+    import secrets  # only where there is an error
+
+    from upthread.core.redaction.redactor import Redactor
 
     return Redactor(secrets.token_bytes(16)).redact(text)
 
@@ -163,6 +163,8 @@ def _refused(error: UpthreadError) -> str:
         name = re.sub(r"^(workstream|conversation) \S+ ", "", one_line(where))
         return f"{name}: REFUSED: busy — {error.holder}"
     if isinstance(error, RefusedError):
+        from upthread.core.decision.handshake import in_words  # a light verb decides nothing
+
         reason = error.reasons[0] if error.reasons else "refused"
         return f"{one_line(where)}: REFUSED: {one_line(in_words(reason))}"
     return ""

@@ -13,7 +13,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-import argcomplete
+from argcomplete import autocomplete
+from argcomplete.completers import SuppressCompleter
+from argcomplete.shell_integration import shellcode
 
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.terminal.output import Output
@@ -31,14 +33,14 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*(?:~[0-9]+)?")
 
 def script(shell: str) -> str:
     """Return what a shell is to read at its start, so that it asks us."""
-    return argcomplete.shellcode([PROGRAM], shell=shell)
+    return shellcode([PROGRAM], shell=shell)
 
 
 def complete() -> None:
     """Answer the shell that asks, and end the process."""
-    nothing = argcomplete.SuppressCompleter()  # else it would start a shell to list files
+    nothing = SuppressCompleter()  # else it would start a shell to list files
     # Options once a dash is typed: names are what is looked for.
-    argcomplete.autocomplete(_tree(), always_complete_options=False, default_completer=nothing)
+    autocomplete(_tree(), always_complete_options=False, default_completer=nothing)
 
 
 def _tree() -> Parser:

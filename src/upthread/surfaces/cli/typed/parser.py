@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from upthread.errors import UsageError
@@ -16,6 +17,7 @@ from upthread.surfaces.cli.typed.options import Option
 from upthread.surfaces.cli.typed.parameters import Parameter
 
 PROGRAM: Final = "upthread"
+COLUMNS: Final = 80
 
 _AS_IT_IS: Final = "\0"
 """Before a word that stood after `--`. No argument of a process can hold it, so that it cannot be
@@ -32,8 +34,15 @@ class Parser(argparse.ArgumentParser):
 
 def parser_of(name: str, parameters: Iterable[Parameter] = ()) -> Parser:
     """Return a parser of options and arguments, called `name` in its errors."""
-    # Said here, else some versions lay a usage out for each line that they parse.
-    parser = Parser(prog=name, usage=name, add_help=False, allow_abbrev=False)
+    # Said here, else some versions lay out a usage for each line they parse, and ask for the width
+    # of the terminal, by `shutil`, for each option they are given.
+    parser = Parser(
+        prog=name,
+        usage=name,
+        formatter_class=partial(argparse.HelpFormatter, width=COLUMNS),
+        add_help=False,
+        allow_abbrev=False,
+    )
     for each in parameters:
         add(parser, each)
     return parser
@@ -88,9 +97,8 @@ def parsed_line(
     parser.add_argument("words", nargs=argparse.REMAINDER)
     found, left = parser.parse_known_args(_after_dashes_as_is(words))
     _refuse(left, parser, parameters)
-    verb, after = _word(found.verb), found.words
-    del found.verb, found.words
-    return _typed(found), verb, after
+    typed = _typed(found)
+    return typed, _word(typed.pop("verb")), typed.pop("words")
 
 
 def did_you_mean(typed: str, known: Iterable[str]) -> str:

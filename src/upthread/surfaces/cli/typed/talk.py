@@ -57,7 +57,7 @@ def tell(
         when_busy=tell.when_busy(is_sibling=sibling, is_waiting=wait),
         is_waiting=wait,
         is_fresh=fresh,
-        tokens_maximum=tokens_max,
+        tokens_max=tokens_max,
     )
     return tell.tell(call, address, text, chosen)
 
@@ -105,8 +105,8 @@ def run(
     chosen = RunOptions(
         agent=everyone,
         agents=by_role,
-        steps_maximum=0 if detach else steps,
-        tokens_maximum=tokens_max,
+        steps_max=0 if detach else steps,
+        tokens_max=tokens_max,
         is_waiting=wait,
         is_worktree=worktree,
         continuity=continuity,
