@@ -20,6 +20,7 @@ HEAVY = {
 }
 STORES_OF_AGENTS = {"upthread.agents.opencode.histories", "upthread.agents.claude_code.histories"}
 OF_AGENTS = {"upthread.agents.acp", "upthread.surfaces.cli.verbs.tell"}
+OF_PARSERS = {"typer", "click", "pydantic", "argcomplete", "upthread.surfaces.cli.typed.completion"}
 OF_THE_STORE = {"apsw", "upthread.client", "asyncio", "anyio", "msgspec", "yaml"}
 
 
@@ -40,30 +41,49 @@ def loaded(up, *arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "banned"),
     [
-        (("--version",), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("--help",), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("tell", "--help"), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("id", "w/planner"), HEAVY | OF_AGENTS | STORES_OF_AGENTS),
-        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS),
+        (("--version",), HEAVY | OF_AGENTS | OF_THE_STORE | {"rich"}),
+        (("--help",), HEAVY | OF_AGENTS | OF_THE_STORE | {"rich", "argparse"}),
+        (("tell", "--help"), HEAVY | OF_AGENTS | OF_THE_STORE | {"rich"}),
+        (("id", "w/planner"), HEAVY | OF_AGENTS | STORES_OF_AGENTS | {"rich"}),
+        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS | {"rich"}),
         (("show", "w"), HEAVY),
+        (("why", "w/planner"), HEAVY),
+        (("status",), HEAVY),
     ],
 )
 def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banned):
     if not (shared.home / "upthread" / "upthread.db").exists():
         told = loaded(shared, "tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
         assert "acp" in told, "the name that is banned is the one that is loaded"
-    assert loaded(shared, *arguments) & banned == set()
+    assert loaded(shared, *arguments) & (banned | OF_PARSERS) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "declared"),
+    [
+        (("id", "w/planner"), {"conversations"}),
+        (("status",), {"hooks"}),
+        (("tell", "--help"), {"talk"}),
+        (("--version",), set()),
+    ],
+)
+def test_only_the_verb_that_is_called_is_declared(shared, arguments, declared):
+    shared("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    typed = "upthread.surfaces.cli.typed."
+    own = {name.removeprefix(typed) for name in loaded(shared, *arguments) if typed in name}
+    assert own - {"app", "options", "parameters", "parser", "help_page"} == declared
 
 
 def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):
     text = shared("--help").out
     verbs = ["tell", "run", "answer", "ls", "show", "why", "id", "open"]
     rest = ["setup", "use", "status", "mcp", "adopt", "reset", "audit", "agents", "demo"]
-    daily, more = text.split("Every day")[1].split("More")
+    daily, more = text.split("\nEvery day:")[1].split("\nMore:")
 
     for name, part in [*((verb, daily) for verb in verbs), *((verb, more) for verb in rest)]:
-        assert f"│ {name} " in part
+        assert f"\n  {name} " in part
     assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 80
     assert shared().out == text, "upthread alone"
     assert shared("--version").out.startswith("upthread ")
     assert shared("demo", "--help").out.count("--keep") == 1
@@ -76,20 +96,3 @@ def test_global_options_stand_before_or_after_the_verb(shared):
         ("ls", "--directory", str(shared.directory), "--db", f"sqlite:///{elsewhere}", "--json"),
     ):
         assert shared(*arguments).json == {"schema": 1, "workstreams": []}
-
-
-def test_shell_completes_addresses_and_never_shows_an_error(shared):
-    shared("tell", "complete-me/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    asked = {
-        "_UPTHREAD_COMPLETE": "complete_bash",
-        "COMP_WORDS": "upthread show complete-me/",
-        "COMP_CWORD": "2",
-    }
-    completed = shared.beside(**asked)()
-    (shared.directory / "upthread.toml").write_text("broken")
-    broken = shared.beside(**asked)(code=None)
-    (shared.directory / "upthread.toml").unlink()
-
-    assert completed.out.split() == ["complete-me/planner"]
-    assert broken.out.strip() == ""
-    assert "Traceback" not in broken.err

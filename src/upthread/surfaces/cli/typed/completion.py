@@ -17,6 +17,7 @@ from argcomplete import autocomplete
 from argcomplete.completers import SuppressCompleter
 from argcomplete.shell_integration import shellcode
 
+from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.typed.app import COMMON, OF_THE_PROGRAM, VERBS, verb_function
@@ -76,14 +77,24 @@ def complete_address(prefix: str, parsed_args: Namespace, **_: object) -> list[s
 
 def complete_agent(prefix: str, **_: object) -> list[str]:
     """Return the agents that begin like this."""
-    from upthread.core.agents import AGENTS
-
     return _offered(AGENTS, prefix)
+
+
+def complete_agent_with_setup(prefix: str, **_: object) -> list[str]:
+    """Return the agents that can be set up, as `setup` calls them."""
+    return _offered((each.setup_name for each in AGENTS.values()), prefix)
+
+
+def complete_store(prefix: str, **_: object) -> list[str]:
+    """Return the agents whose own store is read, and ours."""
+    return _offered(("upthread", *WITH_A_STORE), prefix)
 
 
 COMPLETERS: Final[Mapping[Completed, Callable[..., list[str]]]] = {
     "address": complete_address,
     "agent": complete_agent,
+    "agent_with_setup": complete_agent_with_setup,
+    "store": complete_store,
     "workstream": complete_workstream,
 }
 

@@ -23,11 +23,16 @@ def doctor(
     *,
     store: Annotated[
         str | None,
-        Argument(metavar="STORE", help=f"upthread, {one_of(WITH_A_STORE)}."),
+        Argument(metavar="STORE", help=f"upthread, {one_of(WITH_A_STORE)}.", completed="store"),
     ] = None,
     probe: Annotated[
         str | None,
-        Option("--probe", metavar="AGENT", help="Try what an agent does about sessions."),
+        Option(
+            "--probe",
+            metavar="AGENT",
+            help="Try what an agent does about sessions.",
+            completed="agent",
+        ),
     ] = None,
     rate_limit_prompt: Annotated[
         str | None,
@@ -56,7 +61,10 @@ def repair(
     call: Call,
     *,
     target: Annotated[
-        str, Argument(metavar="AGENT|ADDRESS", help=f"{one_of(WITH_A_STORE)}, or ours.")
+        str,
+        Argument(
+            metavar="AGENT|ADDRESS", help=f"{one_of(WITH_A_STORE)}, or ours.", completed="store"
+        ),
     ],
     session: Annotated[
         str | None, Argument(metavar="SESSION", help="One session; all without it.")

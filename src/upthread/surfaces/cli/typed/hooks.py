@@ -42,7 +42,10 @@ def status(
 def setup(
     call: Call,
     *,
-    agent: Annotated[str, Argument(metavar="AGENT", help="claude, codex or opencode.")],
+    agent: Annotated[
+        str,
+        Argument(metavar="AGENT", help="claude, codex or opencode.", completed="agent_with_setup"),
+    ],
     role: Annotated[
         list[str] | None,
         Option("--role", metavar="NAME=HOW", help="A role: resume, fresh or auto."),

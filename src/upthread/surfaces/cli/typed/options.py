@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-Completed: TypeAlias = Literal["", "address", "agent", "workstream"]
+Completed: TypeAlias = Literal["", "address", "agent", "agent_with_setup", "store", "workstream"]
 """What a shell can offer for a word; `completion` says where that comes from."""
 
 

@@ -17,7 +17,12 @@ def worker(
     ] = None,
     agent: Annotated[
         list[str] | None,
-        Option("--agent", metavar="KIND", help="Which to drive; without it, all that are here."),
+        Option(
+            "--agent",
+            metavar="KIND",
+            help="Which to drive; without it, all that are here.",
+            completed="agent",
+        ),
     ] = None,
     concurrency: Annotated[
         int, Option("--concurrency", minimum=1, metavar="N", help="How many runs at a time.")

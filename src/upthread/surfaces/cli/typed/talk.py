@@ -74,7 +74,12 @@ def run(
     ] = None,
     agent: Annotated[
         list[str] | None,
-        Option("--agent", metavar="A|ROLE=A", help="The agent, for all roles or for one."),
+        Option(
+            "--agent",
+            metavar="A|ROLE=A",
+            help="The agent, for all roles or for one.",
+            completed="agent",
+        ),
     ] = None,
     steps: Annotated[
         int | None, Option("--steps", minimum=1, metavar="N", help="Stop after N steps.")
