@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from upthread.surfaces.cli.typed.app import VERBS, verb_function
+from upthread.surfaces.cli.typed.verb_table import VERBS, verb_function
 from upthread.surfaces.cli.typed.parameters import parameters_of
 
 WORKSTREAM = "spec-42"

@@ -71,7 +71,7 @@ def test_only_the_verb_that_is_called_is_declared(shared, arguments, declared):
     shared("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     typed = "upthread.surfaces.cli.typed."
     own = {name.removeprefix(typed) for name in loaded(shared, *arguments) if typed in name}
-    assert own - {"app", "options", "parameters", "parser", "help_page"} == declared
+    assert own - {"app", "verb_table", "options", "parameters", "parser", "help_page"} == declared
 
 
 def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):

@@ -1,110 +1,33 @@
-"""The program's command line: its verbs, the options that all of them take, and the way to a verb.
+"""The program's command line, line by line: the verb it names, what it was given, or its help.
 
 Only the verb that is called is imported, and only its options are made; `--help` asks each verb for
 its first line. A verb imports what carries it out when it is called: the light ones must not pay
-for the heavy ones. The first eight are the ones people use daily; the rest comes after.
+for the heavy ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from upthread import __version__
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.typed.options import Option
 from upthread.surfaces.cli.typed.parameters import Parameter, parameters_of
+from upthread.surfaces.cli.typed.verb_table import (
+    COMMON,
+    DAILY,
+    HELP,
+    MORE,
+    OF_THE_PROGRAM,
+    VERBS,
+    verb_function,
+)
 
 STREAMS: Final = frozenset({"tell", "run"})
 ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
-SHELLS: Final = ("bash", "zsh", "fish")
-
-DAILY: Final = {
-    "tell": "talk.tell",
-    "run": "talk.run",
-    "answer": "talk.answer",
-    "ls": "conversations.ls",
-    "show": "conversations.show",
-    "why": "conversations.why",
-    "id": "conversations.upstream_id",
-    "open": "conversations.open_session",
-}
-MORE: Final = {
-    "setup": "hooks.setup",
-    "trust": "privacy.trust",
-    "use": "hooks.use",
-    "status": "hooks.status",
-    "brief": "conversations.brief",
-    "adopt": "conversations.adopt",
-    "reset": "conversations.reset",
-    "fork": "conversations.fork",
-    "effects": "conversations.effects",
-    "audit": "conversations.audit",
-    "encrypt": "privacy.encrypt",
-    "forget": "privacy.forget",
-    "keep": "privacy.keep",
-    "worktree": "talk.worktree",
-    "agents": "histories.list_agents",
-    "doctor": "histories.doctor",
-    "repair": "histories.repair",
-    "backup": "database.backup",
-    "restore": "database.restore",
-    "salvage": "database.salvage",
-    "mcp": "hooks.mcp",
-    "drain": "hooks.drain",
-    "worker": "shared_database.worker",
-    "migrate": "shared_database.migrate",
-    "demo": "demo.demo",
-}
-VERBS: Final = {**DAILY, **MORE}
-"""Where each verb is declared, in the order in which the help shows them."""
-
-_HELP: Final = Parameter(
-    name="wants_help", declared=Option("-h, --help", help="Show this and end."), kind=bool
-)
-_JSON: Final = Parameter(
-    name="as_json", declared=Option("--json", help="Print JSON, for programs."), kind=bool
-)
-COMMON: Final = (
-    _JSON,
-    Parameter(
-        name="database",
-        declared=Option(
-            "--db", metavar="URL", help="Another database: a file path, or postgres://…"
-        ),
-        kind=str,
-    ),
-    Parameter(
-        name="project",
-        declared=Option(
-            "--project", metavar="ID", help="Which project of a shared database this is."
-        ),
-        kind=str,
-    ),
-    Parameter(
-        name="directories",
-        declared=Option("-C, --directory", metavar="DIR", help="Work as if started in DIR."),
-        kind=str,
-        is_list=True,
-    ),
-    _HELP,
-)
-"""What may stand before a verb and after it."""
-
-_VERSION: Final = Parameter(
-    name="wants_version", declared=Option("--version", help="Print the version."), kind=bool
-)
-_COMPLETION: Final = Parameter(
-    name="shell",
-    declared=Option("--show-completion", help="Print what lets a shell complete words."),
-    kind=str,
-    choices=SHELLS,
-)
-OF_THE_PROGRAM: Final = (*COMMON[:-1], _VERSION, _COMPLETION, _HELP)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,20 +39,13 @@ class Invocation:
     output: Output | None = None
 
 
-def verb_function(name: str) -> Callable[..., int]:
-    """Return the function of a verb that there is."""
-    module, _, function = VERBS[name].partition(".")
-    found = getattr(import_module(f"upthread.surfaces.cli.typed.{module}"), function)
-    return cast("Callable[..., int]", found)
-
-
 def run(words: Sequence[str], invocation: Invocation) -> int:
     """Carry out one line and return its exit code; `invocation` notes how it was called.
 
     Raises UsageError where the line cannot be read, and whatever its verb raises.
     """
     # Who only asks for help pays for no parser.
-    if not words or words[0] in _HELP.names:
+    if not words or words[0] in HELP.names:
         return _show_program(invocation)
     from upthread.surfaces.cli.typed.parser import parsed_line
 
@@ -156,7 +72,7 @@ def _run_verb(
     verb = verb_function(name)
     parameters = (*parameters_of(verb), *COMMON)
     # Asked for before the words are read: what is wrong with them is why a person asks.
-    if any(word in _HELP.names for word in after):
+    if any(word in HELP.names for word in after):
         return _show_verb(name, parameters, invocation)
     given = parsed_verb(name, parameters, after)
     if given.pop("wants_help", False):  # as one letter of several
