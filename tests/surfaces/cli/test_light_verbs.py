@@ -96,3 +96,25 @@ def test_global_options_stand_before_or_after_the_verb(shared):
         ("ls", "--directory", str(shared.directory), "--db", f"sqlite:///{elsewhere}", "--json"),
     ):
         assert shared(*arguments).json == {"schema": 1, "workstreams": []}
+
+
+def test_words_after_two_dashes_are_never_read_as_options(shared):
+    shared("tell", "dashes/planner", "--agent", "rehearsal", "--", "-h")
+    audit = shared("audit", "dashes", "--format", "json").out
+    assert '"-h"' in audit
+    asked = shared("show", "--", "--json", code=3)
+    assert (asked.out, "'--json'" in asked.err) == ("", True)
+
+
+def test_help_is_shown_whatever_else_the_line_holds(shared):
+    page = shared("tell", "--help").out
+    assert page.startswith("Usage: upthread tell [OPTIONS] ADDRESS [TEXT]\n")
+    for words in (("tell", "-h"), ("tell", "--nonsense", "--help"), ("--json", "tell", "x", "-h")):
+        assert shared(*words).out == page
+    assert shared("reset", "a/b", "-yh").out.startswith("Usage: upthread reset ")
+
+
+def test_the_second_directory_is_seen_from_the_first(shared):
+    above, own = str(shared.directory.parent), shared.directory.name
+    told = shared("-C", above, "ls", "-C", own, "--json").json
+    assert told == shared("ls", "--json").json

@@ -30,9 +30,9 @@ from tests.support.hostile_record import (
 from upthread.surfaces.cli.__main__ import main
 from upthread.surfaces.cli.terminal.line_wrap import width
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.typed.parameters import parameters_of
 from upthread.surfaces.cli.typed.verb_table import VERBS as VERBS_THERE_ARE
 from upthread.surfaces.cli.typed.verb_table import verb_function
-from upthread.surfaces.cli.typed.parameters import parameters_of
 
 COLUMNS = 60
 VERBS = sorted(VERBS_THERE_ARE)

@@ -9,9 +9,9 @@ import pytest
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.typed import help_page, parser
-from upthread.surfaces.cli.typed.verb_table import COMMON, OF_THE_PROGRAM, VERBS, verb_function
 from upthread.surfaces.cli.typed.options import Argument, Option
 from upthread.surfaces.cli.typed.parameters import Parameter, parameters_of
+from upthread.surfaces.cli.typed.verb_table import COMMON, OF_THE_PROGRAM, VERBS, verb_function
 
 
 def verb(
