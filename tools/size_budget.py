@@ -74,8 +74,8 @@ def measure_function(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -
 def measure_parameters(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Measured | None:
     """Return how many parameters a public function has, self not counted; None for another.
 
-    A verb of the command line is not counted: typer makes its options of its parameters, so that
-    they are a table, and its Call comes first.
+    A verb of the command line is not counted: its options are made of its parameters, so that they
+    are a table, and its Call comes first.
     """
     is_public = not node.name.startswith("_") or node.name == "__init__"
     every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

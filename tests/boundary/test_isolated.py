@@ -11,7 +11,9 @@ import pytest
 from upthread.boundary import programs
 
 SEEN = "import sys; sys.stderr.write('CANARY ' + __name__); sys.exit(97)\n"
-MODULES = "upthread sitecustomize usercustomize runpy typer anyio msgspec json queue typing os re"
+MODULES = (
+    "upthread sitecustomize usercustomize runpy argparse anyio msgspec json queue typing os re"
+)
 
 
 @pytest.mark.parametrize("named_by", ["cwd", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "home"])

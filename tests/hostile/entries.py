@@ -10,10 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import click
-import typer
-
-from upthread.surfaces.cli.typed.app import Invocation, build
+from upthread.surfaces.cli.typed.parameters import parameters_of
+from upthread.surfaces.cli.typed.verb_table import VERBS, verb_function
 
 WORKSTREAM = "spec-42"
 ADDRESS = "spec-42/planner"
@@ -70,23 +68,16 @@ LAST = ("repair", "keep", "setup", "use", "reset", "forget", "encrypt", "migrate
 CHANGING_HOME = frozenset({"setup"})
 
 
-def verbs() -> dict[str, click.Command]:
-    """The verbs, as the command line itself lists them."""
-    command: Any = typer.main.get_command(build(Invocation()))
-    return dict(command.commands)
-
-
 def calls() -> list[Words]:
     """Every call of every verb, those that leave less behind at the end."""
-    known = verbs()
-    names = [name for name in known if name not in LAST]
-    names += [name for name in LAST if name in known]
-    return [(name, *words) for name in names for words in CALLS.get(name, (_usual(known[name]),))]
+    names = [name for name in VERBS if name not in LAST]
+    names += [name for name in LAST if name in VERBS]
+    return [(name, *words) for name in names for words in CALLS.get(name, (_usual(name),))]
 
 
-def _usual(command: click.Command) -> Words:
-    required = [each for each in command.params if each.required]
-    return tuple(OF_METAVAR.get(str(each.metavar), "hostile") for each in required)
+def _usual(verb: str) -> Words:
+    required = [each for each in parameters_of(verb_function(verb)) if each.is_required]
+    return tuple(OF_METAVAR.get(each.metavar, "hostile") for each in required)
 
 
 # --- hooks ---------------------------------------------------------------------------------------

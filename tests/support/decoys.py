@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 IMPORTED = """\
-upthread typer rich anyio msgspec yaml httpx apsw re2 acp mcp platformdirs keyring psycopg click
-shellingham h11 httpcore certifi idna sniffio sitecustomize usercustomize pydantic starlette uvicorn
+upthread argcomplete rich anyio msgspec yaml httpx apsw re2 acp mcp platformdirs keyring psycopg
+click h11 httpcore certifi idna sniffio sitecustomize usercustomize pydantic starlette uvicorn
 """
 STARTED = """\
 git python python3 node npx bun deno sh bash env setpriv true ps my-editor editor vi nano less

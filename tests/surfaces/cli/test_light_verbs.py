@@ -25,6 +25,7 @@ NOT_FOR_AN_ID = {
     *("upthread.runtime.record.overview", "upthread.core.states", "upthread.core.outward.calls"),
     *("upthread.core.turns.recognition", "upthread.runtime.turns.conversation"),
 }
+OF_PARSERS = {"typer", "click", "pydantic", "argcomplete", "upthread.surfaces.cli.typed.completion"}
 OF_THE_STORE = {"apsw", "upthread.client", "asyncio", "anyio", "msgspec", "yaml"}
 
 
@@ -45,12 +46,17 @@ def loaded(up, *arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "banned"),
     [
-        (("--version",), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("--help",), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("tell", "--help"), HEAVY | OF_AGENTS | OF_THE_STORE),
-        (("id", "w/planner"), HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID),
-        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP),
+        (("--version",), HEAVY | OF_AGENTS | OF_THE_STORE | {"rich"}),
+        (("--help",), HEAVY | OF_AGENTS | OF_THE_STORE | {"rich", "argparse"}),
+        (("tell", "--help"), HEAVY | OF_AGENTS | OF_THE_STORE | {"rich"}),
+        (
+            ("id", "w/planner"),
+            HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | {"rich"},
+        ),
+        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | {"rich"}),
         (("show", "w"), HEAVY),
+        (("why", "w/planner"), HEAVY),
+        (("status",), HEAVY),
     ],
 )
 def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banned):
@@ -58,18 +64,35 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
         told = loaded(shared, "tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
         assert told >= OF_A_LOOP, "the names that are banned are those that are loaded"
         assert not {"acp", "pydantic", "mcp"} & told
-    assert loaded(shared, *arguments) & banned == set()
+    assert loaded(shared, *arguments) & (banned | OF_PARSERS) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "declared"),
+    [
+        (("id", "w/planner"), {"conversations"}),
+        (("status",), {"hooks"}),
+        (("tell", "--help"), {"talk"}),
+        (("--version",), set()),
+    ],
+)
+def test_only_the_verb_that_is_called_is_declared(shared, arguments, declared):
+    shared("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+    typed = "upthread.surfaces.cli.typed."
+    own = {name.removeprefix(typed) for name in loaded(shared, *arguments) if typed in name}
+    assert own - {"app", "verb_table", "options", "parameters", "parser", "help_page"} == declared
 
 
 def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):
     text = shared("--help").out
     verbs = ["tell", "run", "answer", "ls", "show", "why", "id", "open"]
     rest = ["setup", "use", "status", "mcp", "adopt", "reset", "audit", "agents", "demo"]
-    daily, more = text.split("Every day")[1].split("More")
+    daily, more = text.split("\nEvery day:")[1].split("\nMore:")
 
     for name, part in [*((verb, daily) for verb in verbs), *((verb, more) for verb in rest)]:
-        assert f"│ {name} " in part
+        assert f"\n  {name} " in part
     assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 80
     assert shared().out == text, "upthread alone"
     assert shared("--version").out.startswith("upthread ")
     assert shared("demo", "--help").out.count("--keep") == 1
@@ -84,18 +107,23 @@ def test_global_options_stand_before_or_after_the_verb(shared):
         assert shared(*arguments).json == {"schema": 1, "workstreams": []}
 
 
-def test_shell_completes_addresses_and_never_shows_an_error(shared):
-    shared("tell", "complete-me/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    asked = {
-        "_UPTHREAD_COMPLETE": "complete_bash",
-        "COMP_WORDS": "upthread show complete-me/",
-        "COMP_CWORD": "2",
-    }
-    completed = shared.beside(**asked)()
-    (shared.directory / "upthread.toml").write_text("broken")
-    broken = shared.beside(**asked)(code=None)
-    (shared.directory / "upthread.toml").unlink()
+def test_words_after_two_dashes_are_never_read_as_options(shared):
+    shared("tell", "dashes/planner", "--agent", "rehearsal", "--", "-h")
+    audit = shared("audit", "dashes", "--format", "json").out
+    assert '"-h"' in audit
+    asked = shared("show", "--", "--json", code=3)
+    assert (asked.out, "'--json'" in asked.err) == ("", True)
 
-    assert completed.out.split() == ["complete-me/planner"]
-    assert broken.out.strip() == ""
-    assert "Traceback" not in broken.err
+
+def test_help_is_shown_whatever_else_the_line_holds(shared):
+    page = shared("tell", "--help").out
+    assert page.startswith("Usage: upthread tell [OPTIONS] ADDRESS [TEXT]\n")
+    for words in (("tell", "-h"), ("tell", "--nonsense", "--help"), ("--json", "tell", "x", "-h")):
+        assert shared(*words).out == page
+    assert shared("reset", "a/b", "-yh").out.startswith("Usage: upthread reset ")
+
+
+def test_the_second_directory_is_seen_from_the_first(shared):
+    above, own = str(shared.directory.parent), shared.directory.name
+    told = shared("-C", above, "ls", "-C", own, "--json").json
+    assert told == shared("ls", "--json").json

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
-import typer
+from tests.support import completing
 from tests.support.hostile_record import (
     FORGED,
     HOSTILE_TEXT,
@@ -30,11 +30,12 @@ from tests.support.hostile_record import (
 from upthread.surfaces.cli.__main__ import main
 from upthread.surfaces.cli.terminal.line_wrap import width
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.typed.app import Invocation, build
+from upthread.surfaces.cli.typed.parameters import parameters_of
+from upthread.surfaces.cli.typed.verb_table import VERBS as VERBS_THERE_ARE
+from upthread.surfaces.cli.typed.verb_table import verb_function
 
 COLUMNS = 60
-COMMANDS: Any = typer.main.get_command(build(Invocation()))
-VERBS = sorted(COMMANDS.commands)
+VERBS = sorted(VERBS_THERE_ARE)
 SKIPPED = {
     "demo": "plays a story of its own, in a store of its own",
     "mcp": "serves standard input: tests/surfaces/mcp_server",
@@ -86,11 +87,11 @@ def arguments_of(verb: str, values: Values) -> list[str]:
         "[QUESTION] TEXT": "an answer",
     }
     given: list[str] = []
-    for each in COMMANDS.commands[verb].params:
-        if each.param_type_name == "argument" and (each.required or each.metavar == "WS"):
+    for each in parameters_of(verb_function(verb)):
+        if not each.names and (each.is_required or each.metavar == "WS"):
             given.append(known[each.metavar])
-        elif each.required:
-            given += [each.opts[0], f"{values.name}/auditor"]
+        elif each.is_required:
+            given += [each.names[0], f"{values.name}/auditor"]
     return given
 
 
@@ -245,21 +246,12 @@ def test_a_reply_in_one_file_with_our_lines_is_behind_a_bar(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_no_shell_is_offered_a_name_that_it_would_look_into(
-    shell, places, monkeypatch, capfd, tmp_path
-):
+def test_no_shell_is_offered_a_name_that_it_would_look_into(shell, places, monkeypatch, tmp_path):
     for place, is_offered in zip(places, (True, False), strict=True):
         enter(place, monkeypatch, tmp_path)
-        monkeypatch.setenv("_UPTHREAD_COMPLETE", f"complete_{shell}")
-        monkeypatch.setenv("COMP_WORDS", "upthread show ")
-        monkeypatch.setenv("COMP_CWORD", "2")
-        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "upthread show ")
-        monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
-        with pytest.raises(SystemExit):
-            main(["show"])
-        out, err = capfd.readouterr()
-        assert ("spec" in out) == is_offered
-        assert "touch" not in out + err
+        offered, said = completing.completed("upthread show ", shell=shell)
+        assert ("spec" in "".join(offered)) == is_offered
+        assert "touch" not in "".join(offered) + said
 
 
 def test_a_command_that_is_suggested_is_read_back_by_a_shell_as_what_it_means(

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
-import typer
-
-from upthread.surfaces.cli.failures import EXIT_INTERRUPTED, failure_of, tell, tell_bug
+from upthread.surfaces.cli.failures import failure_of, tell, tell_bug
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.typed.app import STREAMS, Invocation, build
+from upthread.surfaces.cli.typed.app import STREAMS, Invocation, run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for the next word; nothing is carried out
+        from upthread.surfaces.cli.typed.completion import complete
+
+        complete()
+    if "_UPTHREAD_COMPLETE" in os.environ:  # a script of an earlier version, still in a shell's rc
+        return 0
+    given = list(sys.argv[1:] if arguments is None else arguments)
     # Before it is parsed: a line that cannot be parsed has to be answered as well.
     invocation = Invocation(is_json=_asks_for_json(given))
-    # Not typer's own way of running it, which prints errors as it likes and ends the process.
-    command = typer.main.get_command(build(invocation))
     try:
-        code = command.main(given, prog_name="upthread", standalone_mode=False)
+        code = run(given, invocation)
         # A disk that was full while lines were written is an error of the verb, not found at exit.
         _output(invocation).close()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # told, with its exit code
         return _told(error, invocation)
-    if code == EXIT_INTERRUPTED:  # the parser makes a code of Ctrl-C, and says nothing
-        return _told(KeyboardInterrupt(), invocation)
-    return code if isinstance(code, int) else 0
+    return code
 
 
 def _told(error: BaseException, invocation: Invocation) -> int:

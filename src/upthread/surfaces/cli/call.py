@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
-
-from msgspec import Struct
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.caller import who_acts
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Call(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
     """The options every verb takes, and where its words go."""
 
     output: Output

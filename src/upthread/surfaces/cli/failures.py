@@ -6,13 +6,11 @@ Only a bug of ours shows a traceback, and says that it is one.
 from __future__ import annotations
 
 import re
-import secrets
 import signal
 import traceback
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
-
-from msgspec import Struct, field, structs
 
 from upthread.errors import (
     ConfigError,
@@ -30,7 +28,6 @@ from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.signals import EXIT_OF_SIGNALS, EndedBySignalError
 
 EXIT_ERROR: Final = 1
-EXIT_USAGE: Final = 2
 EXIT_WAITING: Final = 4
 EXIT_INTERRUPTED: Final = 130
 
@@ -57,7 +54,8 @@ _REFUSALS: Final = frozenset({"busy", "refused"})
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
     """What a person or a script is told. `refused` is the line of a refusal, without its hint."""
 
     kind: str
@@ -75,7 +73,7 @@ def _of_a_signal(error: EndedBySignalError) -> Failure:
     is_by_hand = error.number == signal.SIGINT
     message = INTERRUPTED.message if is_by_hand else f"{INTERRUPTED.message} by {error}"
     code = EXIT_OF_SIGNALS + error.number
-    return structs.replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
+    return replace(INTERRUPTED, message=message, exit_code=code, ids=error.ids)
 
 
 def failure_of(error: BaseException) -> Failure | None:
@@ -97,7 +95,7 @@ def failure_of(error: BaseException) -> Failure | None:
             ids={name: without_secrets(value) for name, value in error.ids.items()},
             refused=_refused(error),
         )
-    return _of_the_parser(error)
+    return None
 
 
 def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:
@@ -147,7 +145,9 @@ def tell_bug(error: BaseException, output: Output, *, is_stream: bool = False) -
 
 def without_secrets(text: str) -> str:
     """Return an error's text redacted: an agent's words may be in it, and builds log errors."""
-    from upthread.core.redaction.redactor import Redactor  # only where there is one
+    import secrets  # only where there is an error
+
+    from upthread.core.redaction.redactor import Redactor
 
     return Redactor(secrets.token_bytes(16)).redact(text)
 
@@ -163,27 +163,11 @@ def _refused(error: UpthreadError) -> str:
         name = re.sub(r"^(workstream|conversation) \S+ ", "", one_line(where))
         return f"{name}: REFUSED: busy — {error.holder}"
     if isinstance(error, RefusedError):
-        from upthread.core.decision.handshake import in_words  # only where one is told
+        from upthread.core.decision.handshake import in_words  # a light verb decides nothing
 
         reason = error.reasons[0] if error.reasons else "refused"
         return f"{one_line(where)}: REFUSED: {one_line(in_words(reason))}"
     return ""
-
-
-def _of_the_parser(error: BaseException) -> Failure | None:
-    """The parser's own errors are usage errors; it names them by `format_message`."""
-    # By its method and not by its class, which is typer's own affair.
-    written = getattr(error, "format_message", None)
-    if written is None:
-        return None
-    context = getattr(error, "ctx", None)
-    path: str = getattr(context, "command_path", "upthread")
-    return Failure(
-        kind="usage",
-        message=without_secrets(str(written()).rstrip(".")),
-        hint=f"see {path} --help",
-        exit_code=EXIT_USAGE,
-    )
 
 
 def _bounded(text: str) -> str:

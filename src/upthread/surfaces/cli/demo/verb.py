@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from upthread.config import load_settings
 from upthread.core.shell.hint import command
 from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.demo import with_upthread, without
 from upthread.surfaces.cli.demo.counts import Counts
 from upthread.surfaces.cli.demo.stage import BRIEFED, EXAMPLE, WORKSTREAM, set_stage
@@ -34,34 +31,35 @@ ROWS = (
 )
 
 
-def demo(
-    keep: Annotated[
-        Path | None, typer.Option(help="Keep everything below this new directory.")
-    ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Play the main job with the rehearsal agent, and the same job without continuity."""
+def demo(call: Call, keep: Path | None) -> int:
+    """Play the three parts and show what was counted; `keep` keeps all of it below a directory.
+
+    Returns 1 where the job was not approved. Raises UsageError for a directory that is there.
+    """
+    output = call.output
     # Never into a directory that is there: it is taken away or filled as a whole.
     if keep is not None and keep.exists():
         raise UsageError(f"{keep} exists", hint="name a new directory")
     directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))
     told: list[str] = []
+
+    def say(text: str) -> None:
+        output.document(f"{text}\n")
+
     try:
-        parts = _play(directory, say=told.append if as_json else typer.echo)
+        parts = _play(directory, say=told.append if output.is_json else say)
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
-    if as_json:
-        result = {"schema": 1, "told": told, **{name: asdict(part) for name, part in parts.items()}}
-        typer.echo(json.dumps(result))
-        raise typer.Exit(_exit_code(parts["with"]))
-    typer.echo(_table(tuple(parts.values())))
+    if output.is_json:
+        output.json({"told": told, **{name: asdict(part) for name, part in parts.items()}})
+        return _exit_code(parts["with"])
+    say(_table(tuple(parts.values())))
     if keep is not None:
         project, home = directory / "with" / EXAMPLE, directory / "with" / "home"
         words = ("env", f"UPTHREAD_HOME={home}", "upthread", "-C", str(project), "audit")
-        typer.echo(f"kept; try: {command(*words, WORKSTREAM)}")
-    raise typer.Exit(_exit_code(parts["with"]))
+        output.command("kept; try: ", command(*words, WORKSTREAM))
+    return _exit_code(parts["with"])
 
 
 def _exit_code(ours: Counts) -> int:

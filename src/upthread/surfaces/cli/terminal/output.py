@@ -64,6 +64,11 @@ class Output:
         self._is_at_line_start = True
         self._fault: OSError | None = None
 
+    @property
+    def columns(self) -> int | None:
+        """How wide the terminal is that lines are written to; None for none."""
+        return _columns(self._out)
+
     def line(self, text: str = "", style: str = "") -> None:
         """Write a line of what was asked for."""
         self._write_row(self._out, ((text, style),))

@@ -1,13 +1,11 @@
-"""The verbs of the record's own file, as they are typed: see `app`."""
+"""The verbs of the record's own file, as they are typed."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import DryRun, Yes
+from upthread.surfaces.cli.typed.options import Argument, DryRun, Option, Yes
 
 
 def backup(
@@ -15,7 +13,7 @@ def backup(
     *,
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="A new file; without it one in `backups`."),
+        Argument(metavar="[FILE]", help="A new file; without it one in `backups`."),
     ] = None,
 ) -> int:
     """Copy the database to a file, with its key, while others go on writing."""
@@ -27,7 +25,7 @@ def backup(
 def restore(
     call: Call,
     *,
-    source: Annotated[str, typer.Argument(metavar="FILE", help="What `backup` has made.")],
+    source: Annotated[str, Argument(metavar="FILE", help="What `backup` has made.")],
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
@@ -42,10 +40,10 @@ def salvage(
     *,
     source: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="A damaged database; ours without it."),
+        Argument(metavar="[FILE]", help="A damaged database; ours without it."),
     ] = None,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="FILE", help="The new file; none may be there.")
+        str | None, Option("--into", metavar="FILE", help="The new file; none may be there.")
     ] = None,
 ) -> int:
     """Read all that can still be read of a damaged database into a new one, for `restore`."""

@@ -1,15 +1,12 @@
-"""The verbs for the agents people already run, as they are typed: see `app`."""
+"""The verbs for the agents people already run, as they are typed."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.completion import complete_workstream
-from upthread.surfaces.cli.typed.options import DryRun, Yes
+from upthread.surfaces.cli.typed.options import Argument, DryRun, Option, Yes
 
 
 def use(
@@ -17,9 +14,9 @@ def use(
     *,
     workstream: Annotated[
         str | None,
-        typer.Argument(metavar="WS", help="The workstream.", autocompletion=complete_workstream),
+        Argument(metavar="WS", help="The workstream.", completed="workstream"),
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Use none any more.")] = False,
+    clear: Annotated[bool, Option("--clear", help="Use none any more.")] = False,
 ) -> int:
     """Say which workstream this working tree is on."""
     from upthread.surfaces.cli.verbs import use
@@ -33,7 +30,7 @@ def status(
     call: Call,
     *,
     snippet: Annotated[
-        bool, typer.Option("--snippet", help="Print what shows it in Claude Code's status line.")
+        bool, Option("--snippet", help="Print what shows it in Claude Code's status line.")
     ] = False,
 ) -> int:
     """Show which workstream this working tree is on, and why."""
@@ -45,18 +42,21 @@ def status(
 def setup(
     call: Call,
     *,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="claude, codex or opencode.")],
+    agent: Annotated[
+        str,
+        Argument(metavar="AGENT", help="claude, codex or opencode.", completed="agent_with_setup"),
+    ],
     role: Annotated[
         list[str] | None,
-        typer.Option("--role", metavar="NAME=HOW", help="A role: resume, fresh or auto."),
+        Option("--role", metavar="NAME=HOW", help="A role: resume, fresh or auto."),
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Take it back.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Show each file line by line.")] = False,
+    diff: Annotated[bool, Option("--diff", help="Show each file line by line.")] = False,
     status_line: Annotated[
         bool | None,
-        typer.Option("--status-line/--no-status-line", help="Claude Code's, with the workstream."),
+        Option("--status-line", help="Claude Code's, with the workstream."),
     ] = None,
 ) -> int:
     """Give an agent continuity of its own: every delegation finds its session."""
@@ -76,8 +76,8 @@ def setup(
 def mcp(
     call: Call,
     *,
-    http: Annotated[bool, typer.Option("--http", help="Over HTTP on loopback, not stdio.")] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: a free one.")] = 0,
+    http: Annotated[bool, Option("--http", help="Over HTTP on loopback, not stdio.")] = False,
+    port: Annotated[int, Option("--port", minimum=0, maximum=65535, help="0: a free one.")] = 0,
 ) -> int:
     """Serve delegation as MCP tools, to agents that take MCP servers."""
     from upthread.surfaces.cli.verbs import serve
@@ -89,7 +89,7 @@ def drain(
     call: Call,
     *,
     words: Annotated[
-        bool, typer.Option("--words", help="First keep what was said in a call, from stdin.")
+        bool, Option("--words", help="First keep what was said in a call, from stdin.")
     ] = False,
 ) -> int:
     """Take what plug-ins and hooks saw into the store; they start this by themselves."""

@@ -1,14 +1,12 @@
-"""The verbs that erase, and the one that agrees, as they are typed: see `app`."""
+"""The verbs that erase, and the one that agrees, as they are typed."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import DryRun, WorkstreamOrAll, Yes
+from upthread.surfaces.cli.typed.options import DryRun, Option, WorkstreamOrAll, Yes
 
 
 def forget(
@@ -17,10 +15,10 @@ def forget(
     workstream: WorkstreamOrAll = None,
     role: Annotated[
         str | None,
-        typer.Option("--role", metavar="ROLE", help="Only what this role said."),
+        Option("--role", metavar="ROLE", help="Only what this role said."),
     ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="DATE", help="Only what is older, UTC.")
+        str | None, Option("--before", metavar="DATE", help="Only what is older, UTC.")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -34,9 +32,7 @@ def forget(
 def encrypt(
     call: Call,
     *,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Write it anew without encryption.")
-    ] = False,
+    remove: Annotated[bool, Option("--remove", help="Write it anew without encryption.")] = False,
     yes: Yes = False,
 ) -> int:
     """Encrypt the database with the key that your config.toml names."""
@@ -60,11 +56,9 @@ def keep(
 def trust(
     call: Call,
     *,
-    listed: Annotated[
-        bool, typer.Option("--list", help="What was decided of this repository.")
-    ] = False,
+    listed: Annotated[bool, Option("--list", help="What was decided of this repository.")] = False,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Take back all that was decided of it.")
+        bool, Option("--remove", help="Take back all that was decided of it.")
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,

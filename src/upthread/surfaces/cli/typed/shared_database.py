@@ -1,13 +1,11 @@
-"""The verbs of a database that machines share, as they are typed: see `app`."""
+"""The verbs of a database that machines share, as they are typed."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import DryRun, Yes
+from upthread.surfaces.cli.typed.options import Argument, DryRun, Option, Yes
 
 
 def worker(
@@ -15,29 +13,35 @@ def worker(
     *,
     directories: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DIR]…", help="The projects to work on; this one without any."),
+        Argument(metavar="[DIR]…", help="The projects to work on; this one without any."),
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option(
-            "--agent", metavar="KIND", help="Which to drive; without it, all that are here."
+        Option(
+            "--agent",
+            metavar="KIND",
+            help="Which to drive; without it, all that are here.",
+            completed="agent",
         ),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs at a time.")
+        int, Option("--concurrency", minimum=1, metavar="N", help="How many runs at a time.")
     ] = 1,
     grace: Annotated[
         float,
-        typer.Option(
-            "--grace", min=0, metavar="S", help="How long turns may go on once it is told to stop."
+        Option(
+            "--grace",
+            minimum=0,
+            metavar="S",
+            help="How long turns may go on once it is told to stop.",
         ),
     ] = 30.0,
     metrics: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--metrics",
-            min=0,
-            max=65535,
+            minimum=0,
+            maximum=65535,
             metavar="PORT",
             help="Serve /metrics and /healthz on this port of loopback; 0 for any free one.",
         ),
@@ -61,13 +65,13 @@ def migrate(
     *,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="DB", help="Move the record from here: sqlite, or a --db."),
+        Option("--from", metavar="DB", help="Move the record from here: sqlite, or a --db."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--to", metavar="DB", help="Move the record to here.")
+        str | None, Option("--to", metavar="DB", help="Move the record to here.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Move every project, not only this one.")
+        bool, Option("--all", help="Move every project, not only this one.")
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,

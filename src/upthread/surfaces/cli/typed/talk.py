@@ -1,10 +1,8 @@
-"""The verbs that talk to agents, as they are typed: see `app`."""
+"""The verbs that talk to agents, as they are typed."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
-
-import typer
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
@@ -12,7 +10,9 @@ from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.typed.options import (
     Address,
     Agent,
+    Argument,
     DryRun,
+    Option,
     TokensMax,
     Workstream,
     WorkstreamOrAll,
@@ -25,20 +25,20 @@ def tell(
     *,
     address: Address,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The prompt; - reads standard input.")
+        str | None, Argument(metavar="TEXT", help="The prompt; - reads standard input.")
     ] = None,
     agent: Agent = None,
     sibling: Annotated[
-        bool, typer.Option("--sibling", help="If busy, open a second conversation of the role.")
+        bool, Option("--sibling", help="If busy, open a second conversation of the role.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for another turn to end, and for a rate limit.")
+        bool, Option("--wait", help="Wait for another turn to end, and for a rate limit.")
     ] = False,
     go_on: Annotated[
-        bool, typer.Option("--continue", help="Go on with an interrupted or parked turn.")
+        bool, Option("--continue", help="Go on with an interrupted or parked turn.")
     ] = False,
     tokens_max: TokensMax = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start a fresh session.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Start a fresh session.")] = False,
 ) -> int:
     """One turn with one role: says whether the session was resumed, and why not."""
     from upthread.runtime.options import TellOptions
@@ -67,33 +67,38 @@ def run(
     *,
     workstream: Workstream,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The specification; none goes on.")
+        str | None, Argument(metavar="TEXT", help="The specification; none goes on.")
     ] = None,
     spec: Annotated[
-        str | None, typer.Option("--spec", metavar="FILE", help="The specification's file.")
+        str | None, Option("--spec", metavar="FILE", help="The specification's file.")
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", metavar="A|ROLE=A", help="The agent, for all roles or for one."),
+        Option(
+            "--agent",
+            metavar="A|ROLE=A",
+            help="The agent, for all roles or for one.",
+            completed="agent",
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after N steps.")
+        int | None, Option("--steps", minimum=1, metavar="N", help="Stop after N steps.")
     ] = None,
     tokens_max: TokensMax = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Take no step: leave the run to workers.")
+        bool, Option("--detach", help="Take no step: leave the run to workers.")
     ] = False,
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="Wait for another run, and for a rate limit."),
+        Option("--wait", help="Wait for another run, and for a rate limit."),
     ] = False,
     worktree: Annotated[
         bool,
-        typer.Option("--worktree", help="Work in a git worktree of its own, on its own branch."),
+        Option("--worktree", help="Work in a git worktree of its own, on its own branch."),
     ] = False,
     continuity: Annotated[
         Literal["resume", "fresh", "auto"] | None,
-        typer.Option("--continuity", help="For all roles, in place of their own."),
+        Option("--continuity", help="For all roles, in place of their own."),
     ] = None,
 ) -> int:
     """Take the pipeline over a workstream, as far as it goes by itself."""
@@ -120,7 +125,7 @@ def answer(
     workstream: Workstream,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="[QUESTION] TEXT", help="The question's id if several are open."),
+        Argument(metavar="[QUESTION] TEXT", help="The question's id if several are open."),
     ],
 ) -> int:
     """Answer a question a role has asked."""
@@ -139,7 +144,7 @@ def worktree(
     *,
     workstream: WorkstreamOrAll = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove it, if all is committed; its branch stays.")
+        bool, Option("--remove", help="Remove it, if all is committed; its branch stays.")
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,

@@ -1,0 +1,82 @@
+"""A verb's parameters, read from its annotations: what may be typed, and what comes of it.
+
+Annotations are texts until they are asked for, and are evaluated here, for one verb at a time.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from upthread.surfaces.cli.typed.options import Argument, Option
+
+KINDS: Final = (bool, int, float, str, Path)
+"""What one value may be; several choices are texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a verb.
+
+    `kind` is that of one value, `choices` its words where there are only so many. `is_list` takes
+    any number of them, and `is_undecided` is a flag that may also be said to be off.
+    """
+
+    name: str
+    declared: Argument | Option
+    kind: type
+    choices: tuple[str, ...] = ()
+    is_list: bool = False
+    is_required: bool = False
+    is_undecided: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What an option is called by; an argument has no name."""
+        return tuple(self.declared.names.split(", ")) if isinstance(self.declared, Option) else ()
+
+    @property
+    def metavar(self) -> str:
+        """What its value is called, empty for a flag."""
+        return self.declared.metavar or "|".join(self.choices)
+
+
+def parameters_of(verb: Callable[..., object]) -> tuple[Parameter, ...]:
+    """Return what may be typed for a verb, in its order; its Call is none of it."""
+    hints = get_type_hints(verb, include_extras=True)
+    defaults = verb.__kwdefaults__ or {}
+    return tuple(
+        _parameter(name, hint, is_required=name not in defaults)
+        for name, hint in hints.items()
+        if get_origin(hint) is Annotated
+    )
+
+
+def _parameter(name: str, hint: Any, *, is_required: bool) -> Parameter:
+    annotation, declared = get_args(hint)
+    value, is_optional = _without_none(annotation)
+    is_list = get_origin(value) is list
+    (value,) = get_args(value) if is_list else (value,)
+    choices = get_args(value) if get_origin(value) is Literal else ()
+    kind = str if choices else value
+    assert kind in KINDS, f"no word can be read as {kind}, for {name}"
+    return Parameter(
+        name=name,
+        declared=declared,
+        kind=kind,
+        choices=choices,
+        is_list=is_list,
+        is_required=is_required,
+        is_undecided=kind is bool and is_optional,
+    )
+
+
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    """What an annotation says beside `| None`, and whether it says that."""
+    if get_origin(annotation) not in {Union, types.UnionType}:
+        return annotation, False
+    (value,) = (each for each in get_args(annotation) if each is not types.NoneType)
+    return value, True

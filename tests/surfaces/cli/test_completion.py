@@ -1,0 +1,118 @@
+"""Completion in the shell: verbs, options, addresses and agents, and never an error."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.completing import completed
+
+WS = "complete-me"
+
+
+@pytest.fixture(scope="module")
+def offered(shared):
+    """What is offered in the project at the end of a line."""
+    shared("tell", f"{WS}/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+
+    def ask(line: str, directory: Path | None = None) -> list[str]:
+        place = directory or shared.directory
+        names, said = completed(f"upthread {line}", directory=place, environment=shared.environment)
+        assert said == ""
+        return names
+
+    return ask
+
+
+def test_verbs_are_offered(offered):
+    assert offered("st") == ["status"]
+    assert {"tell", "run", "demo"} <= set(offered(""))
+
+
+def test_options_are_offered_of_the_verb_and_of_every_verb(offered):
+    assert set(offered("tell --")) >= {"--agent", "--continue", "--json", "--db", "--help"}
+    assert offered("tell --tok") == ["--tokens-max"]
+    assert "--tokens-max" not in offered("ls --")
+    assert set(offered("--")) >= {"--version", "--json"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["show {}/", "tell {}/", "tell --agent opencode {}/", "--json why {}/", "open --json {}/"],
+)
+def test_addresses_are_offered(offered, line):
+    assert offered(line.format(WS)) == [f"{WS}/planner"]
+
+
+def test_workstreams_are_offered(offered):
+    assert offered("run comp") == [WS]
+    assert offered("show comp") == [WS, f"{WS}/planner"]
+
+
+def test_agents_are_offered(offered):
+    assert offered("tell w/planner --agent cla") == ["claude-code"]
+    assert set(offered("run w --agent ")) >= {"codex", "opencode", "claude-code"}
+    assert offered("why w/planner --agent=cod") == ["--agent=codex"]
+    assert offered("setup cla") == ["claude"]
+    assert offered("doctor c") == ["claude-code", "codex"]
+
+
+def test_words_of_a_choice_are_offered(offered):
+    assert offered("audit w --format ") == ["md", "json"]
+
+
+def test_the_project_is_the_one_that_the_line_names(offered, shared, tmp_path):
+    elsewhere = tmp_path / "elsewhere.db"
+    assert offered(f"-C {shared.directory} show {WS}/", tmp_path) == [f"{WS}/planner"]
+    assert offered(f"show -C {shared.directory} {WS}/", tmp_path) == [f"{WS}/planner"]
+    assert offered(f"show --db {elsewhere} {WS}/") == []
+
+
+def test_a_broken_configuration_offers_nothing_and_says_nothing(offered, shared):
+    broken = shared.directory / "upthread.toml"
+    broken.write_text("broken")
+    assert offered(f"show {WS}/") == []
+    assert offered("-C gone show x") == []
+    broken.unlink()
+
+
+def test_a_script_of_an_earlier_version_is_answered_with_nothing(shared):
+    done = shared.beside(_UPTHREAD_COMPLETE="complete_bash", COMP_WORDS="upthread s")()
+    assert done.out + done.err == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_printed_for_each_shell(shared, shell):
+    script = shared("--show-completion", shell).out
+    assert "_ARGCOMPLETE" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=30)
+
+
+def test_bash_completes_with_the_script_it_is_given(offered, shared, tmp_path):
+    program = tmp_path / "upthread"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m upthread "$@"\n')
+    program.chmod(0o755)
+    line = f"upthread show {WS}/pl"
+    typed = (
+        f'eval "$(upthread --show-completion bash)"; COMP_LINE="{line}" COMP_POINT={len(line)}; '
+        f"_python_argcomplete upthread {WS}/pl show; "
+        "printf '%s\\n' \"${COMPREPLY[@]}\"; complete -p upthread"
+    )
+    path = f"{tmp_path}:{shared.environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", typed],
+        cwd=shared.directory,
+        env={**shared.environment, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    first, registered = done.stdout.splitlines()
+    assert first.strip() == f"{WS}/planner"
+    assert registered.endswith("_python_argcomplete upthread")
+    assert done.stderr == ""
