@@ -8,9 +8,8 @@ of the library.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
-
-from msgspec import Struct
 
 from upthread.core.agents import AGENTS
 from upthread.core.text.visible import visible_line
@@ -37,7 +36,8 @@ _IN_WORDS: Final[dict[ActorKind, str]] = {
 }
 
 
-class Actor(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
     """Who acts. `name` is what a model's agent calls itself, which nobody has checked."""
 
     kind: ActorKind
