@@ -129,7 +129,7 @@ def test_what_cannot_be_read_is_a_usage_error_that_says_what(words, said):
 
 def test_options_of_every_verb_stand_before_it_or_after_it():
     assert before("--json", "-C", "x", "verb", "--agent", "--json") == (
-        {"as_json": True, "directories": ["x"]},
+        {"as_json": True, "entered": ["x"]},
         "verb",
         ["--agent", "--json"],
     )
@@ -138,7 +138,7 @@ def test_options_of_every_verb_stand_before_it_or_after_it():
         "address": "a/b",
         "as_json": True,
         "database": "x",
-        "directories": ["y", "z"],
+        "entered": ["y", "z"],
         "project": "p",
     }
 
@@ -160,6 +160,7 @@ def test_every_verb_says_what_it_and_each_of_its_options_does(name):
     parameters = (*parameters_of(verb_function(name)), *COMMON)
     names = [each for parameter in parameters for each in parameter.names]
     assert len(names) == len(set(names))
+    assert len(parameters) == len({each.name for each in parameters}), "one would take the other's"
     assert all(each.declared.help for each in parameters)
     assert help_page.summary(verb_function(name)).endswith(".")
 

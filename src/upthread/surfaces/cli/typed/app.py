@@ -86,7 +86,7 @@ def _call(before: Mapping[str, Any], given: dict[str, Any], invocation: Invocati
     invocation.is_json |= given.pop("as_json", False) or before.get("as_json", False)
     invocation.output = Output(is_json=invocation.is_json)
     # One after the other, as git does: the second is seen from the first.
-    for directory in (*before.get("directories", ()), *given.pop("directories", ())):
+    for directory in (*before.get("entered", ()), *given.pop("entered", ())):
         enter_directory(directory)
     return Call(
         output=invocation.output,

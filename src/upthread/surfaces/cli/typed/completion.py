@@ -122,7 +122,7 @@ def _known(typed: Namespace) -> list[tuple[str, list[str]]]:
 
 def _call(typed: dict[str, Any]) -> Call:
     """The project that the line so far is about."""
-    for directory in typed.get("directories", ()):
+    for directory in typed.get("entered", ()):
         enter_directory(directory)
     return Call(output=_Silent(), database=typed.get("database"), project=typed.get("project"))
 

@@ -77,7 +77,7 @@ COMMON: Final = (
         kind=str,
     ),
     Parameter(
-        name="directories",
+        name="entered",
         declared=Option("-C, --directory", metavar="DIR", help="Work as if started in DIR."),
         kind=str,
         is_list=True,
