@@ -16,6 +16,7 @@ TURNED_AT = {
     "FileRefusedError": "whoever opens the file: an OSError with its cure",
     "GitFileError": "runtime/working_tree: an OSError in a repository",
     "GivenUpError": "nobody: its caller has gone",
+    "LoopNeededError": "surfaces/cli/call.py: the verb begins again on an event loop",
     "MalformedReportError": "runtime/runs/steps.py: the role is asked again",
     "NotJsonError": "runtime/bindings/files.py: a damaged file",
     "ScriptError": "testing: a scripted model's script",

@@ -19,7 +19,6 @@ NOT_NAMED = {
     "agents/acp/calls.py": _ADAPTER,
     "agents/acp/connection.py": _ADAPTER,
     "agents/acp/permissions.py": _ADAPTER,
-    "agents/acp/transport.py": _ADAPTER,
     "agents/claude_code/connection.py": _ADAPTER,
     "agents/claude_code/permissions.py": _ADAPTER,
     "agents/codex/connection.py": _ADAPTER,
