@@ -57,9 +57,9 @@ async def test_who_reads_on_after_a_line_beyond_the_maximum_gets_the_lines_after
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(_process, "FRAME", Limit("a frame", 1000, "bytes"))
-    printing = "print('x' * 100_000); print('after'); print('it')"
+    code = "print('x' * 100_000); print('after'); print('it')"
     lines = []
-    async with started_child(python(printing, tmp_path)) as child:
+    async with started_child(python(code, tmp_path)) as child:
         while True:
             try:
                 line = await child.read_line()

@@ -153,7 +153,6 @@ class ChildProcess:
             # Asked before the end is there: a line without one would fill the memory.
             if self._scanned > FRAME.most:
                 self._buffer.clear()
-                self._scanned = 0
                 raise FRAME.passed()
             chunk = await _read_chunk(self._popen.stdout)
             if not chunk:

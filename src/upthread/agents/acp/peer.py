@@ -8,16 +8,14 @@ and the answer to our own prompt comes after. Lines that cannot be read are hand
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-import anyio
 from anyio.abc import TaskGroup
 
 from upthread.agents._json import Unreadable, as_object, write_frame
 from upthread.agents._process import ChildProcess
+from upthread.agents._questions import Questions
 from upthread.agents.acp.wire import Message, read_frame
 from upthread.errors import QuotaExceededError
 
@@ -26,6 +24,7 @@ OnRequest: TypeAlias = Callable[[str, Any], Awaitable[dict[str, Any]]]
 
 UNREADABLE_SHOWN_CHARACTERS: Final = 200
 CODE_INTERNAL_ERROR: Final = -32603
+_HAS_ENDED: Final = "the agent's output has ended"
 
 
 class RpcError(Exception):
@@ -37,12 +36,6 @@ class RpcError(Exception):
         self.data = data
 
 
-@dataclass(slots=True)
-class _Asked:
-    answer: dict[str, Any] | None = None
-    is_answered: anyio.Event = field(default_factory=anyio.Event)
-
-
 class Peer:
     """A running agent at the other end. `serve` reads it until its output ends."""
 
@@ -52,9 +45,7 @@ class Peer:
         self._child = child
         self._on_notification = on_notification
         self._on_request = on_request
-        self._numbers = itertools.count()
-        self._asked: dict[object, _Asked] = {}
-        self._has_ended = False
+        self._questions = Questions()
         self.first_unreadable = ""
         self.violation: QuotaExceededError | None = None
 
@@ -64,36 +55,21 @@ class Peer:
             while (frame := await self._read()) is not None:
                 await self._take(frame, tasks)
         finally:
-            self.end()
-
-    def end(self) -> None:
-        """Wait for no answer any more. The process belongs to whoever started it."""
-        self._has_ended = True
-        for asked in self._asked.values():
-            asked.is_answered.set()
+            self._questions.end()
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> object:
         """Return the result. Raises RpcError for a refusal, ConnectionError when none can come."""
-        self._require_open()
-        number = next(self._numbers)
-        asked = self._asked[number] = _Asked()
-        try:
-            await self._send({"id": number, "method": method, "params": params})
-            # It may have ended while the question left.
-            if not self._has_ended:
-                await asked.is_answered.wait()
-        finally:
-            self._asked.pop(number, None)
-        return _result_of(asked.answer)
+        return _result_of(
+            await self._questions.ask(
+                lambda number: self._send({"id": number, "method": method, "params": params})
+            )
+        )
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Tell what has no answer. Raises ConnectionError when nobody is there."""
-        self._require_open()
+        if self._questions.has_ended.is_set():
+            raise ConnectionError(_HAS_ENDED)
         await self._send({"method": method, "params": params})
-
-    def _require_open(self) -> None:
-        if self._has_ended:
-            raise ConnectionError("the agent's output has ended")
 
     # --- what it says --------------------------------------------------------------------------
 
@@ -121,11 +97,7 @@ class Peer:
         elif frame.method is not None:
             await self._on_notification(frame)
         else:
-            # Taken away: the first answer counts. One that nobody waits for has been given up.
-            asked = self._asked.pop(frame.content.get("id"), None)
-            if asked is not None:
-                asked.answer = frame.content
-                asked.is_answered.set()
+            self._questions.answer(frame.content.get("id"), frame.content)
 
     async def _answer(self, request: Message) -> None:
         said: dict[str, Any] = {"id": request.content["id"]}
@@ -146,7 +118,7 @@ class Peer:
 
 def _result_of(answer: dict[str, Any] | None) -> object:
     if answer is None:
-        raise ConnectionError("the agent's output ended before its answer")
+        raise ConnectionError(_HAS_ENDED)
     if "error" in answer and "result" not in answer:
         error = as_object(answer["error"])
         code = error.get("code", CODE_INTERNAL_ERROR)

@@ -8,9 +8,7 @@ that names the agent, what was asked, the session, and ends with the server's la
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
@@ -19,6 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from upthread.agents._json import Unreadable, as_object, read_json, text_at, write_frame
 from upthread.agents._process import ChildProcess
 from upthread.agents._process_end import died, last_words
+from upthread.agents._questions import Questions
 from upthread.agents.codex.outcomes import outcome_of_refusal
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
@@ -35,24 +34,17 @@ UNREADABLE_SHOWN_CHARACTERS: Final = 200
 CODE_METHOD_NOT_FOUND: Final = -32601
 
 
-@dataclass(slots=True)
-class _Asked:
-    answer: dict[str, Any] = field(default_factory=dict[str, Any])
-    is_answered: anyio.Event = field(default_factory=anyio.Event)
-
-
 class CodexServer:
     """A running server. `read_all` serves it, until its output ends; `has_ended` is set then."""
 
     def __init__(self, child: ChildProcess, *, agent: str, timeout_s: float) -> None:
         self.child = child
         self.agent = agent
-        self.has_ended = anyio.Event()
+        self._questions = Questions()
+        self.has_ended = self._questions.has_ended
         self.told: MemoryObjectReceiveStream[Any]
         self._queue, self.told = anyio.create_memory_object_stream[Any](QUEUED_MAX)
         self._timeout_s = timeout_s
-        self._numbers = itertools.count(1)
-        self._asked: dict[int, _Asked] = {}
         self._violation: QuotaExceededError | None = None
         self._first_unreadable = ""
 
@@ -69,10 +61,8 @@ class CodexServer:
             # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
             await self.child.stop()
         finally:
-            self.has_ended.set()
             # Whoever waits is woken without an answer, and says how the server ended.
-            for asked in self._asked.values():
-                asked.is_answered.set()
+            self._questions.end()
 
     async def _take(self, message: object) -> None:
         if isinstance(message, Unreadable) and not self._first_unreadable:
@@ -83,10 +73,8 @@ class CodexServer:
             self.child.allowance.take_request()
         if "method" in answer or not isinstance(number, int):
             await self._queue.send(message)
-        # What was waited for too long is no longer here, and its answer is dropped.
-        elif (asked := self._asked.get(number)) is not None:
-            asked.answer = answer
-            asked.is_answered.set()
+        else:  # of a question that was waited for too long, it is nobody's
+            self._questions.answer(number, answer)
 
     # --- what we say ---------------------------------------------------------------------------
 
@@ -98,25 +86,18 @@ class CodexServer:
         session: UpstreamSessionId | None = None,
     ) -> dict[str, Any]:
         """Ask, within the start-up deadline, and return the result."""
-        number = next(self._numbers)
-        asked = self._asked[number] = _Asked()
         try:
-            await self._send({"id": number, "method": method, "params": params})
             with anyio.fail_after(self._timeout_s):
-                await self._answered(asked)
+                answer = await self._questions.ask(
+                    lambda number: self._send({"id": number, "method": method, "params": params})
+                )
         except TimeoutError as error:
             raise self._timed_out(method) from error
-        finally:
-            del self._asked[number]
-        if not asked.answer:
+        if answer is None:
             raise await self.died(method)
-        if "error" in asked.answer:
-            raise self._refused(method, session, text_at(asked.answer, "error", "message"))
-        return as_object(asked.answer.get("result"))
-
-    async def _answered(self, asked: _Asked) -> None:
-        if not self.has_ended.is_set():
-            await asked.is_answered.wait()
+        if "error" in answer:
+            raise self._refused(method, session, text_at(answer, "error", "message"))
+        return as_object(answer.get("result"))
 
     async def notify(self, method: str) -> None:
         """Tell the server something that has no answer."""

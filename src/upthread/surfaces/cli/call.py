@@ -9,8 +9,9 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.caller import who_acts
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from upthread.surfaces.cli.verbs.consent import Needs
 
 Result = TypeVar("Result")
+Opened_co = TypeVar("Opened_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class Call:
         unasked: list[Settings] = []
         told: set[str] = set()
 
-        async def opened(may_ask: bool, system: System | None) -> Result | None:  # noqa: FBT001  # anyio.run passes it on
+        async def opened(*, may_ask: bool, system: System | None = None) -> Result | None:
             opening = open_project(
                 ".",
                 database=self.database,
@@ -96,7 +98,12 @@ class Call:
         return cast("Result", done)
 
 
-_Opened: TypeAlias = "Callable[[bool, System | None], Coroutine[Any, Any, Result]]"
+class _Opened(Protocol[Opened_co]):
+    """Opens the project, uses it and closes it; `system` is None for one with an event loop."""
+
+    def __call__(
+        self, *, may_ask: bool, system: System | None = None
+    ) -> Coroutine[Any, Any, Opened_co]: ...
 
 
 def _run(opened: _Opened[Result], *, is_reading: bool) -> Result:
@@ -105,7 +112,7 @@ def _run(opened: _Opened[Result], *, is_reading: bool) -> Result:
         from upthread.runtime.system import System
 
         with suppress(LoopNeededError):
-            return run_here(opened(True, System(waits=NoLoop())))  # as below
+            return run_here(opened(may_ask=True, system=System(waits=NoLoop())))
     return _on_a_loop(opened, may_ask=True)
 
 
@@ -113,7 +120,7 @@ def _on_a_loop(opened: _Opened[Result], *, may_ask: bool) -> Result:
     # Late: it takes longer to load than a look takes.
     import anyio
 
-    return anyio.run(opened, may_ask, None)
+    return anyio.run(partial(opened, may_ask=may_ask))
 
 
 def enter_directory(directory: str) -> None:
