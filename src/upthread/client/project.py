@@ -143,8 +143,7 @@ class Project(Assembly):
         await self.hooks.take_in()
         parsed = await self.parse(address)
         found = await self._system.in_thread(lambda: self._resolved(parsed))
-        link = found.link
-        return found.conversation, link if link and link.ended_because is None else None
+        return found.conversation, found.link
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
         """Return a conversation's messages, oldest first. Raises NotFoundError."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
+import yaml
 from msgspec import Struct, structs
 
 from upthread.core.decision.handshake import Continuity
@@ -169,8 +170,6 @@ def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
             f"{source}: the front matter is too long",
             hint=f"{FRONT_MATTER_CHARACTERS_MAX} characters at most",
         )
-    import yaml  # noqa: PLC0415  # only where a role file is read, which most commands do not
-
     try:
         # The loader that makes text, lists and mappings only: no tag is obeyed, nothing is merged,
         # an alias costs a reference, and a role called 007 or `on` keeps its name.
