@@ -47,6 +47,7 @@ class Months:
     sub_agents: int = 300
     session_bytes: int = 110_000
     projects: int = 20
+    directory: str = "/src"
 
 
 MONTHS = Months()
@@ -63,7 +64,7 @@ def make_home(home: Path, months: Months = MONTHS, *, now_ms: int | None = None)
 
 
 def directory_of(number: int, months: Months) -> str:
-    return f"/src/project-{number % months.projects}"
+    return f"{months.directory}/project-{number % months.projects}"
 
 
 def prompt_of(number: int) -> str:
@@ -73,7 +74,7 @@ def prompt_of(number: int) -> str:
 
 def used_at_ms(number: int, now_ms: int) -> int:
     """The newest is the first; 29 days in all, so that some are near their end."""
-    return now_ms - 5 * MINUTE_MS - (number * 37 * MINUTE_MS) % (29 * DAY_MS)
+    return now_ms - 5 * MINUTE_MS - (number * 55 * MINUTE_MS) % (29 * DAY_MS)
 
 
 def stamp(at_ms: int) -> str:
