@@ -26,7 +26,7 @@ from upthread.surfaces.cli.typed.verb_table import (
     verb_function,
 )
 
-STREAMS: Final = frozenset({"tell", "run"})
+STREAMS: Final = frozenset({"tell", "run", "search"})
 ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
 
 

@@ -25,6 +25,7 @@ DAILY: Final = {
     "open": "conversations.open_session",
 }
 MORE: Final = {
+    "search": "search.search",
     "setup": "hooks.setup",
     "trust": "privacy.trust",
     "use": "hooks.use",
