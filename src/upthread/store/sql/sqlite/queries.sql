@@ -284,15 +284,9 @@ SELECT max(id) & 1048575 FROM turn_event WHERE id > ?1 << 20 AND id < (?1 + 1) <
 -- turn_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM turn_event WHERE id = (?1 << 20) + ?2;
 
--- record_turn_event: append one after the last; no change when it is not the next
+-- record_turn_event: append one after the last
 INSERT INTO turn_event (id, kind, payload, recorded_at_ms, seal)
-SELECT
-    (?1 << 20) + ?2, ?3, ?4, ?5,
-    seal('turn_event', (SELECT turn_id FROM turn WHERE id = ?1), ?2, ?3, ?4, ?5)
-WHERE ?2 < 1048576 AND ?2 = 1 + (
-    SELECT coalesce(max(id) & 1048575, 0) FROM turn_event
-    WHERE id > ?1 << 20 AND id < (?1 + 1) << 20
-);
+VALUES ((?1 << 20) + ?2, ?3, ?4, ?5, ?6);
 
 -- turn_events: all of a turn, in order
 SELECT e.id & 1048575, e.kind, e.payload
@@ -324,12 +318,8 @@ SELECT max(seq) FROM run_event WHERE run = ?;
 -- run_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
 
--- record_run_event: append one after the last; no change when it is not the next
-INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms, seal)
-SELECT
-    ?1, ?2, ?3, ?4, ?5,
-    seal('run_event', (SELECT run_id FROM run WHERE id = ?1), ?2, ?3, ?4, ?5)
-WHERE ?2 = 1 + (SELECT coalesce(max(seq), 0) FROM run_event WHERE run = ?1);
+-- record_run_event: append one after the last
+INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms, seal) VALUES (?, ?, ?, ?, ?, ?);
 
 -- run_events: all of a run, in order
 SELECT e.seq, e.kind, e.payload FROM run AS r JOIN whole_run_event AS e ON e.run = r.id
