@@ -26,24 +26,28 @@ EVENTS_MAX: Final = (1 << 20) - 1
 """Of one turn: where the number of an event's row ends, and that of its turn's begins."""
 
 
+# A dictionary: looking into a read-only view of one takes longer, and there is a look for each row.
+_QUERIES: Final = dict(QUERIES)
+
+
 class Rows:
     """The rows of ids, which never change. Forgotten whole when a transaction fails."""
 
     def __init__(self) -> None:
-        self._tables: defaultdict[str, dict[str, int]] = defaultdict(dict)
-
-    def get(self, table: str, name: str) -> int | None:
-        return self._tables[table].get(name)
+        self.tables: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """By table, then by id; read only."""
 
     def put(self, table: str, name: str, row: int) -> None:
-        known = self._tables[table]
+        known = self.tables[table]
         if len(known) >= ROWS_MAX:
             # All at once: to drop the oldest alone, each look would have to keep an order.
             known.clear()
         known[name] = row
 
     def forget(self) -> None:
-        self._tables.clear()
+        # Each by itself: a batch keeps the dictionary of all.
+        for known in self.tables.values():
+            known.clear()
 
 
 class Left:
@@ -78,36 +82,39 @@ class Batch:
     def __init__(self, connection: Connection, rows: Rows, left: Left) -> None:
         self._connection = connection
         self._rows = rows
+        self._known = rows.tables
         self._left = left
         self.minted: list[tuple[str, int, str]] = []
         """Table, row and name of all that this transaction opened."""
 
-    def execute(self, query: str, values: Sequence[Column]) -> None:
-        self._connection.execute(QUERIES[query], tuple(values))
+    def execute(self, query: str, values: Row) -> None:
+        self._connection.execute(_QUERIES[query], values)
 
     def row(self, query: str, values: Sequence[Column]) -> Row | None:
         found = self.content_row(query, values)
         return None if found is None else from_columns(found)
 
     def content_row(self, query: str, values: Sequence[Column]) -> Row | None:
-        return self._connection.execute(QUERIES[query], tuple(values)).fetchone()
+        return self._connection.execute(_QUERIES[query], tuple(values)).fetchone()
 
     def content_rows(self, query: str, values: Sequence[Column]) -> list[Row]:
-        return self._connection.execute(QUERIES[query], tuple(values)).fetchall()
+        return self._connection.execute(_QUERIES[query], tuple(values)).fetchall()
 
     def number(self, query: str, values: Sequence[Column]) -> int:
         found = self.content_row(query, values)
         return int(found[0] or 0) if found else 0
 
     def owner(self, table: Owner, name: str) -> int:
-        row = self._known(table, name)
-        return must_exist(row, what=table, name=name)
+        row = self._known[table].get(name)
+        return must_exist(self._found(table, name), what=table, name=name) if row is None else row
 
     def upstream(self, name: str | None) -> int | None:
         """Return the row of an upstream id, which is written down at its first use."""
         if name is None:
             return None
-        row = self._known("upstream", name)
+        row = self._known["upstream"].get(name)
+        if row is None:
+            row = self._found("upstream", name)
         return self._mint("upstream", name, (to_column(name),)) if row is None else row
 
     def opened(self, table: Owner, name: str) -> Row | None:
@@ -125,7 +132,7 @@ class Batch:
         if seq != self.last_event(table, owner) + 1 or seq > EVENTS_MAX:
             return False
         seal = seal_of(f"{table}_event", to_column(name), seq, *event)
-        self._connection.execute(QUERIES[f"record_{table}_event"], (owner, seq, *event, seal))
+        self._connection.execute(_QUERIES[f"record_{table}_event"], (owner, seq, *event, seal))
         self._left.last_events[table, owner] = seq
         return True
 
@@ -159,18 +166,16 @@ class Batch:
     def grow(self, conversation: int, tail: Tail) -> None:
         self._left.tails[conversation] = tail
 
-    def _known(self, table: str, name: str) -> int | None:
-        row = self._rows.get(table, name)
-        if row is None:
-            found = self.content_row(f"{table}_row", (to_column(name),))
-            if found is None:
-                return None
-            row = int(found[0])
-            self._rows.put(table, name, row)
+    def _found(self, table: str, name: str) -> int | None:
+        found = self.content_row(f"{table}_row", (to_column(name),))
+        if found is None:
+            return None
+        row = int(found[0])
+        self._rows.put(table, name, row)
         return row
 
     def _mint(self, table: str, name: str, values: Sequence[Column]) -> int:
-        statement = QUERIES[f"open_{table}"]
+        statement = _QUERIES[f"open_{table}"]
         ((row,),) = self._connection.execute(statement, tuple(values)).fetchall()
         self._rows.put(table, name, row)
         self._left.last_events[table, row] = 0  # of what has just been opened there are none

@@ -1,9 +1,10 @@
 """One connection: how it is opened, brought up to date, and how its errors are worded.
 
 Theory of operation. Write-ahead log, one writer at a time, `BEGIN IMMEDIATE` so that a transaction
-never has to upgrade; writers stand in a queue of ours before it (ADR 104). A commit reaches the page cache (`synchronous=NORMAL`) or the disk (`FULL`);
-one FULL commit syncs the log, and with it all commits before it. The schema is made and moved on
-inside one immediate transaction, so any number of processes may open a new file at once.
+never has to upgrade; writers stand in a queue of ours before it (ADR 104). A commit reaches the
+page cache (`synchronous=NORMAL`) or the disk (`FULL`); one FULL commit syncs the log, and with it
+all commits before it. The schema is made and moved on inside one immediate transaction, so any
+number of processes may open a new file at once.
 """
 
 from __future__ import annotations

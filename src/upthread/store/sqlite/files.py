@@ -17,8 +17,11 @@ from upthread.core.shell.hint import command
 from upthread.errors import StoreError
 from upthread.store.sqlite.write_queue import QUEUE_SUFFIX
 
-SIDECARS: Final = ("-wal", "-shm", "-journal", QUEUE_SUFFIX)
-"""What SQLite puts beside a database, and we."""
+SIDECARS: Final = ("-wal", "-shm", "-journal")
+"""What SQLite puts beside a database."""
+
+BESIDE: Final = (*SIDECARS, QUEUE_SUFFIX)
+"""What SQLite and we put beside a database."""
 
 # The log needs memory shared by all who have the file open, which no network file
 # system gives: https://sqlite.org/wal.html
@@ -41,7 +44,7 @@ def prepare_file(path: Path) -> Path:
         place = directory / path.name
         refuse_network(place, _mount_table())
         _create(place)
-        for name in (path.name, *(path.name + suffix for suffix in SIDECARS)):
+        for name in (path.name, *(path.name + suffix for suffix in BESIDE)):
             _make_private(directory / name)
     except OSError as error:
         raise StoreError(

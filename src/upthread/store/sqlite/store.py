@@ -215,7 +215,7 @@ class SqliteStore(Reads):
                 rows.close()
 
     def _conversation_row(self, conversation_id: ConversationId) -> int | None:
-        row = self._rows.get("conversation", conversation_id)
+        row = self._rows.tables["conversation"].get(conversation_id)
         if row is None:
             found = self._row("conversation_row", conversation_id)
             if found is not None:

@@ -2,9 +2,9 @@
 
 SQLite itself has none: whoever finds its lock held sleeps for up to 100 ms and looks again, while
 those that come meanwhile go first. Writers of ours first take a lock of this file, which is quick
-to ask for. It only orders them: what keeps two writers apart is SQLite's lock, so a place where the
-file cannot be made, an older version, or another program costs waiting and nothing else. The file
-is empty, and its lock goes with the process that held it.
+to ask for. It only orders them and refuses nobody: what keeps two writers apart is SQLite's lock,
+so a place where the file cannot be made, a holder that stands still, an older version or another
+program costs waiting and nothing else. The file is empty, and its lock goes with its holder.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import time
 from pathlib import Path
 from typing import Final
 
-import apsw
-
 QUEUE_SUFFIX: Final = "-queue"
 
 # A commit takes 0.1 to 1 ms. Whoever has waited for longer waits for something else.
 _LOOK_S: Final = 0.0003
 _LOOKS_SHORT_MAX: Final = 300
 _LOOK_LATER_S: Final = 0.005
+_WAIT_MAX_S: Final = 5.0
+
+_TAKE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
+_GIVE: Final = fcntl.LOCK_UN
 
 
 class WriteQueue:
@@ -31,21 +33,21 @@ class WriteQueue:
 
     def __init__(self, database: Path, *, wait_s: float) -> None:
         self._path = database.with_name(database.name + QUEUE_SUFFIX)
-        self._wait_s = wait_s
+        self._wait_s = min(wait_s, _WAIT_MAX_S)
         self._descriptor: int | None = None
         self._is_usable = True
 
     def enter(self) -> None:
-        """Wait for our turn. apsw.BusyError after `wait_s`, in the engine's words."""
+        """Wait for our turn, and for no longer than `wait_s` or five seconds."""
         if self._descriptor is None and not self._is_open():
             return
         if not self._is_taken():
             self._wait()
 
     def leave(self) -> None:
-        """Let the next one in. Nothing where the queue was not entered."""
+        """Let the next one in. Changes nothing where it was not our turn."""
         if self._descriptor is not None:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            fcntl.flock(self._descriptor, _GIVE)
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -57,9 +59,7 @@ class WriteQueue:
         # Not within flock, which knows no limit: a holder that was stopped would stop everybody.
         deadline_s = time.monotonic() + self._wait_s
         looks = 0
-        while not self._is_taken():
-            if time.monotonic() > deadline_s:
-                raise apsw.BusyError("database is locked")
+        while not self._is_taken() and time.monotonic() < deadline_s:
             time.sleep(_LOOK_S if looks < _LOOKS_SHORT_MAX else _LOOK_LATER_S)
             looks += 1
 
@@ -67,7 +67,7 @@ class WriteQueue:
         """Return whether it is our turn; also where locks are not to be had, since nobody waits."""
         assert self._descriptor is not None, "opened by `enter`"
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, _TAKE)
         except BlockingIOError:
             return False
         except OSError:
