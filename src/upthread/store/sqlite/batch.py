@@ -87,7 +87,7 @@ class Batch:
         self.minted: list[tuple[str, int, str]] = []
         """Table, row and name of all that this transaction opened."""
 
-    def execute(self, query: str, values: Row) -> None:
+    def execute(self, query: str, values: Sequence[Column]) -> None:
         self._connection.execute(_QUERIES[query], values)
 
     def row(self, query: str, values: Sequence[Column]) -> Row | None:

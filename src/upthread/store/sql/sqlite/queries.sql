@@ -106,10 +106,11 @@ WHERE
     AND l.seq = (SELECT max(n.seq) FROM link AS n WHERE n.conversation = l.conversation)
 ORDER BY l.id DESC LIMIT 1;
 
--- messages: parts after a message, oldest first
+-- messages: parts after a message and up to another one, oldest first
 SELECT
     message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
-FROM part WHERE conversation = ? AND message_seq > ? ORDER BY message_seq, ordinal;
+FROM part WHERE conversation = ? AND message_seq > ? AND message_seq <= ?
+ORDER BY message_seq, ordinal;
 
 -- newest_messages: parts after a message, of the last so many messages only, oldest first
 SELECT
