@@ -10,8 +10,11 @@ a record of any length is written out in little memory; the store must be open u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, overload
 
 from upthread.core.commands import RecordAct, RecordDecision
@@ -21,7 +24,7 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.states import Standing
 from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import TurnView
-from upthread.core.types import Conversation, ConversationId, Link, Message, TurnId
+from upthread.core.types import Conversation, ConversationId, Link, Message
 from upthread.runtime.record.overview import WorkstreamView
 from upthread.store.base import Quarantined, Run, Store, Turn
 
@@ -129,16 +132,16 @@ def _conversation(
     store: Store, conversation: Conversation, standing: Standing | None
 ) -> AuditedConversation:
     conversation_id = conversation.conversation_id
-    turns = store.turns(conversation_id)
+    recorded = store.turns(conversation_id)
     last_seq = store.message_count(conversation_id)
-    spans = _spans(store, conversation_id, {turn.turn_id for turn in turns}, last_seq)
+    spans = _spans(store, conversation_id, recorded, last_seq)
     # What is no turn's is a child's: it has no turns of its own, and its messages those of its
     # parent.
-    of_children = spans.pop(None, ())
+    of_children = spans.of(None)
     return AuditedConversation(
         conversation=conversation,
         chain=store.links(conversation_id),
-        turns=_Turns(store, turns, spans) if turns else (),
+        turns=_Turns(store, recorded, spans) if recorded else (),
         child_messages=_Messages(store, conversation_id, of_children) if of_children else (),
         refusals=store.refusals(conversation_id),
         acts=store.acts(conversation_id),
@@ -152,6 +155,31 @@ def _conversation(
 
 _Span = tuple[int, int]
 """The first and the last of messages that follow one another."""
+
+
+class _Spans:
+    """Where the messages of each turn stand, by its place among the turns; of None the others'.
+
+    In arrays: of a long conversation there are more turns than memory should hold tuples.
+    """
+
+    def __init__(self, turns: int) -> None:
+        self._first = array("q", bytes(8 * turns))
+        self._last = array("q", bytes(8 * turns))
+        self._more: defaultdict[int | None, list[_Span]] = defaultdict(list)
+        """A turn's beyond its first one: another's stand between."""
+
+    def of(self, place: int | None) -> Sequence[_Span]:
+        more = self._more.get(place, [])
+        if place is None or not self._first[place]:
+            return more
+        return [(self._first[place], self._last[place]), *more]
+
+    def put(self, place: int | None, span: _Span) -> None:
+        if place is None or self._first[place]:
+            self._more[place].append(span)
+        else:
+            self._first[place], self._last[place] = span
 
 
 class _Messages(Sequence[Message]):
@@ -182,9 +210,7 @@ class _Messages(Sequence[Message]):
 class _Turns(Sequence[AuditedTurn]):
     """Turns of a conversation; each is read when it is asked for, with all that was said in it."""
 
-    def __init__(
-        self, store: Store, turns: Sequence[Turn], spans: Mapping[TurnId | None, Sequence[_Span]]
-    ) -> None:
+    def __init__(self, store: Store, turns: Sequence[Turn], spans: _Spans) -> None:
         self._store = store
         self._turns = turns
         self._spans = spans
@@ -205,7 +231,7 @@ class _Turns(Sequence[AuditedTurn]):
 
     def _read(self, place: int) -> AuditedTurn:
         turn = self._turns[place]
-        said = _Messages(self._store, turn.conversation_id, self._spans.get(turn.turn_id, ()))
+        said = _Messages(self._store, turn.conversation_id, self._spans.of(place))
         events = self._store.turn_events(turn.turn_id)
         return AuditedTurn(
             turn=turn,
@@ -218,24 +244,16 @@ class _Turns(Sequence[AuditedTurn]):
 
 
 def _spans(
-    store: Store, conversation_id: ConversationId, own: set[TurnId], last_seq: int
-) -> dict[TurnId | None, tuple[_Span, ...]]:
-    """Return where the messages of each turn stand; of None those of no turn that is `own`."""
-    found: dict[TurnId | None, tuple[_Span, ...]] = {}
-    owner: TurnId | None = None
-    first = 1
-    for message in _between(store, conversation_id, 1, last_seq):
-        turn_id = message.turn_id if message.turn_id in own else None
-        if turn_id != owner:
-            _put(found, owner, (first, message.seq - 1))
-            owner, first = turn_id, message.seq
-    _put(found, owner, (first, last_seq))
+    store: Store, conversation_id: ConversationId, turns: Sequence[Turn], last_seq: int
+) -> _Spans:
+    """Read all messages, and return where those of each turn stand."""
+    found = _Spans(len(turns))
+    places = {turn.turn_id: place for place, turn in enumerate(turns)}
+    messages = _between(store, conversation_id, 1, last_seq)
+    for place, together in groupby(messages, key=lambda message: places.get(message.turn_id)):
+        seqs = [message.seq for message in together]
+        found.put(place, (seqs[0], seqs[-1]))
     return found
-
-
-def _put(spans: dict[TurnId | None, tuple[_Span, ...]], owner: TurnId | None, span: _Span) -> None:
-    if span[0] <= span[1]:
-        spans[owner] = (*spans.get(owner, ()), span)
 
 
 def _between(
