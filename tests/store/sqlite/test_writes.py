@@ -162,7 +162,8 @@ def test_statements_per_turn_do_not_grow_with_history(store):
         counts.append(len(statements))
     assert len(set(counts[1:])) == 1
     # 7 batches of BEGIN and COMMIT, 2 changes of `synchronous`; 8 parts, 4 events, 1 turn written;
-    # the turn looked up. The ends of the conversation and of the turn are as the last batch left them.
+    # the turn looked up. The ends of the conversation and of the turn are as the last batch left
+    # them.
     assert counts[1] <= 14 + 2 + 13 + 1
 
 
