@@ -1,12 +1,12 @@
 """Secrets that what stands beside them gives away; what stands beside them stays."""
 
 import pytest
+from tests.support.secret_corpus import FORMS, sample_of
+from tests.support.secret_corpus.written import WRITTEN
 
 from upthread.core.redaction.contexts import CONTEXTS
 from upthread.core.redaction.linear import Expression
 from upthread.core.redaction.redactor import Redactor
-from upthread.testing.secret_corpus import FORMS, sample_of
-from upthread.testing.secret_corpus.written import WRITTEN
 
 REDACTOR = Redactor(b"k" * 32)
 

@@ -3,15 +3,15 @@
 import re
 
 import pytest
+from tests.support.secret_corpus import FORMS as SAMPLES
+from tests.support.secret_corpus import sample_of
+from tests.support.secret_corpus.tokens import TOKENS
 
 from upthread.core.redaction.contexts import CONTEXTS
 from upthread.core.redaction.forms import FORMS
 from upthread.core.redaction.linear import Expression
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import painted
-from upthread.testing.secret_corpus import FORMS as SAMPLES
-from upthread.testing.secret_corpus import sample_of
-from upthread.testing.secret_corpus.tokens import TOKENS
 
 REDACTOR = Redactor(b"k" * 32)
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.postgres_server import database_at, migrated_database_at
 from tests.vendors.opencode_database import damaged_database
-
-from upthread.testing.postgres_server import database_at, migrated_database_at
 
 pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
 

@@ -15,13 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
-if TYPE_CHECKING:
-    from upthread.testing.hostile_agents.wires import WIRES, Acp, Wire
-else:  # a program of its own, beside its wires
-    from wires import WIRES, Acp, Wire
+from wires import WIRES, Acp, Wire
 
 PIECE = "all work and no play makes jack a dull boy " * 25
 NAMED = re.compile(r"\[\[hostile: (\w+)(?: (\d+))?\]\]")

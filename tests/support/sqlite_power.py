@@ -60,7 +60,7 @@ class RecordingFileSystem(apsw.VFS):
         """Open a file that reports here."""
         return _RecordedFile(self, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: FBT001, N802  # SQLite's own
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802  # SQLite's own
         """Delete a file; with `syncdir`, for certain."""
         super().xDelete(filename, syncdir)
         self.log.append(Change(kind="delete", file=Path(filename).name))

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from upthread.testing.secret_corpus.tokens import TOKENS
-from upthread.testing.secret_corpus.written import WRITTEN
+from tests.support.secret_corpus.tokens import TOKENS
+from tests.support.secret_corpus.written import WRITTEN
 
 SEED: Final = 42
 PRIVATE_KEYS: Final = "private keys"
@@ -65,7 +65,7 @@ class Sample:
 def sample_of(form: SecretForm, *, seed: int = SEED) -> Sample:
     """Return a sample of a form, always the same for a seed."""
     # Reproducible, and no secret: that is what it is for.
-    chance = random.Random(f"{form.family}/{form.name}/{seed}")  # noqa: S311
+    chance = random.Random(f"{form.family}/{form.name}/{seed}")
     marked = form.make(chance)
     secrets = tuple(piece for found in _MARK.findall(marked) for piece in found.split("\n"))
     text = marked.replace("«", "").replace("»", "")

@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from upthread.testing.hostile_clones.canary import Canary
-from upthread.testing.hostile_clones.clone import hostile_clone, write
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import hostile_clone, write
 
 PROJECT_FILE = "upthread.toml"
 SPARSE_BYTES = 4 * 1024 * 1024 * 1024

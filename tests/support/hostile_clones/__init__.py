@@ -4,7 +4,7 @@
 hold in it is for its user to say: nothing of it is run, nothing hangs, nothing outside is written.
 """
 
-from upthread.testing.hostile_clones import (
+from tests.support.hostile_clones import (
     configuration,
     git_configuration,
     git_layout,
@@ -14,8 +14,8 @@ from upthread.testing.hostile_clones import (
     roles,
     special_files,
 )
-from upthread.testing.hostile_clones.canary import SECRET, Canary, CanaryRun, runs_of_ours
-from upthread.testing.hostile_clones.clone import (
+from tests.support.hostile_clones.canary import SECRET, Canary, CanaryRun, runs_of_ours
+from tests.support.hostile_clones.clone import (
     HostileClone,
     make_ordinary_repository,
     registered,

@@ -9,8 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from upthread.testing.hostile_clones.canary import Canary
-from upthread.testing.hostile_clones.clone import configure, git, hostile_clone, remove, write
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import configure, git, hostile_clone, remove, write
 
 SPARSE_BYTES = 4 * 1024 * 1024 * 1024
 LARGE_BYTES = 64 * 1024 * 1024

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import anyio
+from tests.support.continuity.measured import Measurement
+from tests.support.continuity.sub_agents import CHILD_SAYS, shown_of_sub_agent
+from tests.support.continuity.trial import Running, Sequel, Trial, kill, until
 
 from upthread.agents.base import AgentConnection
 from upthread.core.events import AgentEvent
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.testing.agent_conformance.trial import attach, refusal_of
-from upthread.testing.continuity.measured import Measurement
-from upthread.testing.continuity.sub_agents import CHILD_SAYS, shown_of_sub_agent
-from upthread.testing.continuity.trial import Running, Sequel, Trial, kill, until
 
 RETRY_AFTER_S: Final = 600
 RATE_LIMIT_PATIENCE_S: Final = 20.0

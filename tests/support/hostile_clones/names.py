@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from upthread.testing.hostile_clones.canary import Canary
-from upthread.testing.hostile_clones.clone import git, hostile_clone, write
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import git, hostile_clone, write
 
 NAMES = (
     *("-rf", "--help", "--upload-pack=x", "-c core.fsmonitor=x", "$(id)", "`id`", ";id", "|id"),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 PARENTS_MAX: Final = 32
-SECRET: Final = "hostile-clones-must-not-see-5f1e9c"  # noqa: S105  # what a leak is found by
+SECRET: Final = "hostile-clones-must-not-see-5f1e9c"  # what a leak is found by
 """Stands in a file of the person's and in the environment; nothing of ours may show or send it."""
 
 # Only what is built into the interpreter: a canary is run where every module may be a decoy.

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import hostile_agents
+from tests.support.hostile_agents import CASES, PROGRAM, Case, attack, attack_run
 from tests.support.world import SMALL_SPECIFICATION, World
 
 import upthread
-from upthread.testing import hostile_agents
-from upthread.testing.hostile_agents import CASES, PROGRAM, Case, attack, attack_run
 
 AGENT = f"acp:{sys.executable} -I {PROGRAM} acp"
 ALL = [

@@ -13,8 +13,8 @@ import os
 import sys
 from pathlib import Path
 
-from upthread.testing.hostile_clones.canary import Canary
-from upthread.testing.hostile_clones.clone import configure, hostile_clone, write
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import configure, hostile_clone, write
 
 PYTHON = f"{sys.executable} -m upthread --version"
 STANDARD_LIBRARY = (

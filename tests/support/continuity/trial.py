@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import anyio
+from tests.support.continuity.measured import History
 
 from upthread.agents.base import (
     AgentAdapter,
@@ -28,7 +29,6 @@ from upthread.agents.base import (
 from upthread.core.events import AgentEvent
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.testing.agent_conformance.trial import attach
-from upthread.testing.continuity.measured import History
 from upthread.testing.rehearsal_model import RecordedRequest, RehearsalModel
 from upthread.testing.rehearsal_model.conversation import Conversation
 from upthread.testing.rehearsal_model.engine import PROTOCOLS

@@ -13,10 +13,10 @@ every agent, whatever was measured::
 With `UPTHREAD_WRITE_MEASURED=1` what was seen is written in place of being compared.
 """
 
-from upthread.testing.continuity.cases import CASES, SUB_AGENT, Case
-from upthread.testing.continuity.expectations import hold_to_measured
-from upthread.testing.continuity.measured import Measured, Measurement, read_measured
-from upthread.testing.continuity.trial import MeasuredAgent
+from tests.support.continuity.cases import CASES, SUB_AGENT, Case
+from tests.support.continuity.expectations import hold_to_measured
+from tests.support.continuity.measured import Measured, Measurement, read_measured
+from tests.support.continuity.trial import MeasuredAgent
 
 __all__ = [
     "CASES",

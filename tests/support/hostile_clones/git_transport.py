@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from upthread.testing.hostile_clones.canary import Canary
-from upthread.testing.hostile_clones.clone import configure, git, hostile_clone, remove
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import configure, git, hostile_clone, remove
 
 LOOK = "git rev-list --max-parents=0 HEAD"
 

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from upthread.testing.hostile_clones import CLONES, Canary, runs_of_ours
+from tests.support.hostile_clones import CLONES, Canary, runs_of_ours
 
 CLONES_MIN = 40
 TIMEOUT_S = 60

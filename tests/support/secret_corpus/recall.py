@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tests.support.secret_corpus.channels import CHANNELS
+from tests.support.secret_corpus.forms import ENCODED, FORMS, SecretForm, sample_of
+
 from upthread.core.redaction.redactor import Redactor
-from upthread.testing.secret_corpus.channels import CHANNELS
-from upthread.testing.secret_corpus.forms import ENCODED, FORMS, SecretForm, sample_of
 
 TELLING_CHARACTERS: Final = 6
 """A kept piece of a secret that is shorter tells too little to count."""

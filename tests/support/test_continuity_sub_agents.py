@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.continuity.sub_agents import CHILD_SAYS, shown_of_sub_agent
 
 from upthread.core.events import (
     ChildEnded,
@@ -13,7 +14,6 @@ from upthread.core.events import (
     ToolCallUpdated,
 )
 from upthread.core.types import UpstreamSessionId
-from upthread.testing.continuity.sub_agents import CHILD_SAYS, shown_of_sub_agent
 
 OWN, CHILD = UpstreamSessionId("s"), UpstreamSessionId("c")
 CALL = ToolCallAnnounced(upstream_session_id=OWN, call_id="1", title="task")

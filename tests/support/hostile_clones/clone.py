@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from upthread.testing.hostile_clones.canary import Canary
+from tests.support.hostile_clones.canary import Canary
 
 GIT_TIMEOUT_S: Final = 60
 FILES: Final[Mapping[str, str]] = {
@@ -86,7 +86,7 @@ def git(directory: Path, *words: str, given: bytes = b"") -> str:
     environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     identity = ("-c", "user.name=A Stranger", "-c", "user.email=stranger@example.invalid")
     done = subprocess.run(
-        ["git", *identity, *words],  # noqa: S607  # the builder's git, from PATH
+        ["git", *identity, *words],  # the builder's git, from PATH
         cwd=directory,
         env=environment,
         input=given,

@@ -90,7 +90,7 @@ def _text(characters: int, chance: random.Random) -> str:
 
 
 def _texts(seed: int) -> tuple[str, ...]:
-    chance = random.Random(seed)  # noqa: S311  # words for a measurement, no secret
+    chance = random.Random(seed)  # words for a measurement, no secret
     return tuple(_text(characters, chance) for characters in CHARACTERS)
 
 

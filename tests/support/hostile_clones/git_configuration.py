@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from upthread.testing.hostile_clones.canary import Canary
-from upthread.testing.hostile_clones.clone import (
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import (
     change_a_file,
     configure,
     git,

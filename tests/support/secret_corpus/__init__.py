@@ -4,9 +4,9 @@ Forms are written from what vendors and manuals document, not from the rules the
 made by chance from a seed, so that the same version always finds the same.
 """
 
-from upthread.testing.secret_corpus.channels import CHANNELS, Channel
-from upthread.testing.secret_corpus.forms import FORMS, Sample, SecretForm, sample_of
-from upthread.testing.secret_corpus.recall import Recall, recall_by_family, recall_of_plain_forms
+from tests.support.secret_corpus.channels import CHANNELS, Channel
+from tests.support.secret_corpus.forms import FORMS, Sample, SecretForm, sample_of
+from tests.support.secret_corpus.recall import Recall, recall_by_family, recall_of_plain_forms
 
 __all__ = [
     "CHANNELS",

@@ -5,6 +5,14 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import anyio
+from tests.support.default_turn import (
+    AGENT,
+    USER,
+    commits_of,
+    open_place,
+    prepare_turn,
+    record_turn,
+)
 
 from upthread.agents.base import Capabilities, PromptResult
 from upthread.core.names import Address
@@ -20,14 +28,6 @@ from upthread.runtime.turns.delegation import OpenOptions, TellRequest
 from upthread.runtime.turns.recorder import FLUSH_EVERY_S
 from upthread.runtime.turns.turns import Turns
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import (
-    AGENT,
-    USER,
-    commits_of,
-    open_place,
-    prepare_turn,
-    record_turn,
-)
 
 
 class ToolTakingAgent:

@@ -11,14 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upthread.testing.continuity.cases import Case
-from upthread.testing.continuity.measured import (
+from tests.support.continuity.cases import Case
+from tests.support.continuity.measured import (
     Measured,
     Measurement,
     measured_of,
     write_measured,
 )
-from upthread.testing.continuity.trial import MeasuredAgent, Trial
+from tests.support.continuity.trial import MeasuredAgent, Trial
+
 from upthread.testing.rehearsal_model import RehearsalModel
 
 WRITE_VARIABLE: Final = "UPTHREAD_WRITE_MEASURED"

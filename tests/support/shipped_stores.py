@@ -10,13 +10,13 @@ from typing import Final, cast
 import apsw
 import psycopg
 from psycopg.sql import SQL, Identifier
+from tests.support.postgres_server import as_owner, as_role, database_at, migrated_database_at
 
 from upthread.store.base import Store
 from upthread.store.postgres import PostgresStore
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import Connection
 from upthread.testing.memory_store import MemoryStore
-from upthread.testing.postgres_server import as_owner, as_role, database_at, migrated_database_at
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.backend import (
     DAMAGED_MESSAGE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from upthread.testing.hostile_clones.canary import Canary
-from upthread.testing.hostile_clones.clone import configure, git, hostile_clone, write
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import configure, git, hostile_clone, write
 
 STATUS = "git status"
 
