@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from upthread.core.redaction.byte_stream import RedactedStream
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.running_text import settled_length
+from upthread.core.redaction.running_text import RedactedStream, settled_length
 from upthread.core.types import JsonValue
 
 Keep: TypeAlias = Callable[[Redactor, str], str]

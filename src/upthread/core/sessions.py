@@ -1,17 +1,22 @@
-"""The agent's own interface: with what a person opens a session there, or why nothing opens it.
+"""The upstream sessions of a conversation: those it has held, and how a person opens the last one.
 
-A sub-agent's session may be one that its agent opens only inside of the main session that it was
-started in: then that one is opened, and the sub-agent is reached from there. Pure: which commands
-an agent has is known to its adapter.
+The chain is source-true to the field notes this project grew from: an id is appended once, moves to
+the end when it comes back, and the readable chain is capped; the store keeps every link.
+
+A session is opened with the agent's own interface, or something says why not. A sub-agent's session
+may be one that its agent opens only inside of the main session that it was started in: then that
+one is opened, and the sub-agent is reached from there. Which commands an agent has is known to its
+adapter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.text.visible import visible_line
+from upthread.core.text import visible_line
 from upthread.core.types import Link
 
 
@@ -63,3 +68,27 @@ def of_link(
     if command is None:
         return OwnInterface(why_not=f"{agent} has no interface of its own")
     return OwnInterface(command=command, working_directory=link.working_directory)
+
+
+# --- the chain, newest last -----------------------------------------------------------------------
+
+
+CHAIN_LENGTH_MAX = 16
+"""How many upstream sessions a read spans. All links stay stored for the audit."""
+
+
+def append(chain: tuple[str, ...], upstream_session_id: str) -> tuple[str, ...]:
+    """Return the chain with the id last; blank or unchanged ids change nothing."""
+    trimmed = upstream_session_id.strip()
+    if not trimmed or (chain and chain[-1] == trimmed):
+        return chain
+    kept = tuple(held for held in chain if held != trimmed)
+    return (*kept, trimmed)[-CHAIN_LENGTH_MAX:]
+
+
+def readable(upstream_session_ids: Iterable[str]) -> tuple[str, ...]:
+    """Fold the ids of all links, oldest first, into the readable chain."""
+    chain: tuple[str, ...] = ()
+    for upstream_session_id in upstream_session_ids:
+        chain = append(chain, upstream_session_id)
+    return chain
