@@ -168,9 +168,15 @@ def audit(
     call: Call,
     *,
     workstream: Workstream,
-    form: Annotated[Literal["md", "json"], Option("--format", help="Markdown or JSON.")] = "md",
+    form: Annotated[
+        Literal["md", "html", "json"],
+        Option("--format", help="Markdown, one page to open or to mail, or JSON."),
+    ] = "md",
+    into: Annotated[
+        str | None, Option("-o, --output", metavar="FILE", help="Write it there, for you alone.")
+    ] = None,
 ) -> int:
     """Write down everything that is kept of a workstream."""
     from upthread.surfaces.cli.audit import verb
 
-    return verb.audit(call, workstream, form=form)
+    return verb.audit(call, workstream, form=form, into=into)
