@@ -212,3 +212,30 @@ def test_what_was_forgotten_is_shown_as_erased(make_upthread, tmp_path):
     assert "very words" not in html
     marks = re.findall(r'<mark class="gone">([^<]*)</mark>', html)
     assert {"erased", "text: erased", "result: erased"} <= set(marks)
+
+
+def test_the_tree_has_a_line_for_each_session_turn_and_sub_agent(record):
+    lines = [line.strip() for line in record("show", "w", "--tree").out.splitlines()]
+    shape = [
+        r"w \(\w+\): waiting",
+        "planner: done",
+        "ses_.* · rehearsal · no session yet",
+        r"1 STARTED · .* · ~\d+ tokens · ```.*",
+        r"2 RESUMED · .* · 1 call · \[\[rehearse: child .*",
+        r"sub-agent explorer · \d part.*",
+        r"3 RESUMED.* · .* · the agent failed · .* · 2 calls · .*",
+        r"ses_.* · rehearsal · the agent no longer has the session",
+        r"4 ROLLED OVER to a new session with replay · .*",
+        r"5 RESUMED · .*",
+        "clarifier: .*",
+        "ses_.* · rehearsal · no session yet",
+        r"1 STARTED · .*",
+    ]
+    assert len(lines) == len(shape), lines
+    assert [line for line, form in zip(lines, shape, strict=True) if not re.match(form, line)] == []
+    planner = record("show", "w/planner", "--tree").out.splitlines()
+    assert [line.strip() for line in planner][1:] == lines[1:10]
+    told = record("show", "w", "--tree", "--json").json["conversations"]
+    assert [turn["outcome"] for turn in told[0]["turns"]] == ["ok", "ok", "unknown", "ok", "ok"]
+    (child,) = told[0]["turns"][1]["children"]
+    assert (child["role"], child["address"], child["children"]) == ("explorer", None, [])

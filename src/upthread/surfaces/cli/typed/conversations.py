@@ -50,8 +50,15 @@ def show(
     effects: Annotated[
         bool, Option("--effects", help="What was done to the world, and what is unknown.")
     ] = False,
+    tree: Annotated[
+        bool, Option("--tree", help="Its sessions, turns and sub-agents as a tree.")
+    ] = False,
 ) -> int:
     """Show how a workstream or one conversation stands."""
+    if tree:
+        from upthread.surfaces.cli.audit.tree import show_tree
+
+        return show_tree(call, what)
     from upthread.surfaces.cli.verbs import inspect
 
     return inspect.show_effects(call, what) if effects else inspect.show(call, what)
