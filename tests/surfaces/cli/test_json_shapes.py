@@ -94,6 +94,7 @@ def live(tmp_path_factory, make_upthread):
     stream("tell", "w/planner", "[[rehearse: write a.txt a]]")
     one("show of a workstream", "show", "w")
     one("show of an address", "show", "w/planner")
+    one("show --tree", "show", "w", "--tree")
     one("fork", "fork", "w/planner", "--as", "v/planner", "--dry-run")
     one("fork", "fork", "w/planner", "--as", "v/planner", "--yes")
     stream("tell", "w/planner", "--continue")
