@@ -17,9 +17,9 @@ from typing import Any
 
 import apsw
 import msgspec
+from tests.support import default_turn
 
 from upthread.store.sqlite.write_queue import WriteQueue
-from upthread.testing import default_turn
 
 SCHEMA = """
 CREATE TABLE address (

@@ -1,6 +1,6 @@
 """`make bench`: our figures beside the raw limit, in one interleaved run.
 
-    python bench/run.py [--only W1,W3] [--quick] [--json]
+    PYTHONPATH=. python bench/run.py [--only W1,W3] [--quick] [--json]
 
 Prints a table, and keeps that of a whole run in bench/results/. Exits with 1 where a limit is
 missed that no busy machine can miss: errors, megabytes, counts. A ratio of times fails nothing.

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from measure import Row
 from scratch import scratch
+from tests.support.default_turn import Place, open_place
 
 from upthread.core.commands import OpenTurn, RecordParts, Write
 from upthread.core.types import Speaker, TextPart, TurnId
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import Place, open_place
 
 MESSAGES = 1_000_000
 QUICK_MESSAGES = 100_000

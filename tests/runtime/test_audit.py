@@ -9,6 +9,7 @@ import tracemalloc
 import anyio
 import apsw
 import pytest
+from tests.support.default_turn import open_place
 
 from upthread import TellOptions, open_project
 from upthread.core.commands import OpenTurn, RecordParts
@@ -20,7 +21,6 @@ from upthread.runtime.record.overview import WorkstreamView
 from upthread.store.sqlite import SqliteStore
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.testing.default_turn import open_place
 
 REHEARSAL = TellOptions(agent="rehearsal")
 

@@ -64,13 +64,18 @@ def in_pieces(shape: Shape, clean: Callable[[Shape], Shape]) -> Iterator[str]:
     # Names are ours, and those that are redacted are none of ours: order is all there is to keep.
     before = "{"
     for name in shape:
-        yield f"{before}{json.dumps(name)}: "
+        yield f"{before}{_dumped(name)}: "
         before = ", "
         if name in many:
             yield from _array(many[name], clean)
         else:
-            yield json.dumps(told[name])
+            yield _dumped(told[name])
     yield "}"
+
+
+def _dumped(value: object) -> str:
+    # ASCII alone, and of that nothing that acts on a terminal: DEL is all that `dumps` leaves.
+    return json.dumps(value).replace("\x7f", "\\u007f")
 
 
 def _array(members: Iterator[Shape], clean: Callable[[Shape], Shape]) -> Iterator[str]:
