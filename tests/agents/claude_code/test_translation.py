@@ -160,9 +160,7 @@ def test_what_a_childs_request_read_is_told_once_for_all_frames_of_its_answer():
         frames[0],  # the session's own is told of while it is streamed
     )
     assert [event for event in events if isinstance(event, UsageReported)] == [
-        UsageReported(
-            upstream_session_id=CHILD, tokens_used=15, tokens_read=15, tokens_cached=10
-        )
+        UsageReported(upstream_session_id=CHILD, tokens_used=15, tokens_read=15, tokens_cached=10)
     ]
 
 
