@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from upthread.core.decision.changes import change_lines
+from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
-from upthread.core.decision.own_interface import OwnInterface
 from upthread.core.decision.words import (
     done_in_words,
     intention_in_words,
@@ -17,8 +16,9 @@ from upthread.core.decision.words import (
     price_in_words,
 )
 from upthread.core.roles.limits import in_words as limits_in_words
+from upthread.core.sessions import OwnInterface
 from upthread.core.states import Standing
-from upthread.core.text.visible import LINE_CHARACTERS_MAX
+from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation, Decision
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.overview import RoleView, WorkstreamView
