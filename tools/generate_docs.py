@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
-from upthread.agents.tested import TESTED
+from upthread.agents.registry import TESTED
 from upthread.core.agents import AGENTS, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
 from upthread.core.decision.price import ANY_CACHE

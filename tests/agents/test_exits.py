@@ -2,7 +2,7 @@
 
 import pytest
 
-from upthread.agents._exits import did_run, exit_code_in
+from upthread.agents._outcomes import did_run, exit_code_in
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,12 @@ import sys
 import pytest
 
 from upthread.agents.base import AgentAdapter
-from upthread.agents.folders import part_of
+from upthread.agents.registry import part_of
 from upthread.core.agents import AGENTS
 
 CALLED = {
     "stored": ("read_stored", "read_session", "read_asked", "stamp_of"),
-    "histories": ("find_histories", "read_histories"),
-    "repair": ("repair",),
+    "histories": ("find_histories", "read_histories", "repair"),
 }
 """What is called of each part by name, which no type checker sees."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.vendors.opencode_database import OpenCodeDatabase
 from tests.vendors.transcripts import ClaudeTranscript, rollout, spoken
 
-from upthread.agents.histories import stored_histories
+from upthread.agents.stored import stored_histories
 from upthread.core.agents import WITH_A_STORE
 from upthread.errors import StoreError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from upthread.agents.programs import find_agent
+from upthread.agents.registry import find_agent
 from upthread.core.agents import AGENTS
 
 CLAUDE = AGENTS["claude-code"]
@@ -30,7 +30,7 @@ def test_without_it_the_one_the_sdk_brings_is_found(tmp_path):
     (sdk / "__init__.py").write_text("raise ImportError('finding it must not import it')\n")
     asking = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r});"
-        "from upthread.agents.programs import find_agent; from upthread.core.agents import AGENTS;"
+        "from upthread.agents.registry import find_agent; from upthread.core.agents import AGENTS;"
         "print(find_agent(AGENTS['claude-code'], '/nowhere'))"
     )
     said = subprocess.run(

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from upthread.agents._questions import Questions
+from upthread.agents._json_lines import Questions
 
 pytestmark = pytest.mark.anyio
 GIVE_UP_S = 10

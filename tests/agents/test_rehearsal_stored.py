@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from upthread.agents.rehearsal.sessions import SessionStore
-from upthread.agents.rehearsal_stored import read_session, stamp_of
+from upthread.agents import stored
+from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
 from upthread.core.events import TextReceived, UserTextReplayed
+from upthread.core.turns.hooked_call import StoredSession
 from upthread.core.types import UpstreamSessionId
+
+
+def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    return stored.read_session({HOME_VARIABLE: str(home)}, "rehearsal", session)
+
+
+def stamp_of(home: Path, session: UpstreamSessionId) -> str:
+    return stored.stamp_of({HOME_VARIABLE: str(home)}, "rehearsal", session)
 
 
 def test_a_session_is_read_as_it_is_replayed_and_known_by_its_file(tmp_path: Path) -> None:

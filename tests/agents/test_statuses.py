@@ -2,7 +2,7 @@
 
 import pytest
 
-from upthread.agents._statuses import outcome_of_status, says_no_credit
+from upthread.agents._outcomes import outcome_of_status, says_no_credit
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.agents.registry import seen_way_called
-from upthread.agents.tested import TESTED, WHAT_AGENTS_CAN, seen_way, version_in
+from upthread.agents.registry import TESTED, WHAT_AGENTS_CAN, seen_way, seen_way_called, version_in
 
 ROOT = Path(__file__).resolve().parents[2]
 PINS = json.loads((ROOT / "agents.json").read_text())["dependencies"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents import _told
-from upthread.agents._told import TELLINGS_OF_CALL_MAX, UNSETTLED, ToldOfCalls
+from upthread.agents import _prompt
+from upthread.agents._prompt import TELLINGS_OF_CALL_MAX, UNSETTLED, ToldOfCalls
 from upthread.core.shell.expected_call import Told
 
 READS = Told(title="Read", tool_kind="read")
@@ -30,7 +30,7 @@ def test_a_call_told_in_very_many_ways_is_of_no_settled_kind():
 
 @pytest.mark.parametrize(("limit", "most"), [("CALLS_TOLD_MAX", 2), ("TOLD_BYTES_MAX", 1_000)])
 def test_what_may_have_been_forgotten_is_of_no_settled_kind(monkeypatch, limit, most):
-    monkeypatch.setattr(_told, limit, most)
+    monkeypatch.setattr(_prompt, limit, most)
     told = ToldOfCalls()
     for number in range(20):
         told.note(f"c{number}", READS)

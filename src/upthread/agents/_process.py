@@ -30,11 +30,9 @@ from typing import IO, Self
 import anyio
 from msgspec import Struct, field
 
-from upthread.agents._files import open_private_append
-from upthread.agents._guard import Guard, started_guard
-from upthread.agents._marks import MARK_VARIABLE, kill_marked, mark_for
+from upthread.agents._guard import MARK_VARIABLE, Guard, kill_marked, mark_for, started_guard
 from upthread.agents._process_group import signal_group, started_at_ticks
-from upthread.agents._stderr import StderrLog
+from upthread.agents._stderr import StderrLog, open_private_append
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import AGENTS

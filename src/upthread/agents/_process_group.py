@@ -17,7 +17,7 @@ from pathlib import Path
 
 import anyio
 
-from upthread.agents._marks import kill_marked, marks_of
+from upthread.agents._guard import kill_marked, marks_of
 from upthread.boundary.files import NOWHERE
 
 TERM_PATIENCE_S = 2.0

@@ -12,7 +12,7 @@ from tests.agents.conftest import SCRIPTED
 
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.acp.quirks import quirk_for
-from upthread.agents.acp.same_minute import wait_ms
+from upthread.agents.acp.sessions import wait_ms
 
 SESSION = "68315079-f927-493b-b356-0cb52f30e6fd"
 NOON_MS = 1_795_262_400_000  # 2026-11-21T12:00:00Z

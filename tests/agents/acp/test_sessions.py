@@ -48,7 +48,9 @@ async def test_a4_another_session_than_asked_for_is_an_error(scripted, request_f
     async with scripted("other_session").open(request_for()) as connection:
         error = await attach_error(connection, SESSION)
         assert error.outcome == "unknown"
-        assert "opened session ses_other when asked for ses_scripted" in error.message
+        assert (
+            "answered with session ses_other when asked for session ses_scripted" in error.message
+        )
         assert (await attach_error(connection, "ses_gone")).outcome == "missing"
 
 

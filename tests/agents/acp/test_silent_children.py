@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import anyio
 
-from upthread.agents.acp.children import Translator
-from upthread.agents.acp.silent_children import (
+from upthread.agents.acp.children import (
     CHILDREN_READ_MAX,
     UNREAD,
+    Translator,
     children_called,
     of_newest_calls,
     read_silent_children,

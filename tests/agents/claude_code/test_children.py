@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.agents.claude_code.frames import CALL, CHILD, ENDED, OF_CHILD, SESSION, STARTED, system
 
-from upthread.agents.claude_code.children import Children, child_session, role_of
+from upthread.agents.claude_code.translation import Children, child_session, role_of
 from upthread.core.events import ChildEnded, ChildStarted
 from upthread.core.types import Outcome
 

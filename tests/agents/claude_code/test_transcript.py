@@ -6,7 +6,7 @@ import json
 
 from tests.vendors.transcripts import ClaudeTranscript, result, said, use
 
-from upthread.agents.claude_code.transcript import read_history
+from upthread.agents.claude_code.stored import read_history
 from upthread.core.events import (
     ChildStarted,
     ReasoningReceived,

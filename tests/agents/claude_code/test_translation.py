@@ -19,7 +19,7 @@ from tests.agents.claude_code.frames import (
     user,
 )
 
-from upthread.agents._json import Unreadable
+from upthread.agents._json_lines import Unreadable
 from upthread.agents.claude_code.translation import Translator, session_of
 from upthread.core.events import (
     ChildStarted,

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from upthread.agents._process_group import started_at_ticks
-from upthread.agents.claude_code.writers import writer_of
+from upthread.agents.claude_code.stored import writer_of
 
 SESSION = "1020d86e-ea44-4210-a6cb-ee5f858edd16"
 

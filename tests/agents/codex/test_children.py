@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.codex.children import ROLE_UNKNOWN, Family, children_named
+from upthread.agents.codex.turn import ROLE_UNKNOWN, Family, children_named
 from upthread.core.types import Outcome
 
 

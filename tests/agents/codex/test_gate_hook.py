@@ -9,12 +9,12 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from upthread.agents.codex import gate_hook
+from upthread.agents.codex.hooks import TIMEOUT_S, hook_words
 
 
 def given() -> dict:
     """What the words after each `-c` add up to."""
-    words = gate_hook.words()
+    words = hook_words()
     assert words[::2] == ("-c",) * (len(words) // 2)
     return tomllib.loads("\n".join(words[1::2]))["hooks"]
 
@@ -23,7 +23,7 @@ def test_one_hook_stands_before_every_tool():
     ((matcher),) = given()["PreToolUse"]
     (hook,) = matcher["hooks"]
     assert (matcher["matcher"], hook["type"]) == ("*", "command")
-    assert hook["timeout"] == gate_hook.TIMEOUT_S
+    assert hook["timeout"] == TIMEOUT_S
 
 
 def test_it_runs_isolated_by_absolute_path_and_is_there():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upthread.agents.opencode.children import ROLE_UNKNOWN, Family
+from upthread.agents.opencode.turn import ROLE_UNKNOWN, Family
 from upthread.core.events import ChildEnded, ChildStarted
 from upthread.core.types import Outcome
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 
-from upthread.agents.opencode.client import ApiError, _content_of, lines_of
+from upthread.agents.opencode.server import ApiError, content_of, lines_of
 from upthread.core.quotas import ANSWER, FRAME
 from upthread.errors import QuotaExceededError
 
@@ -38,7 +37,7 @@ async def test_an_answer_is_read_to_its_limit_and_no_further():
             yield piece
 
     with pytest.raises(QuotaExceededError) as caught:
-        await _content_of(httpx.Response(200, content=answering()))
+        await content_of(answering())
     assert caught.value.limit == ANSWER.what
     assert len(given) == 3, "32 MiB, and what shows that it is more"
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from upthread.agents.opencode.gate import CONFIG, with_gate
+from upthread.agents.opencode.adapter import CONFIG, with_gate
 
 
 def plugins(given: str | None) -> list[str]:

@@ -4,7 +4,7 @@ import json
 import stat
 from pathlib import Path
 
-from upthread.agents.rehearsal.event_log import TEXT_CHARACTERS_MAX, EventLog, size_of
+from upthread.agents.rehearsal.settings import TEXT_CHARACTERS_MAX, EventLog, size_of
 
 
 def test_events_are_appended_to_a_private_file(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from upthread.agents.rehearsal.markdown import (
+from upthread.agents.rehearsal.specification import (
     code_words,
     dedented,
     items_of,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.rehearsal.report import BROKEN_BLOCK, Report, Verdict, block_of, prose_of
+from upthread.agents.rehearsal.roles import BROKEN_BLOCK, Report, Verdict, block_of, prose_of
 from upthread.core.roles import reports
 
 FULL = Report(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from upthread.agents.rehearsal.told import Told, planned_ids, sections_of
+from upthread.agents.rehearsal.history import Told, planned_ids, sections_of
 from upthread.core.roles.reports import Report, Verdict, render
 
 QUESTIONS = {"colour": "Which colour: red, blue?", "size": "How big?"}

@@ -1,4 +1,4 @@
-"""ACP frames and what they say: lines to messages, `session/update` to events. Pure.
+"""ACP frames and what they say: JSON to messages, `session/update` to events. Pure.
 
 Frames are checked against the small shapes below; a frame or update that does not fit is kept as it
 came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
@@ -7,14 +7,13 @@ came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from upthread.agents._exits import did_run
-from upthread.agents._json import Unreadable, as_object, member, read_json
+from upthread.agents._json_lines import Unreadable, as_object, member
+from upthread.agents._outcomes import did_run
 from upthread.core.events import (
     AgentEvent,
     PlanChanged,
@@ -56,15 +55,8 @@ class Message(Struct, frozen=True, kw_only=True):
     is_request: bool
 
 
-def read_frame(line: bytes) -> Message | Unreadable | None:
-    """Read one line; None for a blank one."""
-    if not line.strip():
-        return None
-    content = read_json(line)
-    return content if isinstance(content, Unreadable) else _message(content)
-
-
-def _message(content: Any) -> Message | Unreadable:
+def message_in(content: Any) -> Message | Unreadable:
+    """Return the message that a line holds, Unreadable for what is none."""
     frame = as_object(content)
     method, identity = frame.get("method"), frame.get("id")
     is_answer = method is None and ("result" in frame or "error" in frame)
@@ -373,8 +365,3 @@ _READERS: Final = {
     "usage_update": _usage,
     "session_info_update": _session_info,
 }
-
-
-def permission_kinds(options: Sequence[PermissionOption]) -> dict[str, str]:
-    """Return the kind of each option by its id."""
-    return {option.option_id: option.kind for option in options}

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
 
-from upthread.agents._process import ChildStart, started_child
+from upthread.agents._connection import Adapter, start_of
+from upthread.agents._process import started_child
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
 from upthread.core.agents import AGENTS
@@ -32,35 +33,14 @@ _VERSION: Final = re.compile(rb"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
 
 
-class ClaudeCodeAdapter:
+class ClaudeCodeAdapter(Adapter):
     """Claude Code by its command line, `claude` without being told."""
 
-    def __init__(
-        self,
-        *,
-        agent: str = ROW.name,
-        command: Sequence[str] = ROW.ways[0].command,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._agent = agent
-        self._command = tuple(command)
-        self._environment = dict(environment or {})
-
-    @property
-    def agent(self) -> str:
-        return self._agent
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What is started, before the words that say how."""
-        return self._command
-
-    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
-        return self._open(request)
+    row = ROW
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
-        environment = {**self._environment, **request.environment, **ENVIRONMENT}
+        environment = {**self._environment_of(request), **ENVIRONMENT}
         installed = Installation(
             agent=self._agent,
             command=self._command,
@@ -79,13 +59,7 @@ class ClaudeCodeAdapter:
                 tasks.cancel_scope.cancel()
 
     async def _version(self, request: OpenRequest, environment: Mapping[str, str]) -> str:
-        start = ChildStart(
-            command=(*self._command, "--version"),
-            working_directory=request.working_directory,
-            stderr_path=request.stderr_path,
-            redactor=request.redactor,
-            environment=environment,
-        )
+        start = start_of(request, (*self._command, "--version"), environment)
         async with started_child(start) as child:
             line: bytes | None = b""
             with anyio.move_on_after(request.start_timeout_s) as patience:

@@ -3,6 +3,10 @@
 The text of a streamed answer comes twice, in pieces and then whole; the pieces count. An answer
 that is an error of the provider is no reply: its kind is remembered for the turn's outcome. Frames
 about the interface are left out; a frame that is not known is kept as it came.
+
+Frames of a sub-agent carry the id of the call that made it (`parent_tool_use_id`), and its own id
+since 2.1.2xx; `task_started` and `task_notification` say when it begins and ends. It is numbered
+within its session, as in its transcript's name.
 """
 
 from __future__ import annotations
@@ -10,12 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json import Unreadable, as_object, member, objects_at, text_at
-from upthread.agents.claude_code.children import Children
+from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at
 from upthread.agents.claude_code.outcomes import read_of
-from upthread.agents.claude_code.tools import kind_of, locations_of, plan_of, title_of
+from upthread.agents.claude_code.tools import (
+    child_session,
+    kind_of,
+    locations_of,
+    plan_of,
+    role_of,
+    title_of,
+)
 from upthread.core.events import (
     AgentEvent,
+    ChildEnded,
+    ChildStarted,
     ContextCompacted,
     PlanChanged,
     ReasoningReceived,
@@ -27,7 +39,79 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
+
+CHILDREN_REMEMBERED_MAX: Final = 10_000
+SUBAGENT_TASK: Final = "local_agent"
+
+_ENDS: Final = {"completed": Outcome.OK, "stopped": Outcome.CANCELLED}
+
+
+class Children:
+    """The sub-agents of one process, by the call that made each."""
+
+    def __init__(self) -> None:
+        self._by_call: dict[str, UpstreamSessionId] = {}
+        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
+
+    def of_call(self, call_id: str) -> UpstreamSessionId | None:
+        """Return the child that a call made, None for a call that made none."""
+        return self._by_call.get(call_id)
+
+    def speaking(
+        self, frame: dict[str, Any], session: UpstreamSessionId
+    ) -> tuple[tuple[ChildStarted, ...], UpstreamSessionId]:
+        """Return whose words a frame holds, after the child's start when they are its first."""
+        call_id = text_at(frame, "parent_tool_use_id")
+        if not call_id:
+            return (), session
+        known = self._by_call.get(call_id)
+        if known is not None:
+            return (), known
+        # Where a version names no sub-agent, its call is an id that no other one has.
+        child = child_session(session, text_at(frame, "agent_id") or call_id)
+        return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
+
+    def started(
+        self, frame: dict[str, Any], session: UpstreamSessionId
+    ) -> tuple[ChildStarted, ...]:
+        """Return the start that a `task_started` frame tells of, none for another kind of task."""
+        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
+        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
+            return ()
+        parent_task = text_at(frame, "parent_task_id")
+        parent = child_session(session, parent_task) if parent_task else session
+        child = child_session(session, task_id)
+        return self._start(child, parent=parent, call_id=call_id, role=role_of(frame))
+
+    def ended(self, frame: dict[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        """Return the end that a `task_notification` frame tells of."""
+        child = child_session(session, text_at(frame, "task_id"))
+        if child not in self._parents:
+            return ()
+        outcome = _ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN)
+        ended = ChildEnded(
+            upstream_session_id=self._parents[child],
+            child_upstream_session_id=child,
+            outcome=outcome,
+        )
+        return (ended,)
+
+    def _start(
+        self, child: UpstreamSessionId, *, parent: UpstreamSessionId, call_id: str, role: str
+    ) -> tuple[ChildStarted, ...]:
+        if len(self._by_call) >= CHILDREN_REMEMBERED_MAX:
+            del self._by_call[next(iter(self._by_call))]
+        self._by_call[call_id] = child
+        self._parents[child] = parent
+        started = ChildStarted(
+            upstream_session_id=parent,
+            child_upstream_session_id=child,
+            role=role,
+            call_id=call_id,
+        )
+        return (started,)
+
 
 STREAMED_REMEMBERED_MAX: Final = 1000
 

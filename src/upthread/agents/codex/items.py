@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._exits import did_run
-from upthread.agents._json import member, objects_at, text_at, texts_at
-from upthread.agents.codex.children import ACTIVITY, CALL, children_named
+from upthread.agents._json_lines import member, objects_at, text_at, texts_at
+from upthread.agents._outcomes import did_run
 from upthread.core.events import (
     AgentEvent,
     ContextCompacted,
@@ -31,6 +30,10 @@ from upthread.core.types import JsonValue, UpstreamSessionId
 TITLE_CHARACTERS_MAX: Final = 200
 
 _Item: TypeAlias = Mapping[str, Any]
+
+CALL: Final = "collabAgentToolCall"
+ACTIVITY: Final = "subAgentActivity"
+GIVES_WORK: Final = frozenset({"spawnAgent", "sendInput", "resumeAgent", "followupTask"})
 
 SILENT_ITEMS: Final = frozenset({ACTIVITY, "hookPrompt", "enteredReviewMode", "exitedReviewMode"})
 """Items about Codex's own bookkeeping, not about the conversation: no event."""
@@ -60,6 +63,16 @@ _STATUSES: Final[Mapping[str, str]] = {
     "interrupted": "failed",
 }
 _PLAN: Final[Mapping[str, str]] = {"inProgress": "in_progress"}
+
+
+def children_named(item: Mapping[str, Any]) -> tuple[UpstreamSessionId, ...]:
+    """Return the threads that an item gives work to, none for any other item."""
+    if item.get("type") == ACTIVITY and item.get("kind") == "started":
+        named = text_at(item, "agentThreadId")
+        return (UpstreamSessionId(named),) if named else ()
+    if item.get("type") != CALL or item.get("tool") not in GIVES_WORK:
+        return ()
+    return tuple(UpstreamSessionId(each) for each in texts_at(item, "receiverThreadIds"))
 
 
 def is_call(item: _Item) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from upthread.agents._json import as_object, member, objects_at, text_at
+from upthread.agents._json_lines import as_object, member, objects_at, text_at
 from upthread.core.events import (
     AgentEvent,
     PlanChanged,

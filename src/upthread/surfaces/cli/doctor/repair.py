@@ -15,7 +15,7 @@ from typing import Final
 import anyio.to_thread
 from msgspec import structs
 
-from upthread.agents.histories import outlines, repaired_copy, stored_histories
+from upthread.agents.stored import outlines, repaired_copy, stored_histories
 from upthread.client import Project
 from upthread.config import home_directory
 from upthread.core.agents import WITH_A_STORE
