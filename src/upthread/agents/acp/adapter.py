@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import anyio
 
-from upthread import __version__
 from upthread.agents._connection import Adapter, Connection, Steps, start_of, wall_clock_ms
 from upthread.agents._json_lines import Unreadable, member
 from upthread.agents._outcomes import Failure
@@ -55,6 +54,7 @@ from upthread.core.quotas import VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
+from upthread.version import __version__
 
 PROTOCOL_VERSION: Final = 1
 SETTLE_S: Final = 0.25

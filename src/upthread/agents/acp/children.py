@@ -55,6 +55,10 @@ _CHILD_ID: Final = re.compile(r"(?s)(?P<parent>.+):subagent:[^:]+")
 _TASK_TEXT: Final = re.compile(
     r'<task id="(?P<id>ses_\w+)"(?:[^>]*state="(?P<state>\w+)")?|task_id: (?P<older>ses_\w+)'
 )
+CHILDREN_READ_MAX: Final = 64
+UNREAD: Final = "child_unread"
+"""The kind of the note that stands for words that could not be read."""
+Load = Callable[[UpstreamSessionId], Awaitable[tuple[AgentEvent, ...]]]
 
 
 class _Notification(msgspec.Struct, rename="camel"):
@@ -310,13 +314,6 @@ def _said_to_child(between: _Between) -> UserTextReplayed:
         upstream_session_id=UpstreamSessionId(between.recipient_session_id),
         text="".join(text for text in texts if isinstance(text, str)),
     )
-
-
-CHILDREN_READ_MAX: Final = 64
-UNREAD: Final = "child_unread"
-"""The kind of the note that stands for words that could not be read."""
-
-Load = Callable[[UpstreamSessionId], Awaitable[tuple[AgentEvent, ...]]]
 
 
 async def read_silent_children(translator: Translator, load: Load, on_event: OnEvent) -> None:

@@ -14,18 +14,8 @@ from msgspec import Struct
 
 from upthread.agents._json_lines import Unreadable, as_object, member
 from upthread.agents._outcomes import did_run
-from upthread.core.events import (
-    AgentEvent,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    TitleChanged,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
-)
+from upthread.core import events
+from upthread.core.events import AgentEvent
 from upthread.core.turns.stream import CALL_FAILED
 from upthread.core.types import UpstreamSessionId
 
@@ -216,10 +206,10 @@ def events_of(
     if kind in SILENT_UPDATES:
         return ()
     reader = _READERS.get(kind)
-    events = reader(update, session) if reader else None
-    if events is None:
-        return (UnknownReceived(upstream_session_id=session, kind=kind, raw=update),)
-    return events
+    told = reader(update, session) if reader else None
+    if told is None:
+        return (events.UnknownReceived(upstream_session_id=session, kind=kind, raw=update),)
+    return told
 
 
 _Events: TypeAlias = "tuple[AgentEvent, ...] | None"
@@ -229,19 +219,23 @@ def _text(update: object, session: UpstreamSessionId | None) -> _Events:
     text, message_id = _text_of(update)
     if text is None:
         return None
-    return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 def _user_text(update: object, session: UpstreamSessionId | None) -> _Events:
     text, message_id = _text_of(update)
     if text is None:
         return None
-    return (UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 def _reasoning(update: object, session: UpstreamSessionId | None) -> _Events:
     text, _ = _text_of(update)
-    return None if text is None else (ReasoningReceived(upstream_session_id=session, text=text),)
+    return (
+        None
+        if text is None
+        else (events.ReasoningReceived(upstream_session_id=session, text=text),)
+    )
 
 
 def _text_of(update: object) -> tuple[str | None, str | None]:
@@ -256,7 +250,7 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
     call = shaped(update, ToolCall)
     if call is None:
         return None
-    announced = ToolCallAnnounced(
+    announced = events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=call.tool_call_id,
         title=call.title or "",
@@ -268,7 +262,7 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
     text = result_text(call)
     if call.status in {None, "pending"} and text is None:
         return (announced,)
-    more = ToolCallUpdated(
+    more = events.ToolCallUpdated(
         upstream_session_id=session,
         call_id=call.tool_call_id,
         status=call.status,
@@ -282,7 +276,7 @@ def _tool_call_update(update: object, session: UpstreamSessionId | None) -> _Eve
     call = shaped(update, ToolCall)
     if call is None:
         return None
-    changed = ToolCallUpdated(
+    changed = events.ToolCallUpdated(
         upstream_session_id=session,
         call_id=call.tool_call_id,
         status=call.status,
@@ -335,14 +329,14 @@ def _plan(update: object, session: UpstreamSessionId | None) -> _Events:
     if plan is None:
         return None
     entries = tuple((entry.content, entry.status) for entry in plan.entries)
-    return (PlanChanged(upstream_session_id=session, entries=entries),)
+    return (events.PlanChanged(upstream_session_id=session, entries=entries),)
 
 
 def _usage(update: object, session: UpstreamSessionId | None) -> _Events:
     usage = shaped(update, _Usage)
     if usage is None:
         return None
-    reported = UsageReported(
+    reported = events.UsageReported(
         upstream_session_id=session, tokens_used=usage.used, tokens_window=usage.size
     )
     return (reported,)
@@ -352,7 +346,9 @@ def _session_info(update: object, session: UpstreamSessionId | None) -> _Events:
     told = shaped(update, _SessionInfo)
     if told is None:
         return None
-    return (TitleChanged(upstream_session_id=session, title=told.title),) if told.title else ()
+    return (
+        (events.TitleChanged(upstream_session_id=session, title=told.title),) if told.title else ()
+    )
 
 
 _READERS: Final = {

@@ -1,7 +1,7 @@
 """Starting Claude Code. It holds no state: every `open` is a conversation of its own with the CLI.
 
-Opening asks the CLI for its version, which takes it some 20 ms, and so finds out whether it runs at
-all; the process that is spoken to starts with the session it is bound to.
+Opening asks the CLI for its version, unless that is remembered of this very program, and so finds
+out whether it runs at all; the process that is spoken to starts with the session it is bound to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Final
 import anyio
 
 from upthread.agents._connection import Adapter, start_of
-from upthread.agents._process import started_child
+from upthread.agents._probes import remember, remembered
+from upthread.agents._process import started_child, whole_command
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
 from upthread.core.agents import AGENTS
@@ -31,6 +32,9 @@ ENVIRONMENT: Final = {
 }
 _VERSION: Final = re.compile(rb"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
+
+_SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
+"""The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
 
 
 class ClaudeCodeAdapter(Adapter):
@@ -60,13 +64,20 @@ class ClaudeCodeAdapter(Adapter):
 
     async def _version(self, request: OpenRequest, environment: Mapping[str, str]) -> str:
         start = start_of(request, (*self._command, "--version"), environment)
+        # A command of several words may be anybody's, and run another Claude Code tomorrow.
+        command = whole_command(start) if len(self._command) == 1 else []
+        known = remembered(command)
+        if known is not None:
+            return known
         async with started_child(start) as child:
             line: bytes | None = b""
             with anyio.move_on_after(request.start_timeout_s) as patience:
                 line = await child.read_line()
             found = _VERSION.match(line or b"")
             if found is not None:
-                return found[0].decode()
+                version = found[0].decode()
+                remember(command, version)
+                return version
             is_late = patience.cancelled_caught
             said = f"printed {line[:SHOWN_CHARACTERS]!r}" if line else "printed nothing"
             tail = child.tail_of_stderr()
@@ -83,10 +94,6 @@ class ClaudeCodeAdapter(Adapter):
         if upstream_session_id.startswith("-") or _SUBAGENT.fullmatch(upstream_session_id):
             return None
         return (*self._command, "--resume", upstream_session_id)
-
-
-_SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
-"""The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
 
 
 ADAPTER: Final = ClaudeCodeAdapter

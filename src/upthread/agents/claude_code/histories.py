@@ -20,21 +20,12 @@ from typing import Final
 
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
+from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stream import INTERRUPTED
-from upthread.core.types import (
-    FilePart,
-    JsonValue,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-)
+from upthread.core.types import JsonValue
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
 from upthread.vendors.copies import Plan, RepairedCopy, repaired_lines
 from upthread.vendors.lines import Line, read_lines, read_object
@@ -49,6 +40,7 @@ TAIL_BYTES: Final = 256 * 1024
 
 _SYNTHETIC_MODEL: Final = "<synthetic>"
 _INTERRUPTED: Final = "[Request interrupted by user"
+_Object = dict[str, JsonValue]
 
 
 def find_histories(home: Path) -> Iterator[Path]:
@@ -71,7 +63,7 @@ class Entry:
     parent: str
     kind: str
     message_id: str
-    parts: tuple[Part, ...]
+    parts: tuple[types.Part, ...]
     is_synthetic: bool = False
     usage: JsonObject = field(default_factory=dict[str, JsonValue])
 
@@ -223,12 +215,15 @@ def _gather(entries: Sequence[Entry], members: set[int]) -> None:
     answers = {entries[i].message_id for i in members} - {""}
     members |= {i for i, entry in enumerate(entries) if entry.message_id in answers}
     called = {
-        part.call_id for i in members for part in entries[i].parts if isinstance(part, ToolCallPart)
+        part.call_id
+        for i in members
+        for part in entries[i].parts
+        if isinstance(part, types.ToolCallPart)
     }
     members |= {
         i
         for i, entry in enumerate(entries)
-        if any(isinstance(p, ToolResultPart) and p.call_id in called for p in entry.parts)
+        if any(isinstance(p, types.ToolResultPart) and p.call_id in called for p in entry.parts)
     }
 
 
@@ -270,58 +265,59 @@ def _is_interruption(message: JsonObject) -> bool:
 
 def _messages(entry: Entry) -> Iterator[HistoryMessage]:
     """Yield an entry's results, then the rest, as messages of their own."""
-    results = tuple(part for part in entry.parts if isinstance(part, ToolResultPart))
-    others = tuple(part for part in entry.parts if not isinstance(part, ToolResultPart))
+    results = tuple(part for part in entry.parts if isinstance(part, types.ToolResultPart))
+    others = tuple(part for part in entry.parts if not isinstance(part, types.ToolResultPart))
     place = f"line {entry.number}"
     # First: providers take results of calls only before anything else of a message.
     if results:
-        yield HistoryMessage(speaker=Speaker.TOOL, parts=results, place=place)
+        yield HistoryMessage(speaker=types.Speaker.TOOL, parts=results, place=place)
     if others:
-        speaker = Speaker.USER if entry.kind == "user" else Speaker.ASSISTANT
+        speaker = types.Speaker.USER if entry.kind == "user" else types.Speaker.ASSISTANT
         yield HistoryMessage(speaker=speaker, parts=others, place=place)
 
 
-def _parts(content: JsonValue, characters_max: int | None) -> Iterator[Part]:
+def _parts(content: JsonValue, characters_max: int | None) -> Iterator[types.Part]:
     if isinstance(content, str):
-        yield TextPart(text=outlined(content, characters_max))
+        yield types.TextPart(text=outlined(content, characters_max))
         return
     for block in items_of(content):
         yield _part(block, characters_max)
 
 
-def _part(block: JsonObject, characters_max: int | None) -> Part:
+def _part(block: JsonObject, characters_max: int | None) -> types.Part:
     match block.get("type"):
         case "text":
-            return TextPart(text=outlined(text_of(block.get("text")), characters_max))
+            return types.TextPart(text=outlined(text_of(block.get("text")), characters_max))
         case "thinking":
-            return ReasoningPart(text=outlined(text_of(block.get("thinking")), characters_max))
+            return types.ReasoningPart(
+                text=outlined(text_of(block.get("thinking")), characters_max)
+            )
         case "tool_use":
-            return ToolCallPart(
+            return types.ToolCallPart(
                 call_id=text_of(block.get("id")),
                 title=text_of(block.get("name")),
                 tool_kind="other",
                 arguments=block.get("input"),
             )
         case "tool_result":
-            return ToolResultPart(
+            return types.ToolResultPart(
                 call_id=text_of(block.get("tool_use_id")),
                 status="failed" if block.get("is_error") else "completed",
                 text=outlined(_text(block.get("content")), characters_max),
             )
         case "image" | "document":
             source = object_of(block.get("source"))
-            return FilePart(uri=text_of(block["type"]), mime_type=text_of(source.get("media_type")))
+            return types.FilePart(
+                uri=text_of(block["type"]), mime_type=text_of(source.get("media_type"))
+            )
         case kind:
-            return UnknownPart(kind=text_of(kind), raw=None)
+            return types.UnknownPart(kind=text_of(kind), raw=None)
 
 
 def _text(content: JsonValue) -> str:
     if isinstance(content, str):
         return content
     return "".join(text_of(block.get("text")) for block in items_of(content))
-
-
-_Object = dict[str, JsonValue]
 
 
 def repair(

@@ -40,30 +40,17 @@ from upthread.agents.claude_code.tools import (
     title_of,
 )
 from upthread.boundary.files import streamed
-from upthread.core.events import (
-    AgentEvent,
-    ChildStarted,
-    ReasoningReceived,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UsageReported,
-    UserTextReplayed,
-)
+from upthread.core import events, types
+from upthread.core.events import AgentEvent
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.turns.stream import CALL_FAILED
-from upthread.core.types import (
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UpstreamSessionId,
-)
+from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.vendors.homes import file_stamp, require_own
 
 TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
+FILES_MAX: Final = 1000
+FILE_BYTES_MAX: Final = 64 * 1024
 
 
 def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
@@ -134,27 +121,29 @@ def read_history(
         call_id: child_session(session, agent_id)
         for call_id, agent_id in subagents_by_call(path).items()
     }
-    events: list[AgentEvent] = []
+    told: list[AgentEvent] = []
     for entry in read_branch(path):
         for part in entry.parts:
-            events += _events(entry, part, session, children)
+            told += _events(entry, part, session, children)
         if with_usage and (held := tokens_of(entry.usage)):
             read = read_of(entry.usage)
-            events.append(
-                UsageReported(upstream_session_id=session, tokens_used=held, tokens_read=read)
+            told.append(
+                events.UsageReported(
+                    upstream_session_id=session, tokens_used=held, tokens_read=read
+                )
             )
-    return tuple(events)
+    return tuple(told)
 
 
 def _events(
     entry: Entry,
-    part: Part,
+    part: types.Part,
     session: UpstreamSessionId,
     children: Mapping[str, UpstreamSessionId],
 ) -> Iterator[AgentEvent]:
     match part:
-        case ToolResultPart(call_id=call_id, status=status, text=text):
-            yield ToolCallUpdated(
+        case types.ToolResultPart(call_id=call_id, status=status, text=text):
+            yield events.ToolCallUpdated(
                 upstream_session_id=session,
                 call_id=call_id,
                 status=status,
@@ -165,22 +154,26 @@ def _events(
         # Only after results, which count whoever wrote the entry: they close a call.
         case _ if entry.is_synthetic:
             return
-        case TextPart(text=text) if entry.kind == "user":
-            yield UserTextReplayed(upstream_session_id=session, text=text, message_id=entry.uuid)
-        case TextPart(text=text):
-            yield TextReceived(upstream_session_id=session, text=text, message_id=entry.message_id)
-        case ReasoningPart(text=text):
-            yield ReasoningReceived(upstream_session_id=session, text=text)
-        case ToolCallPart():
+        case types.TextPart(text=text) if entry.kind == "user":
+            yield events.UserTextReplayed(
+                upstream_session_id=session, text=text, message_id=entry.uuid
+            )
+        case types.TextPart(text=text):
+            yield events.TextReceived(
+                upstream_session_id=session, text=text, message_id=entry.message_id
+            )
+        case types.ReasoningPart(text=text):
+            yield events.ReasoningReceived(upstream_session_id=session, text=text)
+        case types.ToolCallPart():
             yield from _call(part, session, children.get(part.call_id))
         case _:
             return
 
 
 def _call(
-    part: ToolCallPart, session: UpstreamSessionId, child: UpstreamSessionId | None
+    part: types.ToolCallPart, session: UpstreamSessionId, child: UpstreamSessionId | None
 ) -> Iterator[AgentEvent]:
-    yield ToolCallAnnounced(
+    yield events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=part.call_id,
         title=title_of(part.title, part.arguments),
@@ -189,16 +182,12 @@ def _call(
         locations=locations_of(part.arguments),
     )
     if child is not None:
-        yield ChildStarted(
+        yield events.ChildStarted(
             upstream_session_id=session,
             child_upstream_session_id=child,
             role=role_of(part.arguments),
             call_id=part.call_id,
         )
-
-
-FILES_MAX: Final = 1000
-FILE_BYTES_MAX: Final = 64 * 1024
 
 
 def writer_of(home: Path, session: str) -> int | None:

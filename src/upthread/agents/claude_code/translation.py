@@ -24,97 +24,15 @@ from upthread.agents.claude_code.tools import (
     role_of,
     title_of,
 )
-from upthread.core.events import (
-    AgentEvent,
-    ChildEnded,
-    ChildStarted,
-    ContextCompacted,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    TitleChanged,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
-)
+from upthread.core import events
+from upthread.core.events import AgentEvent
 from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
 CHILDREN_REMEMBERED_MAX: Final = 10_000
 SUBAGENT_TASK: Final = "local_agent"
 
 _ENDS: Final = {"completed": Outcome.OK, "stopped": Outcome.CANCELLED}
-
-
-class Children:
-    """The sub-agents of one process, by the call that made each."""
-
-    def __init__(self) -> None:
-        self._by_call: dict[str, UpstreamSessionId] = {}
-        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
-
-    def of_call(self, call_id: str) -> UpstreamSessionId | None:
-        """Return the child that a call made, None for a call that made none."""
-        return self._by_call.get(call_id)
-
-    def speaking(
-        self, frame: dict[str, Any], session: UpstreamSessionId
-    ) -> tuple[tuple[ChildStarted, ...], UpstreamSessionId]:
-        """Return whose words a frame holds, after the child's start when they are its first."""
-        call_id = text_at(frame, "parent_tool_use_id")
-        if not call_id:
-            return (), session
-        known = self._by_call.get(call_id)
-        if known is not None:
-            return (), known
-        # Where a version names no sub-agent, its call is an id that no other one has.
-        child = child_session(session, text_at(frame, "agent_id") or call_id)
-        return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
-
-    def started(
-        self, frame: dict[str, Any], session: UpstreamSessionId
-    ) -> tuple[ChildStarted, ...]:
-        """Return the start that a `task_started` frame tells of, none for another kind of task."""
-        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
-        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
-            return ()
-        parent_task = text_at(frame, "parent_task_id")
-        parent = child_session(session, parent_task) if parent_task else session
-        child = child_session(session, task_id)
-        return self._start(child, parent=parent, call_id=call_id, role=role_of(frame))
-
-    def ended(self, frame: dict[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
-        """Return the end that a `task_notification` frame tells of."""
-        child = child_session(session, text_at(frame, "task_id"))
-        if child not in self._parents:
-            return ()
-        outcome = _ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN)
-        ended = ChildEnded(
-            upstream_session_id=self._parents[child],
-            child_upstream_session_id=child,
-            outcome=outcome,
-        )
-        return (ended,)
-
-    def _start(
-        self, child: UpstreamSessionId, *, parent: UpstreamSessionId, call_id: str, role: str
-    ) -> tuple[ChildStarted, ...]:
-        if len(self._by_call) >= CHILDREN_REMEMBERED_MAX:
-            del self._by_call[next(iter(self._by_call))]
-        self._by_call[call_id] = child
-        self._parents[child] = parent
-        started = ChildStarted(
-            upstream_session_id=parent,
-            child_upstream_session_id=child,
-            role=role,
-            call_id=call_id,
-        )
-        return (started,)
-
-
 STREAMED_REMEMBERED_MAX: Final = 1000
-
 SILENT_FRAMES: Final = frozenset(
     {
         *("keep_alive", "tool_progress", "tool_use_summary", "prompt_suggestion", "auth_status"),
@@ -130,9 +48,74 @@ SILENT_SUBTYPES: Final = frozenset(
     }
 )
 """`system` frames about the interface or about work in progress: no event."""
-
 _Frame: TypeAlias = dict[str, Any]
 _Events: TypeAlias = tuple[AgentEvent, ...]
+
+
+class Children:
+    """The sub-agents of one process, by the call that made each."""
+
+    def __init__(self) -> None:
+        self._by_call: dict[str, UpstreamSessionId] = {}
+        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
+
+    def of_call(self, call_id: str) -> UpstreamSessionId | None:
+        """Return the child that a call made, None for a call that made none."""
+        return self._by_call.get(call_id)
+
+    def speaking(
+        self, frame: dict[str, Any], session: UpstreamSessionId
+    ) -> tuple[tuple[events.ChildStarted, ...], UpstreamSessionId]:
+        """Return whose words a frame holds, after the child's start when they are its first."""
+        call_id = text_at(frame, "parent_tool_use_id")
+        if not call_id:
+            return (), session
+        known = self._by_call.get(call_id)
+        if known is not None:
+            return (), known
+        # Where a version names no sub-agent, its call is an id that no other one has.
+        child = child_session(session, text_at(frame, "agent_id") or call_id)
+        return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
+
+    def started(
+        self, frame: dict[str, Any], session: UpstreamSessionId
+    ) -> tuple[events.ChildStarted, ...]:
+        """Return the start that a `task_started` frame tells of, none for another kind of task."""
+        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
+        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
+            return ()
+        parent_task = text_at(frame, "parent_task_id")
+        parent = child_session(session, parent_task) if parent_task else session
+        child = child_session(session, task_id)
+        return self._start(child, parent=parent, call_id=call_id, role=role_of(frame))
+
+    def ended(self, frame: dict[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        """Return the end that a `task_notification` frame tells of."""
+        child = child_session(session, text_at(frame, "task_id"))
+        if child not in self._parents:
+            return ()
+        outcome = _ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN)
+        ended = events.ChildEnded(
+            upstream_session_id=self._parents[child],
+            child_upstream_session_id=child,
+            outcome=outcome,
+        )
+        return (ended,)
+
+    def _start(
+        self, child: UpstreamSessionId, *, parent: UpstreamSessionId, call_id: str, role: str
+    ) -> tuple[events.ChildStarted, ...]:
+        if len(self._by_call) >= CHILDREN_REMEMBERED_MAX:
+            del self._by_call[next(iter(self._by_call))]
+        self._by_call[call_id] = child
+        self._parents[child] = parent
+        started = events.ChildStarted(
+            upstream_session_id=parent,
+            child_upstream_session_id=child,
+            role=role,
+            call_id=call_id,
+        )
+        return (started,)
 
 
 class Translator:
@@ -202,8 +185,8 @@ class Translator:
             return ()
         self._remember(message_id)
         if thinking:
-            return (ReasoningReceived(upstream_session_id=session, text=thinking),)
-        return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
+        return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
 
     def _remember(self, message_id: str) -> None:
         if len(self._streamed) >= STREAMED_REMEMBERED_MAX:
@@ -219,7 +202,7 @@ class Translator:
         if session not in self._tokens_in or not isinstance(said, int):
             return ()
         read = self._tokens_in[session]
-        report = UsageReported(
+        report = events.UsageReported(
             upstream_session_id=session,
             tokens_used=read + said,
             tokens_read=read,
@@ -236,7 +219,7 @@ class Translator:
         for name, used in as_object(frame.get("modelUsage")).items():
             size = member(used, "contextWindow")
             if model and name.startswith(model) and isinstance(size, int) and size > 0:
-                report = UsageReported(
+                report = events.UsageReported(
                     upstream_session_id=session, tokens_used=None, tokens_window=size
                 )
                 return (report,)
@@ -270,7 +253,9 @@ class Translator:
         read = read_of(member(frame, "message", "usage"))
         if read is None:
             return ()
-        return (UsageReported(upstream_session_id=session, tokens_used=read, tokens_read=read),)
+        return (
+            events.UsageReported(upstream_session_id=session, tokens_used=read, tokens_read=read),
+        )
 
     # --- results, and what a child is told --------------------------------------------------------
 
@@ -286,12 +271,14 @@ class Translator:
         if results or not text:
             return results
         message_id = text_at(frame, "uuid")
-        heard = UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id)
+        heard = events.UserTextReplayed(
+            upstream_session_id=session, text=text, message_id=message_id
+        )
         return (heard,)
 
-    def _result(self, block: _Frame, session: UpstreamSessionId) -> ToolCallUpdated:
+    def _result(self, block: _Frame, session: UpstreamSessionId) -> events.ToolCallUpdated:
         call_id = text_at(block, "tool_use_id")
-        return ToolCallUpdated(
+        return events.ToolCallUpdated(
             upstream_session_id=session,
             call_id=call_id,
             status="failed" if block.get("is_error") else "completed",
@@ -308,10 +295,14 @@ class Translator:
             case "task_notification":
                 return self._children.ended(frame, session)
             case "compact_boundary":
-                return (ContextCompacted(upstream_session_id=session),)
+                return (events.ContextCompacted(upstream_session_id=session),)
             case "session_title_changed":
                 title = text_at(frame, "title")
-                return (TitleChanged(upstream_session_id=session, title=title),) if title else ()
+                return (
+                    (events.TitleChanged(upstream_session_id=session, title=title),)
+                    if title
+                    else ()
+                )
             case subtype if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:
@@ -324,8 +315,8 @@ def session_of(frame: _Frame) -> UpstreamSessionId | None:
     return UpstreamSessionId(named) if named else None
 
 
-def _kept(raw: JsonValue, session: UpstreamSessionId | None, kind: str) -> UnknownReceived:
-    return UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
+def _kept(raw: JsonValue, session: UpstreamSessionId | None, kind: str) -> events.UnknownReceived:
+    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
 
 
 def _block(
@@ -338,17 +329,19 @@ def _block(
             return ()
         case "text":
             text = text_at(block, "text")
-            return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+            return (
+                events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),
+            )
         case "thinking":
             thinking = text_at(block, "thinking")
-            return (ReasoningReceived(upstream_session_id=session, text=thinking),)
+            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
         case kind:
             return (_kept(block, session, f"block/{kind}"),)
 
 
 def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
     tool, arguments = text_at(block, "name"), as_object(block.get("input"))
-    announced = ToolCallAnnounced(
+    announced = events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=text_at(block, "id"),
         title=title_of(tool, arguments),
@@ -359,7 +352,7 @@ def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
     plan = plan_of(tool, arguments)
     if plan is None:
         return (announced,)
-    return announced, PlanChanged(upstream_session_id=session, entries=plan)
+    return announced, events.PlanChanged(upstream_session_id=session, entries=plan)
 
 
 def _result_text(block: _Frame) -> str:

@@ -15,7 +15,6 @@ from typing import Any, Final, Self, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from upthread import __version__
 from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, Steps, start_of
 from upthread.agents._json_lines import Unreadable, as_object, text_at
 from upthread.agents._outcomes import Failure
@@ -33,6 +32,7 @@ from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
+from upthread.version import __version__
 
 RETRY_WAIT_MAX_S: Final = 10.0
 """How long a silence after a provider's limit is left to Codex, which waits as long as it is told

@@ -13,20 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stream import INTERRUPTED
-from upthread.core.types import (
-    JsonValue,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from upthread.core.types import JsonValue
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
 from upthread.vendors.copies import Plan, RepairedCopy, repaired_lines
 from upthread.vendors.lines import Line, read_lines, read_object
@@ -34,7 +27,7 @@ from upthread.vendors.lines import Line, read_lines, read_object
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169",)
 OUTPUTS: Final = frozenset(OUTPUT_OF.values())
-_SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
+_SPEAKERS: Final = {"user": types.Speaker.USER, "assistant": types.Speaker.ASSISTANT}
 
 
 def find_histories(home: Path) -> Iterator[Path]:
@@ -125,28 +118,30 @@ def _take_item(reading: _Reading, place: str, item: JsonObject) -> None:
         reading.messages.append(message)
 
 
-def _part(item: JsonObject, characters_max: int | None) -> tuple[Speaker, Part | None]:
+def _part(item: JsonObject, characters_max: int | None) -> tuple[types.Speaker, types.Part | None]:
     kind = text_of(item.get("type"))
     call_id = text_of(item.get("call_id"))
     if kind == "message":
         text = "".join(text_of(each.get("text")) for each in items_of(item.get("content")))
         speaker = _SPEAKERS.get(text_of(item.get("role")))
         if speaker is None:  # instructions, sent anew with every request
-            return Speaker.USER, None
-        return speaker, TextPart(text=outlined(text, characters_max))
+            return types.Speaker.USER, None
+        return speaker, types.TextPart(text=outlined(text, characters_max))
     if kind in OUTPUT_OF:
         title = text_of(item.get("name")) or kind.removesuffix("_call")
-        return Speaker.ASSISTANT, ToolCallPart(
+        return types.Speaker.ASSISTANT, types.ToolCallPart(
             call_id=call_id, title=title, tool_kind="other", arguments=arguments_of(item)
         )
     if kind in OUTPUTS:
         text = outlined(output_text(item.get("output")), characters_max)
-        return Speaker.TOOL, ToolResultPart(call_id=call_id, status="completed", text=text)
+        return types.Speaker.TOOL, types.ToolResultPart(
+            call_id=call_id, status="completed", text=text
+        )
     if kind == "reasoning":
         said = items_of(item.get("summary"))
         text = "".join(text_of(each.get("text")) for each in said)
-        return Speaker.ASSISTANT, ReasoningPart(text=outlined(text, characters_max))
-    return Speaker.ASSISTANT, None
+        return types.Speaker.ASSISTANT, types.ReasoningPart(text=outlined(text, characters_max))
+    return types.Speaker.ASSISTANT, None
 
 
 def arguments_of(item: JsonObject) -> JsonValue:

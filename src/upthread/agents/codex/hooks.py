@@ -24,6 +24,7 @@ TIMEOUT_S: Final = 3600
 
 # What a hook of the command line is called in Codex's own list of trust (0.169.0).
 _KEY: Final = "/<session-flags>/config.toml:pre_tool_use:0:0"
+_RUNS: Final = frozenset({"trusted", "managed"})
 
 
 def hook_command() -> str:
@@ -50,9 +51,6 @@ def _hash(line: str) -> str:
     identity = {"event_name": "pre_tool_use", "hooks": [hook], "matcher": "*"}
     canonical = json.dumps(identity, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
-
-
-_RUNS: Final = frozenset({"trusted", "managed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,21 +25,12 @@ from urllib.parse import quote
 import apsw
 
 from upthread.boundary.files import through_links
+from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.core.turns.stream import INTERRUPTED
-from upthread.core.types import (
-    ConversationId,
-    FilePart,
-    JsonValue,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
 from upthread.vendors.copies import Edit, RepairedCopy, keep, prepare, still_wrong
@@ -75,6 +66,10 @@ _PARTS: Final = """
 
 
 Row: TypeAlias = Sequence[Any]
+_TOOLS: Final = """
+    SELECT part.session_id, part.id, part.data FROM part
+    WHERE (?1 IS NULL OR part.session_id = ?1) AND length(part.data) <= ?2
+    ORDER BY part.session_id, part.message_id, part.id"""
 
 
 class Database(Protocol):
@@ -227,12 +222,12 @@ class _Reading:
     characters_max: int | None
     messages: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
-    said: list[Part] = field(default_factory=list[Part])
-    results: list[Part] = field(default_factory=list[Part])
+    said: list[types.Part] = field(default_factory=list[types.Part])
+    results: list[types.Part] = field(default_factory=list[types.Part])
 
-    def flush(self, speaker: Speaker, place: str) -> None:
+    def flush(self, speaker: types.Speaker, place: str) -> None:
         """End a step: what was said, then the results."""
-        for who, parts in ((speaker, self.said), (Speaker.TOOL, self.results)):
+        for who, parts in ((speaker, self.said), (types.Speaker.TOOL, self.results)):
             if parts:
                 message = HistoryMessage(speaker=who, parts=tuple(parts), place=place)
                 self.messages.append(message)
@@ -244,14 +239,16 @@ def _session(
 ) -> VendorHistory:
     session_id, parent, directory, title, version = (str(each or "") for each in row)
     reading = _Reading(characters_max)
-    place, speaker = "", Speaker.USER
+    place, speaker = "", types.Speaker.USER
     rows = connection.execute(_PARTS, (session_id, LINE_BYTES_MAX))
     for message_id, message_data, part_id, part_data in rows:
         if message_id != place:
             reading.flush(speaker, place)
             place = str(message_id)
             message = _object(reading, place, message_data)
-            speaker = Speaker.USER if message.get("role") == "user" else Speaker.ASSISTANT
+            speaker = (
+                types.Speaker.USER if message.get("role") == "user" else types.Speaker.ASSISTANT
+            )
         if part_id is not None:
             part = _object(reading, f"{place} {part_id}", part_data)
             _take(reading, part, speaker=speaker, place=place)
@@ -283,21 +280,23 @@ def _object(reading: _Reading, place: str, data: object) -> JsonObject:
     return value
 
 
-def _take(reading: _Reading, part: JsonObject, *, speaker: Speaker, place: str) -> None:
+def _take(reading: _Reading, part: JsonObject, *, speaker: types.Speaker, place: str) -> None:
     match part.get("type"):
         case "step-start":
             reading.flush(speaker, place)
         case "text" if not part.get("ignored"):
-            if reading.results or any(isinstance(said, ToolCallPart) for said in reading.said):
+            if reading.results or any(
+                isinstance(said, types.ToolCallPart) for said in reading.said
+            ):
                 reading.flush(speaker, place)
             text = outlined(text_of(part.get("text")), reading.characters_max)
-            reading.said.append(TextPart(text=text))
+            reading.said.append(types.TextPart(text=text))
         case "reasoning":
             text = outlined(text_of(part.get("text")), reading.characters_max)
-            reading.said.append(ReasoningPart(text=text))
+            reading.said.append(types.ReasoningPart(text=text))
         case "file":
             uri = text_of(part.get("filename")) or text_of(part.get("url"))[:200]
-            reading.said.append(FilePart(uri=uri, mime_type=text_of(part.get("mime"))))
+            reading.said.append(types.FilePart(uri=uri, mime_type=text_of(part.get("mime"))))
         case "tool":
             _take_tool(reading, part)
         case _:
@@ -310,7 +309,7 @@ def _take_tool(reading: _Reading, part: JsonObject) -> None:
     title = text_of(part.get("tool"))
     arguments: JsonValue = state.get("input")
     reading.said.append(
-        ToolCallPart(call_id=call_id, title=title, tool_kind="other", arguments=arguments)
+        types.ToolCallPart(call_id=call_id, title=title, tool_kind="other", arguments=arguments)
     )
     status = text_of(state.get("status"))
     if status in OPEN_STATES:
@@ -320,19 +319,13 @@ def _take_tool(reading: _Reading, part: JsonObject) -> None:
     text = text_of(state.get("output")) or text_of(state.get("error"))
     child = text_of(metadata.get("sessionId"))
     reading.results.append(
-        ToolResultPart(
+        types.ToolResultPart(
             call_id=call_id,
             status="completed" if status == "completed" else failed,
             text=outlined(text, reading.characters_max),
-            child_conversation_id=ConversationId(child) if child else None,
+            child_conversation_id=types.ConversationId(child) if child else None,
         )
     )
-
-
-_TOOLS: Final = """
-    SELECT part.session_id, part.id, part.data FROM part
-    WHERE (?1 IS NULL OR part.session_id = ?1) AND length(part.data) <= ?2
-    ORDER BY part.session_id, part.message_id, part.id"""
 
 
 def repair(

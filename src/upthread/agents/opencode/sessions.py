@@ -24,6 +24,9 @@ from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 LISTED_MAX: Final = 100_000
+TOOLS: Final = ("bash", "codesearch", "external_directory", "glob", "grep", "list", "lsp", "read")
+"""OpenCode's tools and permissions, as seen in 1.18.33; `edit` stands for all that edit."""
+MORE_TOOLS: Final = ("question", "skill", "task", "todoread", "todowrite", "webfetch", "websearch")
 
 
 def path_of(session: UpstreamSessionId, *below: str) -> str:
@@ -101,11 +104,6 @@ def _listed(session: Mapping[str, Any]) -> ListedSession:
         working_directory=text_at(session, "directory"),
         updated_at=str(updated) if isinstance(updated, int) else "",
     )
-
-
-TOOLS: Final = ("bash", "codesearch", "external_directory", "glob", "grep", "list", "lsp", "read")
-"""OpenCode's tools and permissions, as seen in 1.18.33; `edit` stands for all that edit."""
-MORE_TOOLS: Final = ("question", "skill", "task", "todoread", "todowrite", "webfetch", "websearch")
 
 
 def prompt_limits(limits: RoleLimits, *, agent: str) -> Mapping[str, Any]:

@@ -33,6 +33,15 @@ from upthread.core.events import AgentEvent, ChildEnded, ChildStarted, TitleChan
 from upthread.core.types import Outcome, UpstreamSessionId
 
 ROLE_UNKNOWN: Final = "subagent"
+SILENT_EVENTS: Final = frozenset({"session.idle", "session.diff", "message.removed"})
+"""Events of a session that say nothing of the conversation, or say it again."""
+SILENT_PREFIXES: Final = ("session.next.", "permission.", "question.", "file.", "pty.")
+"""Families of such events; questions and permissions are answered where they are asked."""
+SPOKEN: Final = frozenset({"message.part.updated", "message.part.delta"})
+"""Events that carry what somebody said or did."""
+SUMMARY: Final = "summary"
+_Events: TypeAlias = tuple[AgentEvent, ...]
+_Reader: TypeAlias = Callable[[Mapping[str, Any], UpstreamSessionId], _Events]
 
 
 class Family:
@@ -138,18 +147,6 @@ class Family:
             call_id=call_id,
         )
         return (started,)
-
-
-SILENT_EVENTS: Final = frozenset({"session.idle", "session.diff", "message.removed"})
-"""Events of a session that say nothing of the conversation, or say it again."""
-SILENT_PREFIXES: Final = ("session.next.", "permission.", "question.", "file.", "pty.")
-"""Families of such events; questions and permissions are answered where they are asked."""
-SPOKEN: Final = frozenset({"message.part.updated", "message.part.delta"})
-"""Events that carry what somebody said or did."""
-
-SUMMARY: Final = "summary"
-_Events: TypeAlias = tuple[AgentEvent, ...]
-_Reader: TypeAlias = Callable[[Mapping[str, Any], UpstreamSessionId], _Events]
 
 
 class Turn:

@@ -26,6 +26,7 @@ from upthread.agents.rehearsal.turn import Turn
 
 SUMMARY_LINES_MAX: Final = 200
 BROKEN_BLOCK: Final = '```upthread\n{"status": "done", "summary": \n```'
+EVIDENCE_LINES_MAX: Final = 5
 
 
 class Verdict(NamedTuple):
@@ -66,9 +67,6 @@ def block_of(report: Report) -> str:
         "verdict": report.verdict._asdict() if report.verdict else None,
     }
     return f"```upthread\n{json.dumps(said, ensure_ascii=False)}\n```"
-
-
-EVIDENCE_LINES_MAX: Final = 5
 
 
 class Desk:

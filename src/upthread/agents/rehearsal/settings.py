@@ -29,6 +29,7 @@ UNASKED: Final = "no_ask"
 NAMELESS: Final = "no_message_ids"
 WORDS: Final = (OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS)
 VERSION_PREFIX: Final = "protocol_version="
+TEXT_CHARACTERS_MAX: Final = 64 * 1024
 
 
 class SettingsError(Exception):
@@ -89,9 +90,6 @@ def _pace_ms(environment: Mapping[str, str]) -> int:
     if not word.isdecimal() or int(word) > PACE_MS_MAX:
         raise SettingsError(f"{PACE_VARIABLE} is {word!r}; it may be 0 to {PACE_MS_MAX}")
     return int(word)
-
-
-TEXT_CHARACTERS_MAX: Final = 64 * 1024
 
 
 class EventLog:

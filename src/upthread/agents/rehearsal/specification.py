@@ -34,6 +34,13 @@ _FENCE: Final = re.compile(r"^\s*(`{3,}|~{3,})\s*([\w+-]*)")
 _HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
 _ITEM: Final = re.compile(r"^\s*(?:[-*]|\d+\.)\s+(.*)$")
 _CODE: Final = re.compile(r"`([^`\n]+)`")
+EASY_TO_MISS: Final = "(easy to miss)"
+EASY_TO_BREAK: Final = "(easy to break)"
+REQUIREMENT_ID: Final = r"[A-Z]{1,8}\d{1,4}"
+_REQUIREMENT: Final = re.compile(rf"\**({REQUIREMENT_ID})\b[:.*]*\s+(.*)$")
+_OPEN: Final = re.compile(r"OPEN\s+([\w.-]+):\s*(.+)$")
+_LEADING_PATH: Final = re.compile(r"^`[^`]+`\s*[:-]?\s*")
+_PLACEHOLDER: Final = re.compile(r"<([\w.-]+)>")
 
 
 class Line(NamedTuple):
@@ -100,16 +107,6 @@ def dedented(lines: Sequence[str]) -> str:
     margins = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     margin = min(margins, default=0)
     return "\n".join(line[margin:].rstrip() for line in lines)
-
-
-EASY_TO_MISS: Final = "(easy to miss)"
-EASY_TO_BREAK: Final = "(easy to break)"
-
-REQUIREMENT_ID: Final = r"[A-Z]{1,8}\d{1,4}"
-_REQUIREMENT: Final = re.compile(rf"\**({REQUIREMENT_ID})\b[:.*]*\s+(.*)$")
-_OPEN: Final = re.compile(r"OPEN\s+([\w.-]+):\s*(.+)$")
-_LEADING_PATH: Final = re.compile(r"^`[^`]+`\s*[:-]?\s*")
-_PLACEHOLDER: Final = re.compile(r"<([\w.-]+)>")
 
 
 class Requirement(NamedTuple):

@@ -1,12 +1,18 @@
-"""A session read back from its transcript."""
+"""A session read back from its transcript.
+
+Who else holds a session: a living process that says so, and nobody else.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 
+import pytest
 from tests.vendors.transcripts import ClaudeTranscript, result, said, use
 
-from upthread.agents.claude_code.stored import read_history
+from upthread.agents._process_group import started_at_ticks
+from upthread.agents.claude_code.stored import read_history, writer_of
 from upthread.core.events import (
     ChildStarted,
     ReasoningReceived,
@@ -78,3 +84,36 @@ def test_a_command_that_failed_by_itself_did_run_and_one_that_nobody_allowed_did
     history = read_history(made.write(tmp_path / f"{SESSION}.jsonl"), SESSION)
     ended = {each.call_id: each.did_run for each in history if isinstance(each, ToolCallUpdated)}
     assert ended == {"t1": True, "t2": False, "t3": False}
+
+
+@pytest.fixture
+def register(tmp_path):
+    def write(name, **more):
+        (tmp_path / "sessions").mkdir(exist_ok=True)
+        ticks = str(started_at_ticks(os.getpid()))
+        told = {"pid": os.getpid(), "sessionId": SESSION, "procStart": ticks, **more}
+        (tmp_path / "sessions" / name).write_text(json.dumps(told))
+
+    return write
+
+
+def test_a_living_process_holds_its_session_and_no_other(tmp_path, register):
+    register("1.json")
+    assert writer_of(tmp_path, SESSION) == os.getpid()
+    assert writer_of(tmp_path, "another") is None
+
+
+@pytest.mark.parametrize(
+    "more", [{"pid": 2**22 + 1}, {"procStart": "1"}, {"procStart": None}, {"pid": "1"}]
+)
+def test_a_dead_or_another_process_holds_nothing(tmp_path, register, more):
+    register("1.json", **more)
+    assert writer_of(tmp_path, SESSION) is None
+
+
+def test_files_of_another_form_are_passed_over(tmp_path, register):
+    assert writer_of(tmp_path, SESSION) is None, "a home without any"
+    register("2.json")
+    (tmp_path / "sessions" / "0.json").write_text("[garbage")
+    (tmp_path / "sessions" / "1.json").mkdir()
+    assert writer_of(tmp_path, SESSION) == os.getpid()
