@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from upthread.core.quotas import STDERR_BYTES_MAX
-from upthread.core.redaction.byte_stream import RedactedStream
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.running_text import RedactedStream
 from upthread.errors import ConfigError
 
 TAIL_BYTES: Final = 1000

@@ -7,7 +7,7 @@ from typing import Final
 from upthread.client.consent import refuse_models
 from upthread.core.actors import Actor
 from upthread.core.acts import settlement
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.core.turns.effects import Settlement
 from upthread.core.types import ProjectId
 from upthread.errors import NotFoundError, UsageError

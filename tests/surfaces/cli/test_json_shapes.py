@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.postgres_server import database_at, migrated_database_at
 from tests.vendors.opencode_database import damaged_database
-
-from upthread.testing.postgres_server import database_at, migrated_database_at
 
 pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
 
@@ -95,6 +94,7 @@ def live(tmp_path_factory, make_upthread):
     stream("tell", "w/planner", "[[rehearse: write a.txt a]]")
     one("show of a workstream", "show", "w")
     one("show of an address", "show", "w/planner")
+    one("show --tree", "show", "w", "--tree")
     one("fork", "fork", "w/planner", "--as", "v/planner", "--dry-run")
     one("fork", "fork", "w/planner", "--as", "v/planner", "--yes")
     stream("tell", "w/planner", "--continue")

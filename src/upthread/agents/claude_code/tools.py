@@ -15,7 +15,7 @@ from upthread.agents._permissions import ALLOW_OR_REJECT, REJECT, ask_to_hold, p
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import AnswerPermission, HoldCall, PermissionRequest
 from upthread.agents.claude_code.entries import PATHS
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
 
 TITLE_CHARACTERS_MAX: Final = 200

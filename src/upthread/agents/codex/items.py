@@ -14,7 +14,7 @@ from upthread.agents._json_lines import member, objects_at, text_at, texts_at
 from upthread.agents._outcomes import did_run
 from upthread.core import events
 from upthread.core.events import AgentEvent
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 TITLE_CHARACTERS_MAX: Final = 200
@@ -208,12 +208,14 @@ def usage(told: _Item, session: UpstreamSessionId) -> events.UsageReported | Non
     known_window = window if isinstance(window, int) and window > 0 else None
     read = member(told, "tokenUsage", "last", "inputTokens")
     written = member(told, "tokenUsage", "last", "outputTokens")
+    cached = member(told, "tokenUsage", "last", "cachedInputTokens")
     return events.UsageReported(
         upstream_session_id=session,
         tokens_used=total,
         tokens_window=known_window,
         tokens_read=read if isinstance(read, int) else None,
         tokens_written=written if isinstance(written, int) else None,
+        tokens_cached=cached if isinstance(cached, int) else None,
     )
 
 

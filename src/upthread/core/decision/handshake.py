@@ -31,7 +31,7 @@ from upthread.core.decision.model import (
 from upthread.core.decision.rollover import ROLLOVER
 from upthread.core.decision.rules import RULES
 from upthread.core.decision.words import CHANGED_NAMED_MAX, OTHER_REASONS, because_in_words
-from upthread.core.text.visible import visible_line
+from upthread.core.text import visible_line
 from upthread.core.types import Decision, Outcome
 
 __all__ = [

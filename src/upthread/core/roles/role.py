@@ -17,9 +17,8 @@ from msgspec import Struct, structs
 
 from upthread.core.decision.handshake import Continuity
 from upthread.core.names import parse_role
-from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter
+from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter, read_toml
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
-from upthread.core.text.toml_text import read_toml
 from upthread.core.types import RecordMode
 from upthread.errors import ConfigError, UsageError
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
-from upthread.core.outward.inspection import look_of
+from upthread.core.outward.actions import look_of
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of, held, in_doubt, settled
 from upthread.core.types import (

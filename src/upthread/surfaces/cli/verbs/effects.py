@@ -8,7 +8,7 @@ from typing import Final
 
 from upthread.client import Project
 from upthread.core.states import LOOK, doubts_in_words, effects_command
-from upthread.core.text.visible import LINE_CHARACTERS_MAX
+from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.errors import UsageError
 from upthread.runtime.record.effects import RecordedEffect
