@@ -95,6 +95,9 @@ class Adapter(ABC):
     def _open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
         """Start the agent and shake hands (A1, A2)."""
 
+    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
+        return self.row.resume_command(upstream_session_id)
+
     def _environment_of(self, request: OpenRequest) -> dict[str, str]:
         return {**self._environment, **request.environment}
 

@@ -8,9 +8,9 @@ import re
 
 import pytest
 from tests.support.record_page import ATTACKS, Saying, Seen, page_of
-from upthread.core.text.visible import visible_line, visible_text
 
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.text import visible_line, visible_text
 from upthread.core.types import ToolCallPart
 from upthread.runtime.record.timeline import Call
 from upthread.surfaces.page.calls import call_piece

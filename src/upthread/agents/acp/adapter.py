@@ -30,7 +30,7 @@ from upthread.agents.acp.outcomes import (
     result_of,
 )
 from upthread.agents.acp.peer import AgentWords, Peer, RpcError
-from upthread.agents.acp.quirks import NO_QUIRK, Quirk, quirk_for
+from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.acp.sessions import Sessions
 from upthread.agents.acp.wire import (
     Initialized,
@@ -49,6 +49,7 @@ from upthread.agents.base import (
     PermissionRequest,
     PromptResult,
 )
+from upthread.core.agents import AGENTS
 from upthread.core.events import AgentEvent, TextReceived, UnknownReceived
 from upthread.core.quotas import VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -345,11 +346,8 @@ class AcpAdapter(Adapter):
                 yield connection
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        words = self._quirk.resume_command
-        # An id that begins with a dash would be taken for an option.
-        if self._quirk is NO_QUIRK or not words or upstream_session_id.startswith("-"):
-            return None
-        return tuple(upstream_session_id if word == "{id}" else word for word in words)
+        row = AGENTS.get(self._quirk.name)
+        return row.resume_command(upstream_session_id) if row else None
 
 
 def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:

@@ -17,7 +17,6 @@ from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.opencode.connection import OpenCodeConnection
 from upthread.agents.opencode.server import started_server
 from upthread.core.agents import AGENTS
-from upthread.core.types import UpstreamSessionId
 
 CONFIG: Final = "OPENCODE_CONFIG_CONTENT"
 """The variable with more configuration. OpenCode adds up the plug-ins of all its configurations."""
@@ -51,12 +50,6 @@ class OpenCodeAdapter(Adapter):
                 )
                 async with connection.serving():
                     yield connection
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        # An id that begins with a dash would be taken for an option.
-        if upstream_session_id.startswith("-"):
-            return None
-        return ("opencode", "--session", upstream_session_id)
 
 
 def _gate(given: Mapping[str, str], calls: CallListener) -> dict[str, str] | None:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from upthread.core import events, types
 from upthread.core.acts import settlements_in
 from upthread.core.commands import RecordAct, RecordDecision
-from upthread.core.decision.changes import change_lines
+from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import reasons_in_words
 from upthread.core.decision.model import freshness_in, price_in
 from upthread.core.decision.price import Price, Tokens

@@ -1,7 +1,7 @@
 """Mark-up: the only place where text becomes HTML, so that no text can become anything else.
 
 A `Markup` is HTML of ours; every other `str` that is put into an element is somebody's text. It is
-redacted, what would act or hide is shown as its escape (`core.text.visible`), and it is escaped.
+redacted, what would act or hide is shown as its escape (`core.text`), and it is escaped.
 No attribute holds a URL from outside, and none a style or a handler: `element` refuses them.
 """
 
@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final, TypeAlias
 
-from upthread.core.redaction.placeholder import PLACEHOLDER
-from upthread.core.redaction.redactor import Redactor
-from upthread.core.text.visible import visible_line, visible_text
+from upthread.core.redaction.redactor import PLACEHOLDER, Redactor
+from upthread.core.text import visible_line, visible_text
 from upthread.core.types import JsonValue
 from upthread.surfaces.cli.terminal.output import plain
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from upthread.client import Project
 from upthread.core.redaction.redactor import Redactor
-from upthread.core.text.visible import visible_text
+from upthread.core.text import visible_text
 from upthread.core.types import JsonValue
 from upthread.errors import UsageError
 from upthread.runtime.record.audit import Audit

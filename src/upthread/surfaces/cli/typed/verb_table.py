@@ -95,7 +95,12 @@ _COMPLETION: Final = Parameter(
     kind=str,
     choices=SHELLS,
 )
-OF_THE_PROGRAM: Final = (*COMMON[:-1], _VERSION, _COMPLETION, HELP)
+_ALL: Final = Parameter(
+    name="wants_all",
+    declared=Option("--all", help="Without a verb: every session, not the newest alone."),
+    kind=bool,
+)
+OF_THE_PROGRAM: Final = (*COMMON[:-1], _ALL, _VERSION, _COMPLETION, HELP)
 
 
 def verb_function(name: str) -> Callable[..., int]:
