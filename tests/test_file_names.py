@@ -16,7 +16,7 @@ NOT_NAMED = {
     "agents/_connection.py": _ADAPTER,
     "agents/claude_code/connection.py": _ADAPTER,
     "agents/opencode/connection.py": _SERVER,
-    "vendors/copies.py": "driven by the test_repair.py of the agents, one store each",
+    "vendors/copies.py": "driven by the agents' repairs: test_histories.py, test_repair.py",
     "store/base.py": "the port; upthread.testing.store_conformance is its test",
     "store/postgres/store.py": _CONFORMANCE,
     "store/sql/parts.py": _CONFORMANCE,

@@ -482,7 +482,7 @@ def _settings_of(quirk: Quirk) -> str:
 def _errors_of(quirk: Quirk) -> str:
     """`missing` that is not certain is confirmed by listing the sessions."""
     return "; ".join(
-        f"`{each.pattern.pattern.replace('|', '` or `')}`: `{each.outcome}`"
+        f"`{each.words.replace('|', '` or `')}`: `{each.outcome}`"
         + ("" if each.is_certain else ", confirmed by listing")
         for each in quirk.errors
     )

@@ -104,7 +104,7 @@ def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome
     if certain is not None:
         return certain, True
     for meaning in (*quirk.errors, *GENERAL_ERRORS):
-        if meaning.outcome is not Outcome.UNKNOWN and meaning.pattern.search(said):
+        if meaning.outcome is not Outcome.UNKNOWN and meaning.matches(said):
             return meaning.outcome, meaning.is_certain
     return Outcome.UNKNOWN, False
 
@@ -115,8 +115,8 @@ def _by_code(code: int, data: object, said: str) -> Outcome | None:
         return _OUTCOME_OF_CODE[code]
     kind, status = member(data, "errorKind"), _status_of(code, data)
     is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
-    if is_refused and UNPAIRED_CALL.search(said):
-        return Outcome.CORRUPTED
+    if is_refused and UNPAIRED_CALL.matches(said):
+        return UNPAIRED_CALL.outcome
     if says_no_credit(HTTPStatus.BAD_REQUEST if is_refused else status, said):
         return Outcome.CREDIT_EXHAUSTED
     of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None

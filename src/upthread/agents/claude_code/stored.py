@@ -68,22 +68,16 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
         )
     if path is None:
         return None
-    require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
-    session = UpstreamSessionId(agent_id)
-    # Before it is read: what is touched in between then counts as not seen by the session.
-    written_at_ns = path.stat().st_mtime_ns
-    return StoredSession(
-        upstream_session_id=session,
-        events=read_history(path, session, with_usage=True),
-        written_at_ns=written_at_ns,
-    )
+    return _read(home, path, UpstreamSessionId(agent_id))
 
 
 def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
     """Return a main session as its transcript holds it, None without one. Raises StoreError."""
     path = find_transcript(home, session)
-    if path is None:
-        return None
+    return _read(home, path, session) if path is not None else None
+
+
+def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:
     require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
     # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
