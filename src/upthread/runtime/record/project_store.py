@@ -10,11 +10,10 @@ it (record_filter.py), and what the person does is kept with who it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 from upthread.core.acts import acts_in
 from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -26,8 +25,12 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import NotFoundError
-from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
+from upthread.runtime.later import later
 from upthread.store.base import Held, KnownProject, Resolved, Run, Store, Turn
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
+    from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 
 NameT = TypeVar("NameT", bound=str)
 ValueT = TypeVar("ValueT")
@@ -64,7 +67,7 @@ class ProjectStore:
         self._filter = (
             None
             if policy is None or redactor is None
-            else RecordFilter(policy, redactor, conversation_of=self.conversation)
+            else later(lambda: _filter(policy, redactor, self.conversation))
         )
         # As attributes, each read once: what the store answers where the id is the project's, and
         # nothing where it is not. A new read of the port is one row here.
@@ -213,6 +216,17 @@ class ProjectStore:
         )
         if not is_own:
             raise _never_opened(what, name)
+
+
+def _filter(
+    policy: RecordPolicy,
+    redactor: Redactor,
+    conversation_of: Callable[[ConversationId], Conversation | None],
+) -> RecordFilter:
+    # Late: it judges what is written, and a look writes nothing.
+    from upthread.runtime.record.record_filter import RecordFilter
+
+    return RecordFilter(policy, redactor, conversation_of=conversation_of)
 
 
 def _only(
