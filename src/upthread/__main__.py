@@ -1,5 +1,6 @@
 """`python -m upthread` is the same as `upthread`."""
 
+import gc
 import os
 import sys
 
@@ -13,6 +14,7 @@ def main() -> int:
 
     # What scripts ask all the time, before what it takes to carry out any verb is loaded.
     if "_ARGCOMPLETE" not in os.environ and told(sys.argv[1:]):
+        gc.freeze()  # at exit nothing is looked through for what could be freed
         return 0
     from upthread.surfaces.cli.__main__ import main as run  # noqa: PLC0415
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from upthread.client.assembly import Assembly
 from upthread.core.actors import Actor, model_of
 from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream, shown
-from upthread.core.trust import Item, ignored_notice
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
 from upthread.errors import NotFoundError, UsageError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from upthread.core.decision.price import Tokens
     from upthread.core.decision.read_coverage import Reading
     from upthread.core.runs.pipeline import RunView
+    from upthread.core.trust import Item
     from upthread.core.turns.effects import Settlement
     from upthread.runtime.continuity_probe import Probed
     from upthread.runtime.options import RunOptions
@@ -40,6 +40,8 @@ class Project(Assembly):
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know: what was put right at rest, and what is ignored here."""
+        from upthread.core.trust import ignored_notice
+
         ignored = ignored_notice(self.settings.pending)
         return (*self.notices_at_rest, *filter(None, (ignored,)))
 

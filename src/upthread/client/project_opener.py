@@ -140,6 +140,7 @@ def _opened_again(asked: Asked, remembered: Opening) -> _Opened | None:
         home=remembered.home,
         working_directory=remembered.root,
         database=remembered.database,
+        outward_patterns=remembered.outward_patterns,
     )
     return _Opened(
         settings=settings,
@@ -201,6 +202,7 @@ def _remember(
         project_id=project_id,
         identity=[identity.path, identity.root_commit, identity.remote],
         identities=_identities(store),
+        outward_patterns=settings.outward_patterns,
     )
 
 

@@ -3,9 +3,9 @@
 Opening a project asks git for its first commit and reads and checks all of the configuration. A
 script that asks for an id before each of its commands would pay for that each time, so what was
 found is kept in our own home, 0600, with what it was found by: the commit that is checked out, the
-stamp of each file that was looked into, the environment, who owns the repository, the version. Where
-one of these is another now, or cannot be told, nothing is remembered and all is found anew; so what
-must be refused, or told to a person, always is.
+stamp of each file that was looked into, the environment, who owns the repository, our version.
+Where one of these is another now, or cannot be told, nothing is remembered and all is found anew;
+so what must be refused, or told to a person, always is.
 
 Light, for `surfaces/cli/glance.py`: the standard library alone, and none of its slow modules.
 """
@@ -47,9 +47,10 @@ _OTHERS_MAY = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Opening:
-    """What was found. `database` is a SQLite file that is not encrypted; `place` is as hooks see it.
+    """What was found. `database` is a SQLite file that is not encrypted.
 
-    `identity` is path, root commit and remote of the repository.
+    `place` is the working tree as hooks see it, `identity` path, root commit and remote of the
+    repository, `outward_patterns` the one setting that looks need beside the places.
     """
 
     def __init__(self, place: Place, fields: Mapping[str, Any]) -> None:
@@ -60,6 +61,7 @@ class Opening:
         self.project_id: str = fields["project_id"]
         self.identity: tuple[str, str | None, str | None] = tuple(fields["identity"])
         self.identities: list[int] = fields["identities"]
+        self.outward_patterns: tuple[str, ...] = tuple(fields["outward_patterns"])
 
 
 class Openings:
@@ -168,7 +170,13 @@ def _of_repository(place: Place) -> list[str]:
     if not place.is_repository:
         return []
     within = [os.path.join(place.common, name) for name in ("objects", "refs")]
-    return [os.path.join(place.root, ".git"), place.root, place.git_directory, place.common, *within]
+    return [
+        os.path.join(place.root, ".git"),
+        place.root,
+        place.git_directory,
+        place.common,
+        *within,
+    ]
 
 
 def _looked_into(place: Place) -> list[str]:

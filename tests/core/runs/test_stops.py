@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from upthread.core.decision.rollover import ROLLOVER, Recovery
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.runs import pipeline
 from upthread.core.runs.pipeline import REJECTED_TOO_OFTEN
 from upthread.core.runs.stops import (

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE
 from upthread.core.types import Outcome
 

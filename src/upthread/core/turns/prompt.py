@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from upthread.core.decision.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.history.unicode import unicode_text
 from upthread.core.roles.role import Role
 from upthread.core.text.markdown import item

@@ -34,8 +34,8 @@ class Place:
 
     `root` is the working tree's directory, `repository` the directory of the repository it belongs
     to, `branch` what is checked out: None on a detached HEAD and outside of git. `is_repository` is
-    whether there is one, `git_directory` and `common` its own directory and the one it shares, empty
-    without one. `known` is the place's file, None when nobody has set it up.
+    whether there is one, `git_directory` and `common` its own directory and the one it shares,
+    empty without one. `known` is the place's file, None when nobody has set it up.
     """
 
     def __init__(self, home: str, directory: str) -> None:

@@ -1,19 +1,19 @@
 """A glance: one question to a database file, without what opening a store loads.
 
-`upthread id` asks it, as scripts do before each command of theirs. The statement is the store's own.
+`upthread id` asks it, as scripts do before each command of theirs. The statement is the store's.
 Where anything is out of the ordinary there is no answer, and the store is opened, which says what
 it is.
 """
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 import apsw
 
 from upthread.errors import StoreError
 from upthread.store.sqlite.files import prepare_file
-from upthread.store.sqlite.presence import Path, refuse_remains
+from upthread.store.sqlite.presence import refuse_remains
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_MS = 30_000
 
-_QUERIES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "sql", "sqlite", "queries.sql")
+_QUERIES = Path(__file__).parent.parent / "sql" / "sqlite" / "queries.sql"
 _IDENTITIES = "SELECT count(*), max(id) FROM project_identity"
 
 
@@ -49,7 +49,7 @@ def open_session(
 
 
 def identities_in(connection: Any) -> list[int]:
-    """Return the version of a schema and what tells whether a project is known by another identity."""
+    """Return a schema's version, and what tells whether projects have other identities by now."""
     return [connection.pragma("user_version"), *connection.execute(_IDENTITIES).fetchone()]
 
 
@@ -66,8 +66,7 @@ def _opened(database: str) -> Any:
 
 def _statement() -> str:
     """Return the store's `resolve`, asked for the session's id alone."""
-    with open(_QUERIES, encoding="utf-8") as file:
-        _, _, rest = file.read().partition("\n-- resolve:")
+    _, _, rest = _QUERIES.read_text("utf-8").partition("\n-- resolve:")
     statement = rest.partition("\n")[2].partition(";")[0]
     first, _, others = statement.partition("FROM")
     assert "{l.link}" in first, "`resolve` gives the link's columns"

@@ -30,7 +30,9 @@ def told(words: Sequence[str]) -> bool:
         return False
     try:
         return os.write(STANDARD_OUTPUT, f"{session}\n".encode("ascii")) > 0
-    except OSError:  # a reader that is gone, a disk that is full: the verb says what there is to say
+    except (
+        OSError
+    ):  # a reader that is gone, a disk that is full: the verb says what there is to say
         return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from upthread.core.decision import words
@@ -71,11 +70,6 @@ def spaced(word: str) -> str:
 def spent_line(what: str, total: Tokens, tokens_max: int) -> str:
     """`spec-42: ~41k of at most 50000 tokens`."""
     return f"{what}: {total.in_words} of at most {tokens_max} tokens"
-
-
-def moment(at_ms: int) -> str:
-    """Return a time in UTC, to the second."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
 
 
 def counted(number: int, noun: str) -> str:

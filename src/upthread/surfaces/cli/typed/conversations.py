@@ -27,13 +27,13 @@ def ls(
     ] = False,
 ) -> int:
     """List the workstreams, or the roles of one."""
-    from upthread.surfaces.cli.verbs import inspect
-
     if workers:
         from upthread.surfaces.cli.verbs import worker
 
         return worker.list_workers(call)
-    return inspect.list_workstreams(call, workstream, is_watching=watch)
+    from upthread.surfaces.cli.verbs import listing
+
+    return listing.list_workstreams(call, workstream, is_watching=watch)
 
 
 def show(

@@ -6,17 +6,16 @@ import json
 import os
 import shlex
 import sys
-from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from upthread.boundary import programs
-from upthread.client import Project
 from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
-from upthread.config import home_directory
 from upthread.core.workstreams import BECAUSE
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.setup import claude_code, launcher
-from upthread.surfaces.cli.terminal.words import moment
+from upthread.surfaces.cli.terminal.times import moment
+
+if TYPE_CHECKING:
+    from upthread.client import Project
 
 
 def use(call: Call, workstream: str | None) -> int:
@@ -39,6 +38,12 @@ def status(call: Call) -> int:
 
 def snippet(call: Call) -> int:
     """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
+    from importlib import resources
+
+    from upthread.boundary import programs
+    from upthread.config import home_directory
+    from upthread.surfaces.cli.setup import claude_code, launcher
+
     home = home_directory(os.environ).absolute()
     # The launcher outlives this environment; without set-up there is none to name.
     if launcher.path_of(home).is_file():
