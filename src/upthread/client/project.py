@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from upthread.client.assembly import Assembly
 from upthread.core.actors import Actor, model_of
-from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream, shown
+from upthread.core.names import (
+    Address,
+    did_you_mean,
+    key_of,
+    parse_address,
+    parse_role,
+    parse_workstream,
+    shown,
+)
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
 from upthread.errors import NotFoundError, UsageError
@@ -119,7 +127,7 @@ class Project(Assembly):
             lambda: self._overview.workstream(self.project_id, name)
         )
         if view is None:
-            raise _no_workstream(name)
+            raise await self._system.in_thread(lambda: self._no_workstream(name))
         return view
 
     async def _require(self, workstream: str) -> None:
@@ -128,7 +136,7 @@ class Project(Assembly):
             return bool(known or self.store.conversations(self.project_id, workstream))
 
         if not await self._system.in_thread(is_known):
-            raise _no_workstream(workstream)
+            raise await self._system.in_thread(lambda: self._no_workstream(workstream))
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
@@ -448,12 +456,26 @@ class Project(Assembly):
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
+            like = did_you_mean(name, self._addresses())
             raise NotFoundError(
-                f"{shown(name)} has no conversation yet",
+                f"{shown(name)} has no conversation yet{like}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
         return resolved
+
+    def _no_workstream(self, name: str) -> NotFoundError:
+        known = (each.workstream for each in self.store.workstreams(self.project_id))
+        return NotFoundError(
+            f"there is no workstream {shown(name)} in this project{did_you_mean(name, known)}",
+            hint="see `upthread ls`",
+            workstream=name,
+        )
+
+    def _addresses(self) -> Iterator[str]:
+        for known in self.store.workstreams(self.project_id):
+            for each in self.store.conversations(self.project_id, known.workstream):
+                yield each.key.address
 
     def _by_instance_name(self, text: str) -> Address:
         base_name, dash, role = text.partition("-")
@@ -470,14 +492,6 @@ class Project(Assembly):
 
 _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
 _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
-
-
-def _no_workstream(name: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no workstream {shown(name)} in this project",
-        hint="see `upthread ls`",
-        workstream=name,
-    )
 
 
 def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:

@@ -69,6 +69,11 @@ class Output:
         """How wide the terminal is that lines are written to; None for none."""
         return _columns(self._out)
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads what was asked for, as it comes."""
+        return _is_terminal(self._out)
+
     def line(self, text: str = "", style: str = "") -> None:
         """Write a line of what was asked for."""
         self._write_row(self._out, ((text, style),))

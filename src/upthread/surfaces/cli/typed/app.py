@@ -64,9 +64,11 @@ def run(words: Sequence[str], invocation: Invocation) -> int:
 def _run_verb(
     name: str, before: Mapping[str, Any], after: Sequence[str], invocation: Invocation
 ) -> int:
-    from upthread.surfaces.cli.typed.parser import did_you_mean, parsed_verb
+    from upthread.surfaces.cli.typed.parser import parsed_verb
 
     if name not in VERBS:
+        from upthread.core.names import did_you_mean
+
         message = f"No such command {name!r}{did_you_mean(name, VERBS)}"
         raise UsageError(message if name else "a verb is missing", hint="see upthread --help")
     verb = verb_function(name)

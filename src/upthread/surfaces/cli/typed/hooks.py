@@ -33,7 +33,7 @@ def status(
         bool, Option("--snippet", help="Print what shows it in Claude Code's status line.")
     ] = False,
 ) -> int:
-    """Show which workstream this working tree is on, and why."""
+    """Show which workstream this working tree is on and why, and how the work stands."""
     from upthread.surfaces.cli.verbs import use
 
     return use.snippet(call) if snippet else use.status(call)
