@@ -16,7 +16,7 @@ def main() -> int:
     if "_ARGCOMPLETE" not in os.environ and told(sys.argv[1:]):
         gc.freeze()  # at exit nothing is looked through for what could be freed
         return 0
-    from upthread.surfaces.cli.__main__ import main as run  # noqa: PLC0415
+    from upthread.surfaces.cli.program import main as run  # noqa: PLC0415
 
     return run()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.hostile.entries import ADDRESS, CALLS, EVENTS, WORKSTREAM, calls
 
-from upthread.surfaces.cli.typed.verb_table import VERBS
+from upthread.surfaces.cli.program import VERBS
 from upthread.testing.hostile_clones import CLONES
 
 NAMES = list(CLONES)

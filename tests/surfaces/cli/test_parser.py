@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from upthread.errors import UsageError
+from upthread.surfaces.cli.program import COMMON, OF_THE_PROGRAM, VERBS, verb_function
 from upthread.surfaces.cli.typed import help_page, parser
-from upthread.surfaces.cli.typed.options import Argument, Option
-from upthread.surfaces.cli.typed.parameters import Parameter, parameters_of
-from upthread.surfaces.cli.typed.verb_table import COMMON, OF_THE_PROGRAM, VERBS, verb_function
+from upthread.surfaces.cli.typed.parameters import Argument, Option, Parameter, parameters_of
 
 
 def verb(

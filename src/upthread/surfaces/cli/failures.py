@@ -24,9 +24,9 @@ from upthread.errors import (
     UpthreadError,
     UsageError,
 )
+from upthread.surfaces.cli.call import EXIT_OF_SIGNALS, EndedBySignalError
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.signals import EXIT_OF_SIGNALS, EndedBySignalError
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4

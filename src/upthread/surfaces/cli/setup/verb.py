@@ -20,7 +20,7 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.setup import blocks, claude_code, codex, launcher, opencode, roles
 from upthread.surfaces.cli.setup.changes import Change, Installed, is_of_repository
 from upthread.surfaces.cli.setup.target import Target
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
 from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}

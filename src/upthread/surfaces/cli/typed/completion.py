@@ -19,12 +19,11 @@ from argcomplete.shell_integration import shellcode
 
 from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.surfaces.cli.call import Call, enter_directory
+from upthread.surfaces.cli.program import COMMON, OF_THE_PROGRAM, VERBS, verb_function
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.typed.help_page import summary
-from upthread.surfaces.cli.typed.options import Completed
-from upthread.surfaces.cli.typed.parameters import Parameter, parameters_of
+from upthread.surfaces.cli.typed.parameters import Completed, Parameter, parameters_of
 from upthread.surfaces.cli.typed.parser import PROGRAM, Parser, add, parser_of
-from upthread.surfaces.cli.typed.verb_table import COMMON, OF_THE_PROGRAM, VERBS, verb_function
 
 OFFERED_MAX: Final = 500
 

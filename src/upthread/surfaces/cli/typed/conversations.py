@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import (
+from upthread.surfaces.cli.typed.parameters import (
     Address,
     Agent,
     Argument,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import Argument, DryRun, Option, Yes
+from upthread.surfaces.cli.typed.parameters import Argument, DryRun, Option, Yes
 
 
 def use(

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from upthread.errors import UsageError
-from upthread.surfaces.cli.typed.options import Option
-from upthread.surfaces.cli.typed.parameters import Parameter
+from upthread.surfaces.cli.typed.parameters import Option, Parameter
 
 PROGRAM: Final = "upthread"
 COLUMNS: Final = 80

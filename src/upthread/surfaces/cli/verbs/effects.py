@@ -11,8 +11,7 @@ from upthread.core.text.visible import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.errors import UsageError
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.caller import who_acts
+from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output

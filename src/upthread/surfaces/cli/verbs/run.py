@@ -19,13 +19,11 @@ from upthread.errors import UsageError
 from upthread.runtime.record.overview import WorkstreamView
 from upthread.runtime.turns.progress import Listener, TurnResult
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import with_agent
+from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.report_veil import report_in_words
-from upthread.surfaces.cli.terminal.signals import ended_by_signals
-from upthread.surfaces.cli.terminal.texts import read_prompt, read_specification
 from upthread.surfaces.cli.terminal.words import (
     counted,
     failure_in_words,

@@ -24,14 +24,16 @@ from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.turns.conversation import WhenBusy
 from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import PermissionDialogue, can_ask, with_agent
+from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.terminal.input import (
+    PermissionDialogue,
+    can_ask,
+    read_prompt,
+    with_agent,
+)
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
-from upthread.surfaces.cli.terminal.signals import ended_by_signals
-from upthread.surfaces.cli.terminal.status_line import StatusLine
-from upthread.surfaces.cli.terminal.texts import read_prompt
 from upthread.surfaces.cli.terminal.words import (
     failure_in_words,
     going_on,
