@@ -7,9 +7,9 @@ give the shells they open variables of their own; where one is found, here or in
 this one, a model is acting, terminal or not. A program that takes pains to look like a person, and
 leaves its agent's processes behind, cannot be told from one: it has the person's rights.
 
-Signals: a verb that talks to agents is ended by each as by Ctrl-C, and says what it was at. The turn
-is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what supervisors and closed
-terminals send; one that our caller ignores (nohup) stays ignored.
+Signals: a verb that talks to agents is ended by each as by Ctrl-C, and says what it was at. The
+turn is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what supervisors and
+closed terminals send; one that our caller ignores (nohup) stays ignored.
 """
 
 from __future__ import annotations
@@ -104,10 +104,8 @@ class Call:
         from upthread.client import open_project
 
         done = _run(opened, is_reading=is_reading)
-        if unasked:  # with nothing open: a person may take their time
-            from upthread.surfaces.cli.verbs.consent import ask
-
-            ask(self.output, unasked[0])
+        if unasked and needs:  # with nothing open: a person may take their time
+            needs.ask(self.output, unasked[0])
             done = _on_a_loop(opened, may_ask=False)
         return cast("Result", done)
 

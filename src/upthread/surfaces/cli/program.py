@@ -128,7 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for the next word; nothing is carried out
         from upthread.surfaces.cli.typed.completion import complete
 
-        complete()
+        verbs = {name: verb_function(name) for name in VERBS}
+        complete(verbs, common=COMMON, of_the_program=OF_THE_PROGRAM)
     if "_UPTHREAD_COMPLETE" in os.environ:  # a script of an earlier version, still in a shell's rc
         return 0
     # What is made until a verb runs is code, which stays: to look through it again and again for

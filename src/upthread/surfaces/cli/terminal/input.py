@@ -1,7 +1,7 @@
 """Input: what people hand in, as texts, and what they answer at the terminal.
 
-They are asked only where somebody is there to answer (a permission an agent wants, a change upthread
-would make): both streams are terminals and nobody asked for JSON.
+They are asked only where somebody is there to answer (a permission an agent wants, a change
+upthread would make): both streams are terminals and nobody asked for JSON.
 """
 
 from __future__ import annotations
