@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from upthread.client.assembly import Assembly
@@ -123,20 +123,22 @@ class Project(Assembly):
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
         await self.hooks.take_in()
-        view = await self._system.in_thread(
-            lambda: self._overview.workstream(self.project_id, name)
-        )
-        if view is None:
-            raise await self._system.in_thread(lambda: self._no_workstream(name))
-        return view
+
+        def look() -> WorkstreamView:
+            view = self._overview.workstream(self.project_id, name)
+            if view is None:
+                raise self._no_workstream(name)
+            return view
+
+        return await self._system.in_thread(look)
 
     async def _require(self, workstream: str) -> None:
-        def is_known() -> bool:
+        def check() -> None:
             known = self.store.workstream(self.project_id, workstream)
-            return bool(known or self.store.conversations(self.project_id, workstream))
+            if not (known or self.store.conversations(self.project_id, workstream)):
+                raise self._no_workstream(workstream)
 
-        if not await self._system.in_thread(is_known):
-            raise await self._system.in_thread(lambda: self._no_workstream(workstream))
+        await self._system.in_thread(check)
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
@@ -471,11 +473,6 @@ class Project(Assembly):
             hint="see `upthread ls`",
             workstream=name,
         )
-
-    def _addresses(self) -> Iterator[str]:
-        for known in self.store.workstreams(self.project_id):
-            for each in self.store.conversations(self.project_id, known.workstream):
-                yield each.key.address
 
     def _by_instance_name(self, text: str) -> Address:
         base_name, dash, role = text.partition("-")

@@ -17,7 +17,6 @@ import stat
 import sys
 import time
 
-from upthread import __version__
 from upthread.boundary.files import stamp_of
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import list_in, object_in
@@ -42,7 +41,8 @@ VARIABLES = (
 """The environment that decides which project, configuration and database these are."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_OWN = ("defaults", "defaults/roles", "store/sql/sqlite/migrations")
+_OWN = ("__init__.py", "defaults", "defaults/roles", "store/sql/sqlite/migrations")
+"""What is another file once another version is installed."""
 _OTHERS_MAY = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -157,12 +157,7 @@ def _found_by(place: Place, real: str) -> dict[str, Any] | None:
         if above == os.path.dirname(above):
             break
         above = os.path.dirname(above)
-    return {
-        "version": __version__,
-        "root": place.root,
-        "repository": place.repository,
-        "commit": commit,
-    }
+    return {"root": place.root, "repository": place.repository, "commit": commit}
 
 
 def _of_repository(place: Place) -> list[str]:

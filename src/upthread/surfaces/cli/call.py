@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from upthread.runtime.hooked.spooled import Behind
     from upthread.runtime.permissions.policy import AskPerson
     from upthread.runtime.system import System
-    from upthread.surfaces.cli.verbs.consent import Needs
 
 
 Result = TypeVar("Result")
@@ -57,7 +56,7 @@ class Call:
         use: Callable[[Project], Awaitable[Result]],
         *,
         ask_person: AskPerson | None = None,
-        needs: Needs | None = None,
+        needs: ConsentNeeds | None = None,
         actor: Actor | None = None,
         is_reading: bool = False,
     ) -> Result:
@@ -108,6 +107,22 @@ class Call:
             needs.ask(self.output, unasked[0])
             done = _on_a_loop(opened, may_ask=False)
         return cast("Result", done)
+
+
+class ConsentNeeds(Protocol):
+    """What a verb would use of what the repository says: `verbs/consent.py`."""
+
+    async def is_to_ask(self, project: Project, output: Output) -> bool:
+        """Return whether a person is there who was not asked about it yet."""
+        ...
+
+    async def tell(self, project: Project, output: Output) -> None:
+        """Say what is ignored."""
+        ...
+
+    def ask(self, output: Output, settings: Settings) -> None:
+        """Ask about all that is pending; what is said is written down."""
+        ...
 
 
 class _Opened(Protocol[Opened_co]):
