@@ -17,8 +17,7 @@ from typing import Any
 
 import apsw
 import msgspec
-
-from upthread.testing import default_turn
+from tests.support import default_turn
 
 SCHEMA = """
 CREATE TABLE address (

@@ -1,6 +1,6 @@
 """`make bench`: our figures beside the raw limit, in one interleaved run.
 
-    python bench/run.py [--only W1,W3] [--quick] [--json]
+    PYTHONPATH=. python bench/run.py [--only W1,W3] [--quick] [--json]
 
 Prints a table, and keeps that of a whole run in bench/results/. Exits with 0 whatever the ratios
 are: a shared machine must not fail a change; what fails one are the counts, which the tests assert.

@@ -24,12 +24,12 @@ import raw
 from measure import Row, Timing, compared, interleaved
 from raw import RawStore
 from scratch import scratch
+from tests.support.default_turn import Place, link_of, open_place, prepare_turn, record_turn
 
 from upthread.core.commands import EndLink, OpenLink, OpenTurn, RecordParts, Write
 from upthread.core.turns.recorder import Recorder
 from upthread.core.types import Speaker, TextPart
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import Place, link_of, open_place, prepare_turn, record_turn
 
 SESSIONS = 16
 MESSAGES = 3

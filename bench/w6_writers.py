@@ -18,11 +18,11 @@ import raw
 from measure import Row, percentile
 from raw import RawStore
 from scratch import scratch
+from tests.support.default_turn import Place, open_place, prepare_turn, record_turn
 
 from upthread.core.types import TurnId
 from upthread.store.base import Store
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import Place, open_place, prepare_turn, record_turn
 
 WRITERS = 8
 WRITERS_MANY = 20

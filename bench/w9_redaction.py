@@ -20,15 +20,7 @@ from pathlib import Path
 import anyio
 from measure import Row, Side, Timing, compared, interleaved, timing_of
 from scratch import scratch
-from told_turns import Telling
-
-from upthread.core.redaction.redactor import Redactor
-from upthread.runtime.record.project_store import ProjectStore
-from upthread.runtime.record.record_filter import RecordPolicy
-from upthread.runtime.system import System
-from upthread.store.base import Store
-from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import (
+from tests.support.default_turn import (
     MESSAGES,
     USER,
     Place,
@@ -38,6 +30,14 @@ from upthread.testing.default_turn import (
     prepare_turn,
     texts,
 )
+from told_turns import Telling
+
+from upthread.core.redaction.redactor import Redactor
+from upthread.runtime.record.project_store import ProjectStore
+from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.system import System
+from upthread.store.base import Store
+from upthread.store.sqlite import SqliteStore
 
 TURNS_MAX = 5_000
 LIMIT = 1.05

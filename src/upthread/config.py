@@ -34,6 +34,7 @@ from upthread.core.config_file import (
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
 from upthread.core.names import did_you_mean, shown
+from upthread.core.roles.fields import read_toml
 from upthread.core.roles.limits import RoleLimits, joined
 from upthread.core.roles.role import (
     Role,
@@ -43,7 +44,6 @@ from upthread.core.roles.role import (
     without_model,
 )
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
-from upthread.core.text.toml_text import read_toml
 from upthread.core.trust import (
     USUAL_RECORD,
     Item,

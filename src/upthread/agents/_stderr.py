@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import IO, Final
 
 from upthread.core.quotas import STDERR_BYTES_MAX
-from upthread.core.redaction.byte_stream import RedactedStream
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.running_text import RedactedStream
 
 TAIL_BYTES: Final = 1000
 REST_BYTES: Final = 64 * 1024

@@ -237,7 +237,7 @@ class Assembly(ABC):
         """
         if view.conversation.key.role not in self.settings.roles:
             return None
-        from upthread.core.decision.changes import change_lines
+        from upthread.core.decision.freshness import change_lines
 
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None

@@ -23,8 +23,8 @@ from upthread.core.names import Address, key_of
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
-from upthread.core.turns.older_record import Lacked
 from upthread.core.turns.prompt import Task
+from upthread.core.turns.replayed_history import Lacked
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     ConversationId,

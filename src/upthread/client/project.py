@@ -25,10 +25,10 @@ from upthread.runtime.options import TellOptions
 from upthread.runtime.system import user_name
 
 if TYPE_CHECKING:
-    from upthread.core.decision.own_interface import OwnInterface
     from upthread.core.decision.price import Tokens
     from upthread.core.decision.read_coverage import Reading
     from upthread.core.runs.pipeline import RunView
+    from upthread.core.sessions import OwnInterface
     from upthread.core.trust import Item
     from upthread.core.turns.effects import Settlement
     from upthread.runtime.continuity_probe import Probed
@@ -275,14 +275,14 @@ class Project(Assembly):
 
     async def own_interface(self, link: Link | None) -> OwnInterface:
         """Return how a link's session is opened in its agent's own interface."""
-        from upthread.core.decision.own_interface import NO_SESSION
+        from upthread.core.sessions import NO_SESSION
 
         if link is None:
             return NO_SESSION
         return await self._system.in_thread(lambda: self._own_interface(link))
 
     def _own_interface(self, link: Link) -> OwnInterface:
-        from upthread.core.decision.own_interface import MainSession, of_link
+        from upthread.core.sessions import MainSession, of_link
         from upthread.runtime.turns.conversation import main_session_of
 
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.effects import RecordedEffect, effects_held, effects_in_doubt
 

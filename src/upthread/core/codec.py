@@ -25,7 +25,6 @@ import msgspec
 
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.slot_values import maker
 from upthread.core.types import (
     ContextPart,
     ErasedPart,
@@ -37,6 +36,7 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     UnknownPart,
+    maker,
 )
 from upthread.errors import StoreError, UsageError
 

@@ -297,7 +297,7 @@ class Store(Protocol):
     ) -> tuple[Message, ...]:
         """Return what was said in the newest so many exchanges, oldest message first (S22).
 
-        An exchange is a prompt and its reply (core/context/exchanges.py), of a long one the
+        An exchange is a prompt and its reply (core/context/prior_context.py), of a long one the
         beginning and the end. Of messages of users and assistants, with a text that is not blank,
         under no upstream session or one of the given; their other parts are left out.
         """

@@ -60,7 +60,11 @@ def test_a_streamed_answer_is_told_in_pieces_and_once():
         TextReceived(upstream_session_id=SESSION, text="hel", message_id="msg_1"),
         TextReceived(upstream_session_id=SESSION, text="lo", message_id="msg_1"),
         UsageReported(
-            upstream_session_id=SESSION, tokens_used=22, tokens_read=15, tokens_written=7
+            upstream_session_id=SESSION,
+            tokens_used=22,
+            tokens_read=15,
+            tokens_written=7,
+            tokens_cached=10,
         ),
     ]
 
@@ -156,7 +160,7 @@ def test_what_a_childs_request_read_is_told_once_for_all_frames_of_its_answer():
         frames[0],  # the session's own is told of while it is streamed
     )
     assert [event for event in events if isinstance(event, UsageReported)] == [
-        UsageReported(upstream_session_id=CHILD, tokens_used=15, tokens_read=15)
+        UsageReported(upstream_session_id=CHILD, tokens_used=15, tokens_read=15, tokens_cached=10)
     ]
 
 

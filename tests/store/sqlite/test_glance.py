@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from upthread.testing.default_turn import open_place
 
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.glance import identities_in, open_session
-from upthread.testing.default_turn import open_place
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 
 import apsw
 import pytest
+from tests.support.sqlite_faults import faulty_file_system
 
 from upthread.core.commands import OpenLink, OpenTurn, RecordParts, RecordTurnEvent
 from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnIntended
@@ -20,7 +21,6 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.sqlite_faults import faulty_file_system
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 

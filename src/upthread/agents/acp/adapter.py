@@ -11,8 +11,9 @@ from pathlib import Path, PurePath
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents.acp.calls import AgentWords
 from upthread.agents.acp.connection import AcpConnection
-from upthread.agents.acp.quirks import NO_QUIRK, Quirk, quirk_for
+from upthread.agents.acp.quirks import Quirk, quirk_for
 from upthread.agents.base import AgentConnection, OpenRequest
+from upthread.core.agents import AGENTS
 from upthread.core.types import UpstreamSessionId
 
 
@@ -80,11 +81,8 @@ class AcpAdapter:
                 yield connection
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        words = self._quirk.resume_command
-        # An id that begins with a dash would be taken for an option.
-        if self._quirk is NO_QUIRK or not words or upstream_session_id.startswith("-"):
-            return None
-        return tuple(upstream_session_id if word == "{id}" else word for word in words)
+        row = AGENTS.get(self._quirk.name)
+        return row.resume_command(upstream_session_id) if row else None
 
 
 def _home(environment: Mapping[str, str], quirk: Quirk) -> Path:

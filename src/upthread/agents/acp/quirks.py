@@ -44,7 +44,6 @@ class Quirk(Struct, frozen=True, kw_only=True):
     errors: tuple[ErrorMeaning, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     client_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    resume_command: tuple[str, ...] = ()
     has_silent_children: bool = False
     attaches_what_is_gone: bool = False
     file_of_minute: str = ""
@@ -78,7 +77,6 @@ QUIRKS: Final = (
         ),
         # A sub-agent that goes on in the background would answer after its turn: it is waited for.
         environment={"OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS": "false"},
-        resume_command=("opencode", "--session", "{id}"),
         has_silent_children=True,
     ),
     Quirk(
@@ -95,7 +93,6 @@ QUIRKS: Final = (
         # `end_turn`; with it, nothing is told of a sub-agent, whatever else is announced.
         client_meta={"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}},
         # Its shared server would keep the session to itself when the person has left.
-        resume_command=("codex", "resume", "--no-daemon", "{id}"),
         attaches_what_is_gone=True,
     ),
     Quirk(
@@ -104,7 +101,6 @@ QUIRKS: Final = (
         versions_seen="claude-agent-acp 0.100.0",
         # A sub-agent that goes on in the background would answer after its turn.
         environment={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"},
-        resume_command=("claude", "--resume", "{id}"),
     ),
     Quirk(
         name="gemini",

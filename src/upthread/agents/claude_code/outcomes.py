@@ -100,6 +100,21 @@ def read_of(usage: object) -> int | None:
     return tokens_of(usage, _READ)
 
 
+def cached_of(usage: object) -> int | None:
+    """Return how many of them came from a cache; None where it does not say."""
+    return _figure(usage, "cache_read_input_tokens")
+
+
+def cache_written_of(usage: object) -> int | None:
+    """Return how many of them were put into a cache; None where it does not say."""
+    return _figure(usage, "cache_creation_input_tokens")
+
+
+def _figure(usage: object, name: str) -> int | None:
+    told = member(usage, name)
+    return told if isinstance(told, int) and not isinstance(told, bool) else None
+
+
 def tokens_of(usage: object, names: tuple[str, ...] = (*_READ, *_WRITTEN)) -> int | None:
     """Return all tokens of a usage, cached ones too; None when it names none."""
     figures = [member(usage, name) for name in names]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from upthread.agents._json import objects_at, text_at
 from upthread.agents.claude_code.entries import PATHS
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 
 TITLE_CHARACTERS_MAX: Final = 200
 

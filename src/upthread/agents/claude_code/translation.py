@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from upthread.agents._json import Unreadable, as_object, member, objects_at, text_at
 from upthread.agents.claude_code.children import Children
-from upthread.agents.claude_code.outcomes import read_of
+from upthread.agents.claude_code.outcomes import cache_written_of, cached_of, read_of
 from upthread.agents.claude_code.tools import kind_of, locations_of, plan_of, title_of
 from upthread.core.events import (
     AgentEvent,
@@ -51,6 +51,15 @@ _Frame: TypeAlias = dict[str, Any]
 _Events: TypeAlias = tuple[AgentEvent, ...]
 
 
+class _Read:
+    """What a request read: all of it, and of it what a cache held and what was put into one."""
+
+    def __init__(self, usage: object) -> None:
+        self.tokens = read_of(usage) or 0
+        self.cached = cached_of(usage)
+        self.cache_written = cache_written_of(usage)
+
+
 class Translator:
     """Turns the frames of one process into events."""
 
@@ -59,7 +68,7 @@ class Translator:
         self._children = Children()
         self._streamed: dict[str, None] = {}
         self._speaking: dict[UpstreamSessionId, str] = {}
-        self._tokens_in: dict[UpstreamSessionId, int] = {}
+        self._read: dict[UpstreamSessionId, _Read] = {}
         self._models: dict[UpstreamSessionId, str] = {}
         self._counted: dict[UpstreamSessionId, str] = {}
 
@@ -100,7 +109,7 @@ class Translator:
         match event.get("type"):
             case "message_start":
                 self._speaking[session] = text_at(event, "message", "id")
-                self._tokens_in[session] = read_of(member(event, "message", "usage")) or 0
+                self._read[session] = _Read(member(event, "message", "usage"))
                 self._models[session] = text_at(event, "message", "model")
                 return ()
             case "content_block_delta":
@@ -132,14 +141,16 @@ class Translator:
         The sum at the turn's end leaves out what sub-agents took.
         """
         said = member(event, "usage", "output_tokens")
-        if session not in self._tokens_in or not isinstance(said, int):
+        if session not in self._read or not isinstance(said, int):
             return ()
-        read = self._tokens_in[session]
+        read = self._read[session]
         report = UsageReported(
             upstream_session_id=session,
-            tokens_used=read + said,
-            tokens_read=read,
+            tokens_used=read.tokens + said,
+            tokens_read=read.tokens,
             tokens_written=said,
+            tokens_cached=read.cached,
+            tokens_cache_written=read.cache_written,
         )
         return (report,)
 
@@ -183,10 +194,17 @@ class Translator:
         if not text_at(frame, "parent_tool_use_id") or self._counted.get(session) == message_id:
             return ()
         self._counted[session] = message_id
-        read = read_of(member(frame, "message", "usage"))
-        if read is None:
+        read = _Read(member(frame, "message", "usage"))
+        if not read.tokens:
             return ()
-        return (UsageReported(upstream_session_id=session, tokens_used=read, tokens_read=read),)
+        report = UsageReported(
+            upstream_session_id=session,
+            tokens_used=read.tokens,
+            tokens_read=read.tokens,
+            tokens_cached=read.cached,
+            tokens_cache_written=read.cache_written,
+        )
+        return (report,)
 
     # --- results, and what a child is told --------------------------------------------------------
 

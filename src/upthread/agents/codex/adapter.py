@@ -74,8 +74,7 @@ class CodexAdapter:
         # Any other word would be taken for a thread's name, or for an option.
         if not _ID.fullmatch(upstream_session_id):
             return None
-        # Without the word its shared server keeps the session to itself when the person has left.
-        return ("codex", "resume", "--no-daemon", upstream_session_id)
+        return ROW.resume_command(upstream_session_id)
 
 
 ADAPTER: Final = CodexAdapter

@@ -25,7 +25,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 TITLE_CHARACTERS_MAX: Final = 200
@@ -205,12 +205,14 @@ def usage(told: _Item, session: UpstreamSessionId) -> UsageReported | None:
     known_window = window if isinstance(window, int) and window > 0 else None
     read = member(told, "tokenUsage", "last", "inputTokens")
     written = member(told, "tokenUsage", "last", "outputTokens")
+    cached = member(told, "tokenUsage", "last", "cachedInputTokens")
     return UsageReported(
         upstream_session_id=session,
         tokens_used=total,
         tokens_window=known_window,
         tokens_read=read if isinstance(read, int) else None,
         tokens_written=written if isinstance(written, int) else None,
+        tokens_cached=cached if isinstance(cached, int) else None,
     )
 
 

@@ -21,7 +21,7 @@ from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
 from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
 from upthread.core.events import PermissionAnswered, ToolCallAnnounced
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 ALLOW: Final = "allow"

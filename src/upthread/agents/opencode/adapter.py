@@ -85,10 +85,7 @@ class OpenCodeAdapter:
         )
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        # An id that begins with a dash would be taken for an option.
-        if upstream_session_id.startswith("-"):
-            return None
-        return ("opencode", "--session", upstream_session_id)
+        return ROW.resume_command(upstream_session_id)
 
 
 def _import_library() -> None:

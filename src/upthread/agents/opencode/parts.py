@@ -24,7 +24,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
 
 TITLE_CHARACTERS_MAX: Final = 200
@@ -179,12 +179,17 @@ def usage(
         return None
     figures = [member(message, "tokens", *name) for name in _READ]
     read = int(sum(each for each in figures if isinstance(each, int | float)))
+    cached, cache_written = (
+        int(each) if isinstance(each, int | float) else None for each in figures[1:]
+    )
     return UsageReported(
         upstream_session_id=session,
         tokens_used=int(total),
         tokens_window=window,
         tokens_read=read,
         tokens_written=max(0, int(total) - read),
+        tokens_cached=cached,
+        tokens_cache_written=cache_written,
     )
 
 

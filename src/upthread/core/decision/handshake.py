@@ -34,7 +34,7 @@ from upthread.core.decision.words import (
     START_FRESH,
     because_in_words,
 )
-from upthread.core.text.visible import visible_line
+from upthread.core.text import visible_line
 from upthread.core.types import Continuity, Decision, Outcome
 
 __all__ = [

@@ -24,7 +24,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 from upthread.core.types import (
     ErasedPart,
     Message,

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
-from upthread.core.decision.changes import change_lines
-from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
+from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, change_lines
 from upthread.core.decision.price import (
     NOTHING_PRICED,
     Price,

@@ -48,7 +48,7 @@ class RecordedEffect(Struct, frozen=True, kw_only=True):
     @property
     def looks(self) -> tuple[str, ...]:
         """Commands that show what became of it and change nothing, for a person to type."""
-        from upthread.core.outward.inspection import look_of  # noqa: PLC0415  # as below
+        from upthread.core.outward.actions import look_of  # noqa: PLC0415  # as below
 
         found = (look_of(action) for action in self.effect.actions)
         return tuple(dict.fromkeys(filter(None, found)))

@@ -17,7 +17,7 @@ from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
-from upthread.core.runs.stops import OURS, Source
+from upthread.core.runs.stops import OURS, Ending, Source, ending_of
 from upthread.core.runs.verdicts import VerdictView, holds
 from upthread.core.states import (
     RoleFacts,
@@ -30,7 +30,6 @@ from upthread.core.states import (
     with_doubts,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.endings import Ending, ending_of
 from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (

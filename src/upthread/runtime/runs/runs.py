@@ -38,8 +38,9 @@ from upthread.core.runs.pipeline import (
     RunStep,
     RunView,
     Wait,
+    queue_of,
+    settles,
 )
-from upthread.core.runs.queue_name import queue_of, settles
 from upthread.core.runs.verdicts import final_approval, holds
 from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upthread.core.commands import RecordParts, Write
-from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.redactor import has_placeholder
 from upthread.core.types import Durability, Message, Part, Speaker, UpstreamSessionId
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim

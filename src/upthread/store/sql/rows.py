@@ -18,7 +18,6 @@ from upthread.core.codec import (
 from upthread.core.commands import RecordDecision
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.slot_values import maker
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -33,6 +32,7 @@ from upthread.core.types import (
     Speaker,
     TextPart,
     TurnId,
+    maker,
 )
 from upthread.errors import StoreError
 from upthread.store._rules import ChainedPart, PartHeader, must_count, says_something

@@ -34,7 +34,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.runs.queue_name import settles
+from upthread.core.runs.pipeline import settles
 from upthread.core.types import MAIN_SLOT
 from upthread.errors import ConflictError
 from upthread.store._rules import check_attempt, is_next, must_equal, must_exist

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.errors import StoreError
 
 SIDECARS: Final = ("-wal", "-shm", "-journal")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upthread.core.commands import Write
-from upthread.core.context.exchanges import newest_exchanges
+from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.types import (
     ConversationId,
     ConversationKey,

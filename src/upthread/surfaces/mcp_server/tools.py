@@ -17,7 +17,7 @@ from pydantic import Field
 from upthread import __version__
 from upthread.client import Project
 from upthread.core.actors import Actor
-from upthread.core.text.visible import visible_text
+from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import behind_shape

@@ -23,7 +23,7 @@ from upthread.core.commands import (
     RecordDecision,
     Write,
 )
-from upthread.core.context.exchanges import newest_exchanges
+from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (

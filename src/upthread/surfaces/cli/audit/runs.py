@@ -21,7 +21,7 @@ from upthread.core.events import (
 )
 from upthread.core.runs.stops import stop_in_words
 from upthread.core.states import Standing
-from upthread.core.text.visible import visible_line
+from upthread.core.text import visible_line
 from upthread.runtime.record.audit import AuditedRun
 from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.neutral import code, fenced

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
-from upthread.core.text.visible import visible_row, visible_text
+from upthread.core.text import visible_row, visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli.terminal.line_wrap import COLUMNS_MIN, INDENT, TAB, Gutter, breaks
 from upthread.surfaces.cli.terminal.neutral import one_line

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from upthread.core.states import State
-from upthread.core.text.visible import visible_ends
+from upthread.core.text import visible_ends
 from upthread.surfaces.cli.terminal.line_wrap import width as _width
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output

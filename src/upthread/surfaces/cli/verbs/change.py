@@ -11,7 +11,7 @@ from typing import NoReturn
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
 from upthread.client import Project
-from upthread.core.decision.own_interface import OwnInterface
+from upthread.core.sessions import OwnInterface
 from upthread.core.states import tell_command
 from upthread.core.types import Conversation, Link
 from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError

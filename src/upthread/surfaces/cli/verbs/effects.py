@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from upthread.core.states import LOOK, doubts_in_words, effects_command
-from upthread.core.text.visible import LINE_CHARACTERS_MAX
+from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.errors import UsageError
 from upthread.surfaces.cli import shapes

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from upthread.core.decision.changes import change_lines
+from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import in_words, reasons_in_words
 from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
-from upthread.core.decision.own_interface import OwnInterface
 from upthread.core.decision.words import (
     done_in_words,
     intention_in_words,
@@ -17,8 +16,9 @@ from upthread.core.decision.words import (
     price_in_words,
 )
 from upthread.core.roles.limits import in_words as limits_in_words
+from upthread.core.sessions import OwnInterface
 from upthread.core.states import Standing
-from upthread.core.text.visible import LINE_CHARACTERS_MAX
+from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation, Decision
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.record.overview import RoleView, WorkstreamView
@@ -64,7 +64,7 @@ def show(call: Call, what: str) -> int:
     """Show a workstream, or one conversation."""
 
     async def use(project: Project) -> Shown:
-        view = await _found(project, what)
+        view = await found(project, what)
         roles = (view,) if isinstance(view, RoleView) else view.roles
         interfaces = [await project.own_interface(role.link) for role in roles]
         named = roles[0].conversation.key.role if isinstance(view, RoleView) else ""
@@ -88,11 +88,11 @@ def show_effects(call: Call, what: str) -> int:
     """Show what agents did to the world: done, failed, or unknown, in the order of each one."""
 
     async def use(project: Project) -> tuple[tuple[RecordedEffect, ...], Unseen]:
-        found = await _found(project, what)
-        if isinstance(found, RoleView):
-            conversations = [found.conversation]
+        view = await found(project, what)
+        if isinstance(view, RoleView):
+            conversations = [view.conversation]
         else:
-            conversations = [*(role.conversation for role in found.roles), *found.children]
+            conversations = [*(role.conversation for role in view.roles), *view.children]
         return await project.effects(conversations), await project.unseen(conversations)
 
     effects, unseen = call.with_project(use, is_reading=True)
@@ -187,8 +187,11 @@ def _write_grounds(output: Output, decision: Decision) -> None:
         output.line(f"        {price}", "dim")
 
 
-async def _found(project: Project, what: str) -> WorkstreamView | RoleView:
-    """A name with a slash may be a workstream (a branch) or an address: the workstream wins."""
+async def found(project: Project, what: str) -> WorkstreamView | RoleView:
+    """Return what was named. A name with a slash may be a workstream or an address.
+
+    The workstream wins: it may be a branch's name.
+    """
     try:
         return await project.show(what)
     except NotFoundError as error:
