@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import (
+from upthread.surfaces.cli.typed.parameters import (
     Address,
     Agent,
     Argument,
@@ -27,13 +27,13 @@ def ls(
     ] = False,
 ) -> int:
     """List the workstreams, or the roles of one."""
-    from upthread.surfaces.cli.verbs import inspect
-
     if workers:
         from upthread.surfaces.cli.verbs import worker
 
         return worker.list_workers(call)
-    return inspect.list_workstreams(call, workstream, is_watching=watch)
+    from upthread.surfaces.cli.verbs import listing
+
+    return listing.list_workstreams(call, workstream, is_watching=watch)
 
 
 def show(
