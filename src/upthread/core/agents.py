@@ -25,7 +25,7 @@ class Way:
     """One way of driving an agent: `native` or `acp`, and the command that starts it.
 
     `version` is the one this release was tested with and `can` what it does there, in words of
-    `agents.tested.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
+    `agents.registry.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
     """
 
     kind: str
@@ -199,6 +199,12 @@ AGENTS: Final = MappingProxyType(
 
 WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is not None)
 """The agents whose stores are read."""
+
+
+def name_of(word: str) -> str:
+    """Return the name of an agent that is also called as its program, or as `setup` calls it."""
+    others = (row.name for row in AGENTS.values() if word in {row.setup_name, row.program})
+    return word if word in AGENTS else next(others, word)
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -84,11 +84,17 @@ def _document(asked: Asked, form: AuditFormat) -> Iterator[str]:
     if form == "md":
         yield from map(asked.redactor.redact, markdown.in_pieces(asked.record))
         return
+    from upthread.runtime.record.savings import delegations_of
     from upthread.runtime.record.timeline import Timeline
     from upthread.surfaces.page.document import page
 
     timeline = Timeline(asked.record, outward_patterns=asked.outward_patterns)
-    yield from page(timeline, asked.redactor, made_at_ms=asked.now_ms)
+    yield from page(
+        timeline,
+        asked.redactor,
+        delegations=tuple(delegations_of(timeline)),
+        made_at_ms=asked.now_ms,
+    )
 
 
 def _gathered(pieces: Iterable[str]) -> Iterator[str]:
