@@ -27,6 +27,7 @@ from upthread.agents.base import AgentAdapter
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way
+from upthread.core.names import did_you_mean
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
@@ -99,7 +100,7 @@ def _way_of(agent: str) -> Way:
     if entry is None:
         names = ", ".join(AGENTS_AND_REHEARSAL)
         raise UsageError(
-            f"there is no agent {agent!r}",
+            f"there is no agent {agent!r}{did_you_mean(agent, AGENTS_AND_REHEARSAL)}",
             hint=f'known: {names}, and acp:"COMMAND" for any that speaks ACP',
         )
     # None is here: the error of starting the first names the program that is missing.

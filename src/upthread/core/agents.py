@@ -201,6 +201,12 @@ WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is 
 """The agents whose stores are read."""
 
 
+def name_of(word: str) -> str:
+    """Return the name of an agent that is also called as its program, or as `setup` calls it."""
+    others = (row.name for row in AGENTS.values() if word in {row.setup_name, row.program})
+    return word if word in AGENTS else next(others, word)
+
+
 def one_of(names: Iterable[str]) -> str:
     """Return names as a sentence offers them: `a, b or c`. At least one must be given."""
     *others, last = names

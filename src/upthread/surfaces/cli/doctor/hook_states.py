@@ -20,7 +20,7 @@ from upthread.surfaces.cli.setup.changes import Installed
 from upthread.surfaces.cli.setup.target import Trust
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.words import moment
+from upthread.surfaces.cli.terminal.times import moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

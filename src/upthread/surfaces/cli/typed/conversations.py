@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import (
+from upthread.surfaces.cli.typed.parameters import (
     Address,
     Agent,
     Argument,
@@ -27,13 +27,13 @@ def ls(
     ] = False,
 ) -> int:
     """List the workstreams, or the roles of one."""
-    from upthread.surfaces.cli.verbs import inspect
-
     if workers:
         from upthread.surfaces.cli.verbs import worker
 
         return worker.list_workers(call)
-    return inspect.list_workstreams(call, workstream, is_watching=watch)
+    from upthread.surfaces.cli.verbs import listing
+
+    return listing.list_workstreams(call, workstream, is_watching=watch)
 
 
 def show(
@@ -169,6 +169,26 @@ def effects(
     if said is None:
         return verb.show(call, workstream)
     return verb.settle(call, workstream, said, effect)
+
+
+def savings(
+    call: Call,
+    *,
+    workstream: WorkstreamOrAll = None,
+    prices: Annotated[
+        str | None,
+        Option(
+            "--prices",
+            metavar="P",
+            help="What you pay for a million tokens: read=3,cached=0.3,cache_written=3.75,"
+            "written=15.",
+        ),
+    ] = None,
+) -> int:
+    """Show what delegations took, as their agents counted it, and what resuming saved or lost."""
+    from upthread.surfaces.cli.verbs import savings
+
+    return savings.savings(call, workstream, prices=prices)
 
 
 def audit(

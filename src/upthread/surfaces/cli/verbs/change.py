@@ -17,7 +17,7 @@ from upthread.core.types import Conversation, Link
 from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.overview import RoleView
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm, with_agent
+from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.words import conversation_name, counted

@@ -14,7 +14,7 @@ from upthread.config import Settings, load_settings
 from upthread.errors import UsageError
 from upthread.store.sqlite.encryption import change_key, has_key
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 
 
 def encrypt(call: Call, *, is_removed: bool, is_yes: bool) -> int:
