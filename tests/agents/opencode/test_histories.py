@@ -22,7 +22,7 @@ from tests.vendors.opencode_database import (
 )
 
 from upthread.agents.opencode.histories import find_histories, read_histories
-from upthread.core.history.soundness import faults, is_sound
+from upthread.core.history.model import faults, is_sound
 from upthread.core.types import TextPart, ToolResultPart
 from upthread.errors import StoreError
 

@@ -12,9 +12,9 @@ from tests.vendors.opencode_database import OpenCodeDatabase, damaged_database, 
 
 from upthread.agents.opencode.histories import read_histories
 from upthread.agents.opencode.repair import repair as repair_database
+from upthread.core.history.model import is_sound
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
-from upthread.core.history.soundness import is_sound
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.errors import StoreError, UsageError
 

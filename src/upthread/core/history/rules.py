@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core.text import SURROGATES, unicode_text
 from upthread.core.types import (
     ContextPart,
     JsonValue,
@@ -36,8 +37,6 @@ Finding: TypeAlias = tuple[int | None, str]
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
-# A half alone is no character, and Python keeps it in a text all the same.
-SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -198,14 +197,6 @@ def made_unicode(part: Part) -> Part:
             return replace(part, title=unicode_text(title), arguments=sendable(arguments))
         case _:
             return part
-
-
-def unicode_text(text: str) -> str:
-    """Return the text with halves of surrogate pairs joined, and single ones as U+FFFD."""
-    if not SURROGATES.search(text):
-        return text
-    # Through UTF-16: two halves that stand side by side become the character that they were.
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def sendable(value: JsonValue, *, depth: int = 0) -> JsonValue:

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from upthread.core.names import shown
+from upthread.core.names import folded, shown
 from upthread.core.roles.limits import (
     ANY,
     BASH,
@@ -27,7 +27,7 @@ from upthread.core.roles.limits import (
     joined,
     tools_named,
 )
-from upthread.core.shell.call_commands import Rule, folded
+from upthread.core.shell.call_commands import Rule
 from upthread.errors import ConfigError
 
 CLAUDE_CODE: Final = "claude-code"

@@ -5,13 +5,11 @@ without an id is attributed only where the adapter guarantees its owner; else it
 never given to the parent. A child becomes a conversation of its own when it starts, and its end is
 noted for its parent: outcome, tokens, title. A child that outlived an earlier turn is known by its
 session when it speaks again. A depth counter runs beside all this and only tells what it found odd
-(core/decision/delegation_depth.py). How events become messages is core/turns/stream.py.
+(core/turns/sub_agents.py). How events become messages is core/turns/stream.py.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,7 +21,6 @@ from upthread.core.commands import (
     RecordQuarantine,
     Write,
 )
-from upthread.core.decision.delegation_depth import ALARM, OPEN_AT_END, DepthCounter
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -42,13 +39,18 @@ from upthread.core.events import (
 )
 from upthread.core.quotas import one_line_name
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED
-from upthread.core.turns.stream import OpenCall, Sheet, Stream
+from upthread.core.turns.stream import Sheet, Stream
+from upthread.core.turns.sub_agents import (
+    ALARM,
+    OPEN_AT_END,
+    DepthCounter,
+    as_started,
+    child_conversation,
+)
 from upthread.core.types import (
-    CHILD_SLOT,
     PERMISSION,
     Conversation,
     ConversationId,
-    ConversationKey,
     Durability,
     JsonValue,
     Link,
@@ -266,7 +268,9 @@ class Recorder:
         """The child before the result: the result refers to it."""
         child_id = event.child_upstream_session_id
         if child_id is not None and child_id not in self._streams:
-            self._start_child(stream, _as_child_started(event, stream.open_call(event.call_id)))
+            call = stream.open_call(event.call_id)
+            known = call.part.arguments if call else None
+            self._start_child(stream, as_started(event, known))
         child = self._streams.get(child_id) if child_id is not None else None
         # Not where an agent names its own session as a child: it would hang under itself.
         stream.update(event, child=child.conversation_id if child and child.parent else None)
@@ -415,54 +419,6 @@ class Recorder:
             opened_because="child",
             opened_at_ms=self._sheet.now_ms,
         )
-
-
-def child_named(event: AgentEvent) -> UpstreamSessionId | None:
-    """Return the session that an event says is a sub-agent's, None for any other event."""
-    if isinstance(event, ChildStarted | ToolCallUpdated):
-        return event.child_upstream_session_id
-    return None
-
-
-def child_conversation(
-    root: Conversation,
-    *,
-    parent_conversation_id: ConversationId,
-    started: ChildStarted,
-    opened_at_ms: int,
-) -> Conversation:
-    """Return the conversation of a sub-agent. Its id follows from parent and upstream id."""
-    # Derived, so that a child that is told again after a crash is the one that is there.
-    seed = f"{parent_conversation_id}\n{started.child_upstream_session_id}".encode(
-        "utf-8", "surrogatepass"
-    )
-    digest = base64.b32encode(hashlib.sha256(seed).digest()).decode().lower()[:26]
-    return Conversation(
-        conversation_id=ConversationId(f"con_{digest}"),
-        key=ConversationKey(
-            project_id=root.key.project_id,
-            workstream=root.key.workstream,
-            role=started.role,
-            slot=CHILD_SLOT,
-        ),
-        generation=1,
-        base_name=root.base_name,
-        opened_at_ms=opened_at_ms,
-        parent_conversation_id=parent_conversation_id,
-        parent_call_id=started.call_id,
-    )
-
-
-def _as_child_started(event: ToolCallUpdated, call: OpenCall | None) -> ChildStarted:
-    assert event.child_upstream_session_id is not None
-    arguments = event.arguments or (call.part.arguments if call else None)
-    role = arguments.get("subagent_type") if isinstance(arguments, Mapping) else None
-    return ChildStarted(
-        upstream_session_id=event.upstream_session_id,
-        child_upstream_session_id=event.child_upstream_session_id,
-        role=role if isinstance(role, str) and role else "subagent",
-        call_id=event.call_id,
-    )
 
 
 def _permission(event: PermissionAnswered) -> JsonValue:

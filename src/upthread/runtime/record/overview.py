@@ -13,8 +13,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.model import HandshakeInputs
-from upthread.core.decision.record_facts import RecordFacts
+from upthread.core.decision.model import HandshakeInputs, RecordFacts
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
 from upthread.core.roles.role import Role
@@ -388,7 +387,9 @@ def record_inputs(
         other_host=other_host(view.link),
     )
     condition_now = condition_of(view.conversation.key.workstream, role)
-    return facts.inputs(role=role, agent=agent, depth_max=depth_max, condition_now=condition_now)
+    return facts.inputs(
+        continuity=role.continuity, agent=agent, depth_max=depth_max, condition_now=condition_now
+    )
 
 
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:

@@ -20,8 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.boundary import programs
-from upthread.boundary.files import NOWHERE
-from upthread.boundary.ownership import written_by_others
+from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import NotJsonError, loads, text_in
