@@ -17,21 +17,10 @@ from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from upthread.core import types
 from upthread.core.text import SURROGATES
-from upthread.core.types import (
-    ContextPart,
-    ErasedPart,
-    Message,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-)
 
-NOTES = (UnknownPart, ErasedPart)
+NOTES = (types.UnknownPart, types.ErasedPart)
 """Parts that are nobody's words: kept, and never sent to a model."""
 
 
@@ -39,17 +28,17 @@ class Spoken(Protocol):
     """A message as far as its validity goes: ours or another's."""
 
     @property
-    def speaker(self) -> Speaker: ...
+    def speaker(self) -> types.Speaker: ...
 
     @property
-    def parts(self) -> tuple[Part, ...]: ...
+    def parts(self) -> tuple[types.Part, ...]: ...
 
 
 class HistoryMessage(Struct, frozen=True, kw_only=True):
     """What was said at one place. `place` says where it is stored, in words: `line 41`."""
 
-    speaker: Speaker
-    parts: tuple[Part, ...]
+    speaker: types.Speaker
+    parts: tuple[types.Part, ...]
     place: str = ""
 
 
@@ -63,7 +52,7 @@ class History(Struct, frozen=True, kw_only=True):
     messages: tuple[HistoryMessage, ...] = ()
 
 
-def history_of(messages: Iterable[Message]) -> History:
+def history_of(messages: Iterable[types.Message]) -> History:
     """Return our own messages as a history."""
     return History(
         messages=tuple(
@@ -120,7 +109,7 @@ def is_sound(messages: Iterable[Spoken]) -> bool:
     is_answering = False
     for message in messages:
         for part in message.parts:
-            if isinstance(part, ToolCallPart):
+            if isinstance(part, types.ToolCallPart):
                 # Calls may come together; a new one after some
                 # results means that the others' are late.
                 if part.call_id in seen or (is_answering and waiting):
@@ -128,7 +117,7 @@ def is_sound(messages: Iterable[Spoken]) -> bool:
                 seen.add(part.call_id)
                 waiting.add(part.call_id)
                 is_answering = False
-            elif isinstance(part, ToolResultPart):
+            elif isinstance(part, types.ToolResultPart):
                 if part.call_id not in waiting:
                     return False
                 waiting.remove(part.call_id)
@@ -147,7 +136,7 @@ def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
 
 
 _Found: TypeAlias = tuple[int, Fault]
-_TEXTS: Final = (TextPart, ContextPart, ReasoningPart, ToolResultPart)
+_TEXTS: Final = (types.TextPart, types.ContextPart, types.ReasoningPart, types.ToolResultPart)
 
 
 class _Finder:
@@ -163,9 +152,9 @@ class _Finder:
     def walk(self) -> Iterator[_Found]:
         for index, message in enumerate(self._messages):
             for part in message.parts:
-                if isinstance(part, ToolResultPart):
+                if isinstance(part, types.ToolResultPart):
                     yield from self._take_result(index, part)
-                elif isinstance(part, ToolCallPart):
+                elif isinstance(part, types.ToolCallPart):
                     yield from self._take_call(index, part)
                 elif not isinstance(part, NOTES):
                     self._late.update(self._waiting)
@@ -177,7 +166,7 @@ class _Finder:
             what = f"call {call_id} has no result"
             yield index, self._fault(index, "every_call_has_a_result", what)
 
-    def _take_call(self, index: int, part: ToolCallPart) -> Iterator[_Found]:
+    def _take_call(self, index: int, part: types.ToolCallPart) -> Iterator[_Found]:
         if part.call_id in self._waiting or part.call_id in self._answered:
             what = f"call {part.call_id} has the id of an earlier one"
             yield index, self._fault(index, "call_ids_differ", what)
@@ -187,7 +176,7 @@ class _Finder:
         # The first of two: its place is where the result is missing.
         self._waiting.setdefault(part.call_id, index)
 
-    def _take_result(self, index: int, part: ToolResultPart) -> Iterator[_Found]:
+    def _take_result(self, index: int, part: types.ToolResultPart) -> Iterator[_Found]:
         call_id = part.call_id
         self._is_answering = True
         if call_id in self._waiting:

@@ -38,6 +38,8 @@ Finding: TypeAlias = tuple[int | None, str]
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
 
+Find: TypeAlias = Callable[[Request], Iterator[Finding]]
+
 
 class Rule(Struct, frozen=True, kw_only=True):
     """One demand of a provider. `source` is where it is written, or where its error is quoted."""
@@ -46,7 +48,18 @@ class Rule(Struct, frozen=True, kw_only=True):
     demand: str
     source: str
     cure: str
-    find: Callable[[Request], Iterator[Finding]]
+    find: Find
+
+
+def rule(demand: str, *, source: str, cure: str) -> Callable[[Find], Rule]:
+    """Make the check that follows a rule; the check's own name is the rule's."""
+
+    def ruled(find: Find) -> Rule:
+        return Rule(
+            name=find.__name__.removeprefix("_"), demand=demand, source=source, cure=cure, find=find
+        )
+
+    return ruled
 
 
 class Violation(Struct, frozen=True, kw_only=True):

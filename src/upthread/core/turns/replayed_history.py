@@ -21,6 +21,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from upthread.core import types
 from upthread.core.codec import encode_json
 from upthread.core.events import (
     AgentEvent,
@@ -37,19 +38,6 @@ from upthread.core.turns.effects import answered_permissions
 from upthread.core.turns.hooked_call import StoredTurn, stored_turns
 from upthread.core.turns.recognition import FoldedPrompt, children_of, folded_prompt
 from upthread.core.turns.stream import CALL_ENDED
-from upthread.core.types import (
-    ErasedPart,
-    JsonValue,
-    Message,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-    UpstreamSessionId,
-)
 
 PAIRS_MAX: Final = 1_000_000
 """How many pairs of prompts are compared at most; beyond, nobody can tell in good time."""
@@ -76,7 +64,9 @@ NOTHING_LACKED: Final = Lacked()
 
 
 def lacked(
-    history: Sequence[AgentEvent], recorded: Sequence[Message], session: UpstreamSessionId
+    history: Sequence[AgentEvent],
+    recorded: Sequence[types.Message],
+    session: types.UpstreamSessionId,
 ) -> Lacked:
     """Compare a session with all messages of its conversation, oldest first.
 
@@ -85,7 +75,7 @@ def lacked(
     known to have answered us (adopted, forked, begun a moment ago) need not know any of ours.
     """
     held = [turn for turn in stored_turns(history) if _is_answered(turn)]
-    asked = [message for message in recorded if message.speaker is Speaker.USER]
+    asked = [message for message in recorded if message.speaker is types.Speaker.USER]
     # Before anything is compared: a person waits for the prompt.
     if len(held) * len(asked) > PAIRS_MAX:
         return Lacked(fault=TOO_MANY)
@@ -95,7 +85,7 @@ def lacked(
     if end == 0:
         # Without an answer of it on record the session may be one that never had a prompt of ours.
         has_answered = any(
-            message.upstream_session_id == session and message.speaker is not Speaker.USER
+            message.upstream_session_id == session and message.speaker is not types.Speaker.USER
             for message in recorded
         )
         return Lacked(fault=UNKNOWN_PROMPTS) if held and has_answered else NOTHING_LACKED
@@ -103,7 +93,7 @@ def lacked(
         part.call_id
         for message in recorded
         for part in message.parts
-        if isinstance(part, ToolCallPart)
+        if isinstance(part, types.ToolCallPart)
     }
     return Lacked(turns=tuple(turn for turn in held[end:] if not _is_recorded(turn, known)))
 
@@ -137,9 +127,9 @@ def _is_recorded(turn: StoredTurn, known: set[str]) -> bool:
     return bool(called) and called <= known
 
 
-def _texts(message: Message) -> tuple[FoldedPrompt, ...] | None:
+def _texts(message: types.Message) -> tuple[FoldedPrompt, ...] | None:
     """Return what a recorded prompt may have been sent as, None where it was not kept."""
-    if any(isinstance(part, ErasedPart) for part in message.parts):
+    if any(isinstance(part, types.ErasedPart) for part in message.parts):
         return None
     return tuple(map(folded_prompt, {message.sent_text, message.text}))
 
@@ -172,7 +162,9 @@ def _is_same(prompt: FoldedPrompt, texts: tuple[FoldedPrompt, ...] | None) -> bo
 # --- the end of a turn ----------------------------------------------------------------------------
 
 
-def unrecorded(tail: Sequence[AgentEvent], recorded: Iterable[Message]) -> tuple[AgentEvent, ...]:
+def unrecorded(
+    tail: Sequence[AgentEvent], recorded: Iterable[types.Message]
+) -> tuple[AgentEvent, ...]:
     """Return the events of a replayed tail that are not in the store yet.
 
     `recorded` are the turn's messages after its prompt. The tail follows the last prompt of the
@@ -185,25 +177,25 @@ def unrecorded(tail: Sequence[AgentEvent], recorded: Iterable[Message]) -> tuple
     return tuple(left for event in events if (left := known.without(event)) is not None)
 
 
-def open_calls(recorded: Iterable[Message]) -> tuple[ToolCallPart, ...]:
+def open_calls(recorded: Iterable[types.Message]) -> tuple[types.ToolCallPart, ...]:
     """Return the recorded calls of a turn that have no result, oldest first."""
     parts = [part for message in recorded for part in message.parts]
-    answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
-    calls = {part.call_id: part for part in parts if isinstance(part, ToolCallPart)}
+    answered = {part.call_id for part in parts if isinstance(part, types.ToolResultPart)}
+    calls = {part.call_id: part for part in parts if isinstance(part, types.ToolCallPart)}
     return tuple(part for call_id, part in calls.items() if call_id not in answered)
 
 
-def attended_calls(recorded: Iterable[Message]) -> frozenset[str]:
+def attended_calls(recorded: Iterable[types.Message]) -> frozenset[str]:
     """Return the calls whose end is recorded, or that somebody of ours allowed or refused."""
     parts = [part for message in recorded for part in message.parts]
-    ended = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+    ended = {part.call_id for part in parts if isinstance(part, types.ToolResultPart)}
     return frozenset(ended.union(*map(answered_permissions, parts)))
 
 
-def _parts_after_last_prompt(recorded: Iterable[Message]) -> list[Part]:
-    parts: list[Part] = []
+def _parts_after_last_prompt(recorded: Iterable[types.Message]) -> list[types.Part]:
+    parts: list[types.Part] = []
     for message in recorded:
-        if message.speaker is Speaker.USER:
+        if message.speaker is types.Speaker.USER:
             parts.clear()
         else:
             parts += message.parts
@@ -213,12 +205,14 @@ def _parts_after_last_prompt(recorded: Iterable[Message]) -> list[Part]:
 class _Known:
     """What is recorded and has not been met in the tail yet."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
-        self._announced = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
-        self._text = "".join(part.text for part in parts if isinstance(part, TextPart))
-        self._reasoning = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
-        self._notes = [_note(p.kind, p.raw) for p in parts if isinstance(p, UnknownPart)]
+    def __init__(self, parts: Sequence[types.Part]) -> None:
+        self._answered = {part.call_id for part in parts if isinstance(part, types.ToolResultPart)}
+        self._announced = {part.call_id for part in parts if isinstance(part, types.ToolCallPart)}
+        self._text = "".join(part.text for part in parts if isinstance(part, types.TextPart))
+        self._reasoning = "".join(
+            part.text for part in parts if isinstance(part, types.ReasoningPart)
+        )
+        self._notes = [_note(p.kind, p.raw) for p in parts if isinstance(p, types.UnknownPart)]
 
     def without(self, event: AgentEvent) -> AgentEvent | None:
         """Return what is new in an event, None for nothing."""
@@ -254,7 +248,7 @@ class _Known:
         return True
 
 
-def _note(kind: str, raw: JsonValue) -> bytes:
+def _note(kind: str, raw: types.JsonValue) -> bytes:
     return encode_json([kind, raw])
 
 
@@ -339,7 +333,7 @@ def _redacted(event: AgentEvent, redactor: Redactor) -> AgentEvent:
 
 
 def _redacted_update(event: ToolCallUpdated, redactor: Redactor) -> ToolCallUpdated:
-    def redacted(value: JsonValue) -> str | None:
+    def redacted(value: types.JsonValue) -> str | None:
         return redactor.redact(value) if isinstance(value, str) else None
 
     locations = event.locations
