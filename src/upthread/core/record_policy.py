@@ -21,27 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from msgspec import Struct, structs
 
-from upthread.core import commands, types
+from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
-from upthread.core.events import (
-    AnswerSuggested,
-    AttachFailed,
-    Question,
-    QuestionAnswered,
-    QuestionsAsked,
-    RunEnded,
-    RunEvent,
-    RunParked,
-    RunResumed,
-    RunStarted,
-    SessionAttached,
-    StepEnded,
-    TurnEnded,
-    TurnEvent,
-    TurnIntended,
-    TurnParked,
-)
 from upthread.core.roles.reports import Status, VerdictResult
 
 if TYPE_CHECKING:  # what only opens a store redacts nothing, and loads no rules for it
@@ -50,7 +32,7 @@ if TYPE_CHECKING:  # what only opens a store redacts nothing, and loads no rules
 NO_EDIT: Final[dict[str, types.JsonValue]] = {}
 """What is left of a person's edit of a briefing."""
 
-Event = TypeVar("Event", bound=TurnEvent | RunEvent)
+Event = TypeVar("Event", bound=events.TurnEvent | events.RunEvent)
 Kept = TypeVar("Kept")
 Id = TypeVar("Id", bound=str)
 Member = TypeVar("Member")
@@ -101,22 +83,24 @@ def without_text(event: Event) -> Event:
     return structs.replace(event, **blanks) if blanks else event
 
 
-def forgotten(events: Sequence[RunEvent], role: str | None) -> tuple[RunEvent, ...]:
+def forgotten(
+    run_events: Sequence[events.RunEvent], role: str | None
+) -> tuple[events.RunEvent, ...]:
     """Return a run's events without the text of one role and of the answers to it, None: of all."""
     asked = {
         question.question_id
-        for event in events
-        if isinstance(event, QuestionsAsked) and role in {None, event.role}
+        for event in run_events
+        if isinstance(event, events.QuestionsAsked) and role in {None, event.role}
         for question in event.questions
     }
     return tuple(
         without_text(event) if role is None or _is_of(event, role, asked) else event
-        for event in events
+        for event in run_events
     )
 
 
-def _is_of(event: RunEvent, role: str, asked: set[str]) -> bool:
-    if isinstance(event, QuestionAnswered | AnswerSuggested):
+def _is_of(event: events.RunEvent, role: str, asked: set[str]) -> bool:
+    if isinstance(event, events.QuestionAnswered | events.AnswerSuggested):
         return event.question_id in asked
     return getattr(event, "role", None) == role
 
@@ -280,13 +264,13 @@ def _redacted_value(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, Actor):
         return _with(value, name=redactor.redact(value.name))
     if isinstance(value, tuple):
-        members = cast("tuple[str | Question, ...]", value)
+        members = cast("tuple[str | events.Question, ...]", value)
         return _same_or_new(members, (_redacted_member(each, redactor) for each in members))
     return redactor.redact_json(value)
 
 
-def _redacted_member(member: str | Question, redactor: Redactor) -> str | Question:
-    if isinstance(member, Question):
+def _redacted_member(member: str | events.Question, redactor: Redactor) -> str | events.Question:
+    if isinstance(member, events.Question):
         return _with(member, text=redactor.redact(member.text))
     return redactor.redact(member)
 
@@ -296,9 +280,9 @@ def _blank(value: Any) -> Any:
     if isinstance(value, str):
         return ""
     if isinstance(value, tuple):
-        members = cast("tuple[str | Question, ...]", value)
+        members = cast("tuple[str | events.Question, ...]", value)
         return tuple(
-            structs.replace(each, text="") for each in members if isinstance(each, Question)
+            structs.replace(each, text="") for each in members if isinstance(each, events.Question)
         )
     return _outline(cast("types.JsonValue", value))
 
@@ -316,35 +300,35 @@ def _outline(report: types.JsonValue) -> types.JsonValue:
 
 _SAID: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        AttachFailed: ("detail",),
-        TurnEnded: ("report", "detail"),
-        TurnParked: ("detail",),
-        RunStarted: ("specification",),
-        StepEnded: ("report", "report_error"),
-        QuestionsAsked: ("questions",),
-        QuestionAnswered: ("text",),
-        AnswerSuggested: ("text",),
-        RunParked: ("detail",),
-        RunResumed: ("because",),
-        RunEnded: ("evidence",),
+        events.AttachFailed: ("detail",),
+        events.TurnEnded: ("report", "detail"),
+        events.TurnParked: ("detail",),
+        events.RunStarted: ("specification",),
+        events.StepEnded: ("report", "report_error"),
+        events.QuestionsAsked: ("questions",),
+        events.QuestionAnswered: ("text",),
+        events.AnswerSuggested: ("text",),
+        events.RunParked: ("detail",),
+        events.RunResumed: ("because",),
+        events.RunEnded: ("evidence",),
     }
 )
 """Where events hold what somebody said."""
 
 _CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {RunStarted: ("pipeline",)}
+    {events.RunStarted: ("pipeline",)}
 )
 """Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
 """
 
 _GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        TurnIntended: ("inputs",),
-        SessionAttached: ("upstream_session_id",),
-        AttachFailed: ("upstream_session_id",),
-        TurnEnded: ("surroundings",),
-        QuestionAnswered: ("answered_by",),
-        AnswerSuggested: ("by",),
+        events.TurnIntended: ("inputs",),
+        events.SessionAttached: ("upstream_session_id",),
+        events.AttachFailed: ("upstream_session_id",),
+        events.TurnEnded: ("surroundings",),
+        events.QuestionAnswered: ("answered_by",),
+        events.AnswerSuggested: ("by",),
     }
 )
 """Where they hold what an agent, or a client of MCP, calls itself and its sessions."""
