@@ -76,6 +76,7 @@ VERBS = (
     ("why", "{workstream}/planner"),
     ("brief", "{workstream}/planner"),
     ("audit", "{workstream}"),
+    ("audit", "{workstream}", "--format", "html"),
     ("id", "{workstream}/planner"),
 )
 

@@ -54,6 +54,7 @@ def loaded(up, *arguments: str) -> set[str]:
             HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | {"rich"},
         ),
         (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | {"rich"}),
+        ((), HEAVY | OF_AGENTS | OF_A_LOOP | {"rich", "backports.zstd"}),
         (("show", "w"), HEAVY),
         (("why", "w/planner"), HEAVY),
         (("status",), HEAVY),
@@ -93,7 +94,7 @@ def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):
         assert f"\n  {name} " in part
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 80
-    assert shared().out == text, "upthread alone"
+    assert shared("-h").out == text
     assert shared("--version").out.startswith("upthread ")
     assert shared("demo", "--help").out.count("--keep") == 1
 

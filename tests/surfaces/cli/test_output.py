@@ -150,6 +150,23 @@ def test_every_verb_says_as_many_lines_of_a_hostile_record(
     assert max(map(len, lines)) < 10_000
 
 
+FORMS = (("show", "--tree"), ("audit", "--format", "html"))
+"""Other forms of what a verb shows of the record."""
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+def test_every_form_says_as_many_lines_of_a_hostile_record(
+    form, places, monkeypatch, capfd, tmp_path
+):
+    verb, *more = form
+    benign, hostile = (
+        run_verb(place, verb, more, monkeypatch, capfd, tmp_path) for place in places
+    )
+    assert (hostile.code, benign.code) == (0, 0), hostile
+    assert hostile.out.count("\n") == benign.out.count("\n"), hostile.out
+    assert not [c for c in hostile.out if not c.isprintable() and c not in "\n\t\u00a0"]
+
+
 @pytest.mark.parametrize("verb", [v for v in VERBS if v not in SKIPPED])
 def test_every_verb_s_json_has_the_same_structure(verb, places, monkeypatch, capfd, tmp_path):
     told = [

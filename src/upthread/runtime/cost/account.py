@@ -7,7 +7,7 @@ from typing import TypedDict
 from upthread.agents.base import PromptResult
 from upthread.core.decision.price import Spending, Tokens, fixed_part
 from upthread.core.decision.rules import TOKENS_MAX
-from upthread.core.events import TurnParked
+from upthread.core.events import TurnParked, Usage
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import (
     NOTHING_COUNTED,
@@ -18,6 +18,7 @@ from upthread.core.turns.spent_tokens import (
     spent_on_prompt,
     stopped_in_words,
 )
+from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 
 
 class Spent(TypedDict):
@@ -25,6 +26,7 @@ class Spent(TypedDict):
 
     tokens_spent: int | None
     is_spent_estimated: bool
+    usage: Usage | None
 
 
 class Fixed(TypedDict):
@@ -37,13 +39,15 @@ class Fixed(TypedDict):
 class Account:
     """Of one turn in this process.
 
-    `spent` is what its prompts took that are over, None before the first. `allowed` is what may be
+    `spent` is what its prompts took that are over, None before the first; `usage` what of it its
+    agent counted. `allowed` is what may be
     spent in all, and was before this process took the turn up; None where nothing limits it.
     `stopped` says why the running prompt was cancelled that would have passed that.
     """
 
     def __init__(self) -> None:
         self.spent: Tokens | None = None
+        self.usage: Usage | None = None
         self.allowed: Spending | None = None
         self.stopped: TurnParked | None = None
         self._recorder: Recorder | None = None
@@ -63,6 +67,10 @@ class Account:
         )
         characters = prompt_characters + reply_characters
         self._add(spent_on_prompt(reported, characters=characters, counted=self._counted))
+        told = usage_of_prompt(
+            self._counted.usage, read=result.tokens_in, written=result.tokens_out
+        )
+        self._use(told)
         self._add_in_flight()
         self._prompt_characters, self._is_noted = prompt_characters, True
 
@@ -71,6 +79,8 @@ class Account:
         # Not once more what an answer has told already.
         if self._counted.requests and not self._is_noted:
             self._add(Tokens(count=self._counted.tokens, is_estimate=True))
+            # The request that was cut off is in no figure: what it took nobody has told.
+            self._use(unfinished(self._counted.usage))
             self._add_in_flight()
 
     def _add_in_flight(self) -> None:
@@ -81,6 +91,9 @@ class Account:
 
     def _add(self, took: Tokens) -> None:
         self.spent = added((self.spent, took)) if self.spent else took
+
+    def _use(self, usage: Usage | None) -> None:
+        self.usage = together(self.usage, usage)
 
     @property
     def _counted(self) -> Counted:
@@ -103,10 +116,11 @@ class Account:
     def told(self) -> Spent:
         """Return what the turn's last event tells of its tokens."""
         if self.spent is None:
-            return {"tokens_spent": None, "is_spent_estimated": False}
+            return {"tokens_spent": None, "is_spent_estimated": False, "usage": None}
         return {
             "tokens_spent": self.spent.count,
             "is_spent_estimated": self.spent.is_estimate,
+            "usage": self.usage,
         }
 
     def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Fixed:

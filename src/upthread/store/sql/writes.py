@@ -221,10 +221,10 @@ def _append_of(
     seq = write.seq
 
     def append(batch: Batch) -> bool:
-        owner = batch.owner(table, name)
         # Most often it is next: only when it is not is anything read to compare with.
-        if batch.append_event(table, owner, seq, event):
+        if batch.append_event(table, name, seq, event):
             return True
+        owner = batch.owner(table, name)
         # For the error of a gap; of what is no gap the place is taken.
         is_next(seq, last=batch.last_event(table, owner), what=f"{table} event", owner=name)
         stored = batch.content_row(f"{table}_event", (owner, seq))

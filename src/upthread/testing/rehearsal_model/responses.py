@@ -236,7 +236,7 @@ def _usage(reply: Reply, exchange: Exchange) -> _json.JsonObject:
     tokens_in, out = exchange.tokens_read(reply), tokens_out(reply)
     return _json.json_object(
         input_tokens=tokens_in,
-        input_tokens_details={"cached_tokens": 0},
+        input_tokens_details={"cached_tokens": reply.tokens_cached},
         output_tokens=out,
         output_tokens_details={"reasoning_tokens": 0},
         total_tokens=tokens_in + out,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from upthread.agents.programs import find_agent
+from upthread.agents.registry import find_agent
 from upthread.core.agents import AGENTS
 from upthread.runtime.bindings import heard
 from upthread.runtime.bindings.places import hooks_directory

@@ -45,7 +45,7 @@ def run(words: Sequence[str], invocation: Invocation) -> int:
     Raises UsageError where the line cannot be read, and whatever its verb raises.
     """
     # Who only asks for help pays for no parser.
-    if not words or words[0] in HELP.names:
+    if words and words[0] in HELP.names:
         return _show_program(invocation)
     from upthread.surfaces.cli.typed.parser import parsed_line
 
@@ -58,6 +58,10 @@ def run(words: Sequence[str], invocation: Invocation) -> int:
         from upthread.surfaces.cli.typed.completion import script
 
         return _show(script(before["shell"]), invocation)
+    if not name:
+        return _show_overview(before, invocation)
+    if before.pop("wants_all", False):
+        raise UsageError("--all is for upthread alone", hint=f"see upthread {name} --help")
     return _run_verb(name, before, after, invocation)
 
 
@@ -79,6 +83,12 @@ def _run_verb(
         return _show_verb(name, parameters, invocation)
     invocation.verb = name
     return verb(_call(before, given, invocation), **given)
+
+
+def _show_overview(before: Mapping[str, Any], invocation: Invocation) -> int:
+    from upthread.surfaces.cli.overview.verb import overview
+
+    return overview(_call(before, {}, invocation), is_all=bool(before.get("wants_all")))
 
 
 def _call(before: Mapping[str, Any], given: dict[str, Any], invocation: Invocation) -> Call:

@@ -35,6 +35,7 @@ MORE: Final = {
     "fork": "conversations.fork",
     "effects": "conversations.effects",
     "audit": "conversations.audit",
+    "savings": "conversations.savings",
     "encrypt": "privacy.encrypt",
     "forget": "privacy.forget",
     "keep": "privacy.keep",
@@ -95,7 +96,12 @@ _COMPLETION: Final = Parameter(
     kind=str,
     choices=SHELLS,
 )
-OF_THE_PROGRAM: Final = (*COMMON[:-1], _VERSION, _COMPLETION, HELP)
+_ALL: Final = Parameter(
+    name="wants_all",
+    declared=Option("--all", help="Without a verb: every session, not the newest alone."),
+    kind=bool,
+)
+OF_THE_PROGRAM: Final = (*COMMON[:-1], _ALL, _VERSION, _COMPLETION, HELP)
 
 
 def verb_function(name: str) -> Callable[..., int]:

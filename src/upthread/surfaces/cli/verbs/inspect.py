@@ -110,7 +110,7 @@ def show(call: Call, what: str) -> int:
     """Show a workstream, or one conversation."""
 
     async def use(project: Project) -> Shown:
-        view = await _found(project, what)
+        view = await found(project, what)
         roles = (view,) if isinstance(view, RoleView) else view.roles
         interfaces = [await project.own_interface(role.link) for role in roles]
         named = roles[0].conversation.key.role if isinstance(view, RoleView) else ""
@@ -134,11 +134,11 @@ def show_effects(call: Call, what: str) -> int:
     """Show what agents did to the world: done, failed, or unknown, in the order of each one."""
 
     async def use(project: Project) -> tuple[tuple[RecordedEffect, ...], Unseen]:
-        found = await _found(project, what)
-        if isinstance(found, RoleView):
-            conversations = [found.conversation]
+        view = await found(project, what)
+        if isinstance(view, RoleView):
+            conversations = [view.conversation]
         else:
-            conversations = [*(role.conversation for role in found.roles), *found.children]
+            conversations = [*(role.conversation for role in view.roles), *view.children]
         return await project.effects(conversations), await project.unseen(conversations)
 
     effects, unseen = call.with_project(use, is_reading=True)
@@ -233,8 +233,11 @@ def _write_grounds(output: Output, decision: Decision) -> None:
         output.line(f"        {price}", "dim")
 
 
-async def _found(project: Project, what: str) -> WorkstreamView | RoleView:
-    """A name with a slash may be a workstream (a branch) or an address: the workstream wins."""
+async def found(project: Project, what: str) -> WorkstreamView | RoleView:
+    """Return what was named. A name with a slash may be a workstream or an address.
+
+    The workstream wins: it may be a branch's name.
+    """
     try:
         return await project.show(what)
     except NotFoundError as error:

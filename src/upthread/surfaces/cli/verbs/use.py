@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 
 from upthread.boundary import programs
+from upthread.boundary.own_home import home_directory
 from upthread.client import Project
 from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
-from upthread.config import home_directory
 from upthread.core.workstreams import BECAUSE
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.setup import claude_code, launcher
