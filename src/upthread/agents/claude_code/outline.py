@@ -15,8 +15,7 @@ from upthread.agents.claude_code.entries import SUBAGENTS
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.boundary.files import read_all, through_links
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.vendors.line_ends import damage_of, decoded, lines_backward, lines_forward
-from upthread.vendors.lines import read_object
+from upthread.vendors.lines import damage_of, decoded, lines_backward, lines_forward, read_object
 from upthread.vendors.outline import (
     DAY_MS,
     Ending,

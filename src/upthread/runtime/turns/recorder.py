@@ -15,7 +15,8 @@ from upthread.agents.base import PermissionRequest
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TurnQuota
-from upthread.core.turns.recorder import Recorder, child_named
+from upthread.core.turns.recorder import Recorder
+from upthread.core.turns.sub_agents import child_named
 from upthread.core.types import Durability, Fence, ToolCallPart, UpstreamSessionId
 from upthread.runtime.system import System
 from upthread.runtime.turns.attach import held_elsewhere

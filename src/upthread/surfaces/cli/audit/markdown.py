@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
-from upthread.core.decision.delegation_depth import ALARM, ALARMS
 from upthread.core.decision.handshake import in_words, is_known, reasons_in_words
 from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words
+from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.core.types import (
     CHILD_SLOT,
     PERMISSION,

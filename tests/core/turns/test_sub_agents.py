@@ -1,6 +1,6 @@
 """The depth counter: what it counts, and what it finds odd."""
 
-from upthread.core.decision.delegation_depth import (
+from upthread.core.turns.sub_agents import (
     ALARMS,
     NESTED,
     OPEN_AT_END,
