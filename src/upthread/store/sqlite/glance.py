@@ -30,8 +30,9 @@ def open_session(
 ) -> tuple[str, str, str] | None:
     """Return conversation id, agent and upstream id of a key's open link.
 
-    None where the store has to be asked. `identities` is the schema's version, and how many identities of projects there were, when it
-    was found which project this is. `key` is project, workstream, role and slot.
+    None where the store has to be asked. `identities` is the schema's version, and how many
+    identities of projects there were, when it was found which project this is. `key` is project,
+    workstream, role and slot.
     """
     try:
         connection = _opened(database)
