@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import raw
-from measure import Row, Side, Timing, compared, interleaved
+from measure import COUNTED, Row, Side, Timing, compared, interleaved
 from raw import RawStore
 from scratch import scratch
 from tests.support.default_turn import (
@@ -35,7 +35,7 @@ HISTORIES = (10, 1_000, 10_000)
 REPETITIONS = 150
 TURNS_COUNTED = 100
 TURNS_PER_FILL = 50
-LIMIT = 1.5
+LIMIT = 1.6
 GROWTH_LIMIT = 1.1
 BYTES_LIMIT = 1.2
 
@@ -96,7 +96,7 @@ def _counted_rows(counts: dict[str, dict[str, float]]) -> list[Row]:
             ours=counts["ours"][name],
             unit="B" if name.endswith("bytes") else "",
             limit=limits.get(name),
-            note="counted",
+            note=COUNTED,
         )
         for name, what in words.items()
     ]

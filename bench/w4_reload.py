@@ -21,7 +21,7 @@ from upthread.core.types import Message, Speaker, ToolCallPart, ToolResultPart
 from upthread.store.sqlite import SqliteStore
 
 SIZES = (1_000, 10_000)
-LIMIT = 1.2
+LIMIT = 1.3
 
 
 def measure(*, is_quick: bool) -> list[Row]:

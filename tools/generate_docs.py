@@ -21,7 +21,7 @@ from tests.support.continuity import CASES, SUB_AGENT, Measured, Measurement, re
 from tests.support.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
-from upthread.agents.tested import TESTED
+from upthread.agents.registry import TESTED
 from upthread.core.agents import AGENTS, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
 from upthread.core.decision.price import ANY_CACHE
@@ -482,7 +482,7 @@ def _settings_of(quirk: Quirk) -> str:
 def _errors_of(quirk: Quirk) -> str:
     """`missing` that is not certain is confirmed by listing the sessions."""
     return "; ".join(
-        f"`{each.pattern.pattern.replace('|', '` or `')}`: `{each.outcome}`"
+        f"`{each.words.replace('|', '` or `')}`: `{each.outcome}`"
         + ("" if each.is_certain else ", confirmed by listing")
         for each in quirk.errors
     )

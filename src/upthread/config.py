@@ -22,6 +22,7 @@ from msgspec import Struct, field, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.consents import Consents, as_known, consents_path
+from upthread.boundary.own_home import home_directory
 from upthread.core.config_file import (
     AgentSettings,
     ConfigFile,
@@ -204,12 +205,6 @@ def load_settings(
             pattern for _, config in files for pattern in config.effects.outward
         ),
     )
-
-
-def home_directory(environment: Mapping[str, str]) -> Path:
-    """Return where upthread keeps its files: UPTHREAD_HOME, else the platform's data directory."""
-    chosen = environment.get("UPTHREAD_HOME")
-    return Path(chosen) if chosen else platformdirs.user_data_path("upthread", appauthor=False)
 
 
 def read_config(raw: bytes, *, source: str) -> ConfigFile:

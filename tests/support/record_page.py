@@ -10,6 +10,7 @@ from tests.support.every_case import environment_of
 from tests.support.hostile_record import Values, write_record
 
 from upthread.client import Project, open_project
+from upthread.runtime.record.savings import delegations_of
 from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.page.document import page
 
@@ -42,7 +43,8 @@ def page_of(place: Path, values: Values) -> str:
 
 async def rendered(project: Project, workstream: str) -> str:
     timeline = Timeline(await project.audit(workstream))
-    return "".join(page(timeline, project.redactor, made_at_ms=MADE_AT_MS))
+    took = tuple(delegations_of(timeline))
+    return "".join(page(timeline, project.redactor, delegations=took, made_at_ms=MADE_AT_MS))
 
 
 class Seen(HTMLParser):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from upthread.client.assembly import Assembly
 from upthread.core.actors import Actor, model_of
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from upthread.runtime.turns.delegation import TellRequest
     from upthread.runtime.turns.progress import TurnResult
     from upthread.store.base import Resolved
+
+Result = TypeVar("Result")
 
 
 class Project(Assembly):
@@ -248,6 +250,17 @@ class Project(Assembly):
 
         view = await self.show(workstream)
         return await self._system.in_thread(lambda: read_audit(self.store, view))
+
+    async def with_audit(self, workstream: str, use: Callable[[Audit], Result]) -> Result:
+        """Let `use` go through all that is kept of a workstream, however long that is.
+
+        As `audit`, but turns and messages are read when `use` asks for them, and anew each time:
+        what it returns must not hold on to them. `use` runs in the store's thread.
+        """
+        from upthread.runtime.record.audit import open_audit
+
+        view = await self.show(workstream)
+        return await self._system.in_thread(lambda: use(open_audit(self.store, view)))
 
     async def resume_command(self, address: str) -> tuple[str, ...] | None:
         """Return the agent's own command that opens the session, None where there is none."""

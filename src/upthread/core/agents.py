@@ -25,7 +25,7 @@ class Way:
     """One way of driving an agent: `native` or `acp`, and the command that starts it.
 
     `version` is the one this release was tested with and `can` what it does there, in words of
-    `agents.tested.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
+    `agents.registry.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
     """
 
     kind: str

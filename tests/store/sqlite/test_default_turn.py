@@ -19,7 +19,7 @@ from upthread.core.types import Durability
 from upthread.store.sqlite import SqliteStore
 
 TURNS = 40
-STATEMENTS_MAX = 36  # 5 commits: 15 with the look at the lease; 2 for `synchronous`; 19 for writes
+STATEMENTS_MAX = 27  # 5 commits: 10; 2 for `synchronous`; 15 for writes
 LOG_BYTES_MAX = 116_000  # 27 pages of 4 kB
 TEXT_BYTES = sum(CHARACTERS)
 

@@ -34,7 +34,7 @@ STANDARD_LIBRARY = (
     *("string", "threading", "traceback", "types", "weakref", "copy", "decimal", "email", "ssl"),
 )
 LIBRARIES = (
-    *("msgspec", "apsw", "typer", "click", "rich", "anyio", "yaml", "re2", "httpx", "acp", "mcp"),
+    *("msgspec", "apsw", "typer", "click", "rich", "anyio", "yaml", "re2", "h11", "acp", "mcp"),
     *("platformdirs", "pydantic", "psycopg", "procrastinate", "keyring", "uvicorn", "starlette"),
 )
 EXECUTABLES = (

@@ -137,6 +137,8 @@ def live(tmp_path_factory, make_upthread):
     one("effects", "effects", "p")
     one("why", "why", "p/validator")
     one("audit", "audit", "p")
+    one("savings", "savings", "w")
+    one("savings", "savings", "--prices", "read=1,cached=1,cache_written=1,written=1")
     one("audit", "audit", "w")
     damaged_database(up.home / ".local" / "share" / "opencode" / "opencode.db").close()
     one("doctor", "doctor")

@@ -50,6 +50,7 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("reset", "x/planner", "--yes"), 0),
     (("adopt", "y/planner", "ses_unknown", *AGENT), 1),
     (("audit", "w"), 0),
+    (("savings", "w"), 0),
     (("effects", "w"), 0),
     (("effects", "w", "done"), 3),
     (("worktree", "w"), 3),

@@ -18,8 +18,8 @@ from upthread.surfaces.page.document import policy
 from upthread.surfaces.page.markup import ATTRIBUTES, TEXT_CHARACTERS_MAX, Html
 
 ELEMENTS = frozenset(
-    "a blockquote body br code details div figcaption figure footer h1 h2 h3 h4 h5 head header html "
-    "li main mark meta nav ol p pre section span strong style summary time title ul".split()
+    "a blockquote body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 h5 head header html "
+    "li main mark meta nav ol p pre section span strong style summary table tbody td th thead time title tr ul".split()
 )
 ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"

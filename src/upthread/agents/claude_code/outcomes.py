@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from upthread.agents._json import member, text_at, texts_at
-from upthread.agents._statuses import says_no_credit
+from upthread.agents._json_lines import member, text_at, texts_at
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, outcome_of_status, says_no_credit
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
-
-DETAIL_CHARACTERS_MAX: Final = 2000
 
 _OF_ERROR: Final[Mapping[str, Outcome]] = {
     "rate_limit": Outcome.RATE_LIMITED,
@@ -27,12 +25,6 @@ _OF_ERROR: Final[Mapping[str, Outcome]] = {
     "account_on_hold": Outcome.AUTH,
     "verification_required": Outcome.AUTH,
     "cloud_credential_error": Outcome.AUTH,
-}
-_OF_STATUS: Final[Mapping[int, Outcome]] = {
-    401: Outcome.AUTH,
-    402: Outcome.CREDIT_EXHAUSTED,
-    403: Outcome.AUTH,
-    429: Outcome.RATE_LIMITED,
 }
 _OF_REASON: Final[Mapping[str, Outcome]] = {
     "prompt_too_long": Outcome.CONTEXT_FULL,
@@ -75,11 +67,11 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
     status = frame.get("api_error_status")
     if error_kind in _OF_ERROR:
         return _OF_ERROR[error_kind]
-    if isinstance(status, int) and says_no_credit(status, text_at(frame, "result")):
+    if not isinstance(status, int):
+        return Outcome.UNKNOWN
+    if says_no_credit(status, text_at(frame, "result")):
         return Outcome.CREDIT_EXHAUSTED
-    if isinstance(status, int):
-        return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
-    return Outcome.UNKNOWN
+    return outcome_of_status(status) or Outcome.UNKNOWN
 
 
 def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from upthread.agents._json import as_object, member, objects_at, text_at, texts_at
+from upthread.agents._json_lines import as_object, member, objects_at, text_at, texts_at
 from upthread.agents.codex import items
 from upthread.agents.codex.histories import (
     OUTPUTS,

@@ -34,6 +34,7 @@ from upthread.core.turns.effects import (
 )
 from upthread.core.turns.spent_tokens import spent_on_turn
 from upthread.core.turns.turn import TurnView
+from upthread.core.turns.usage import NO_USAGE
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.runtime.record.overview import RoleView, WorkstreamView
 from upthread.store.base import Quarantined
@@ -122,7 +123,8 @@ class Decided(Struct, frozen=True, kw_only=True):
 class TurnNode(Struct, frozen=True, kw_only=True):
     """A turn. `decisions` has more than one where a session was lost and it was decided again.
 
-    `spent` is None while no prompt has left. `last_at_ms` is when the last of it was said.
+    `spent` is None while no prompt has left; `usages` are what its agent counted, until each time
+    that it was parked and until its end. `last_at_ms` is when the last of it was said.
     """
 
     turn_id: types.TurnId
@@ -133,6 +135,7 @@ class TurnNode(Struct, frozen=True, kw_only=True):
     view: TurnView
     decisions: tuple[Decided, ...]
     spent: Tokens | None
+    usages: tuple[events.Usage | None, ...]
     prompt: str
     told: tuple[str, ...]
     items: tuple[Item, ...]
@@ -406,6 +409,11 @@ def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
             decided(event) for event in audited.events if isinstance(event, TurnIntended)
         ),
         spent=spent_on_turn(audited.events) if sent else None,
+        usages=tuple(
+            _usage(event)
+            for event in audited.events
+            if isinstance(event, events.TurnParked | events.TurnEnded)
+        ),
         prompt=next((m.text for m in messages if m.speaker is types.Speaker.USER), ""),
         told=tuple(
             part.text
@@ -416,6 +424,11 @@ def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
         items=items,
         quarantined=audited.quarantined,
     )
+
+
+def _usage(stop: events.TurnParked | events.TurnEnded) -> events.Usage | None:
+    # Something was spent and nobody counted it: no sum that it is in is known.
+    return NO_USAGE if stop.usage is None and stop.tokens_spent is not None else stop.usage
 
 
 def decided(intended: TurnIntended | RecordDecision) -> Decided:

@@ -51,6 +51,7 @@ MORE: Final = {
     "fork": "conversations.fork",
     "effects": "conversations.effects",
     "audit": "conversations.audit",
+    "savings": "conversations.savings",
     "encrypt": "privacy.encrypt",
     "forget": "privacy.forget",
     "keep": "privacy.keep",

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
 from upthread.core.redaction.redactor import Redactor
+from upthread.runtime.record.savings import Delegation
 from upthread.runtime.record.timeline import Timeline
 from upthread.surfaces.cli.terminal.times import moment
 from upthread.surfaces.cli.terminal.words import counted
 from upthread.surfaces.page.markup import Html, Markup, closing
 from upthread.surfaces.page.runs import run_pieces
+from upthread.surfaces.page.sums import sums_pieces
 from upthread.surfaces.page.turns import anchor, branch_pieces, standing
 
 NOT_WHOLE = (
@@ -40,9 +42,13 @@ def policy() -> str:
 
 
 def page(
-    timeline: Timeline, redactor: Redactor, *, made_at_ms: int, beside: Iterable[Markup] = ()
+    timeline: Timeline,
+    redactor: Redactor,
+    *,
+    delegations: Sequence[Delegation] = (),
+    made_at_ms: int,
 ) -> Iterator[str]:
-    """Yield the page of a workstream. `beside` stands between its head and its record."""
+    """Yield the page of a workstream. `delegations` are what its sums are made of."""
     html = Html(redactor)
     yield "<!doctype html>\n"
     yield html.opening("html", lang="en")
@@ -52,7 +58,7 @@ def page(
     yield html.element("header", _header(html, timeline))
     yield html.element("nav", html.element("ul", _places(html, timeline)), aria_label="Places")
     yield html.opening("main", id="record", tabindex="-1")
-    yield from beside
+    yield from sums_pieces(html, delegations)
     for run in timeline.runs:
         yield from _lines(run_pieces(html, run))
     for branch in timeline.branches():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import stat
@@ -18,7 +17,7 @@ from upthread.errors import UsageError
 from upthread.runtime.record.audit import Audit
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.output import SCHEMA, plain
+from upthread.surfaces.cli.terminal.output import SCHEMA
 
 AuditFormat: TypeAlias = Literal["md", "html", "json"]
 
@@ -40,43 +39,62 @@ def audit(call: Call, workstream: str, *, form: AuditFormat, into: str | None) -
     if call.output.is_json and form not in {"md", "json"}:
         raise UsageError(f"--json and --format {form} are two forms", hint="give one of them")
 
-    async def use(project: Project) -> Asked:
-        return Asked(
-            record=await project.audit(workstream),
-            redactor=project.redactor,
-            outward_patterns=project.settings.outward_patterns,
-            now_ms=project.now_ms(),
-        )
+    output = call.output
 
-    asked = call.with_project(use, is_reading=True)
-    # Also of a record that is kept in full: an audit is made to be shown to others.
-    if form == "json" or call.output.is_json:
-        told = cast("Mapping[str, JsonValue]", plain(shape.audit(asked.record)))
-        clean = cast("Mapping[str, object]", asked.redactor.redact_json(told))
-        if into is None:
-            call.output.json(clean)
-            return 0
-        pieces: Iterable[str] = (json.dumps({"schema": SCHEMA, **clean}), "\n")
-    else:
-        pieces = _document(asked, form)
-    if into is None:
+    def write(asked: Asked) -> None:
+        # As it is read, so that what is long is never held whole.
+        if form == "json" or output.is_json:
+            pieces = _json(asked, output.beside() if into is None else {})
+        else:
+            pieces = _document(asked, form)
+        if into is not None:
+            _write_file(into, _gathered(pieces))
+            return
         for piece in _gathered(pieces):
-            call.output.document(piece)
-        return 0
-    _write_file(into, _gathered(pieces))
-    call.output.note(f"written to {into}")
+            output.document(piece)
+
+    async def use(project: Project) -> None:
+        def asked(record: Audit) -> Asked:
+            return Asked(
+                record=record,
+                redactor=project.redactor,
+                outward_patterns=project.settings.outward_patterns,
+                now_ms=project.now_ms(),
+            )
+
+        await project.with_audit(workstream, lambda record: write(asked(record)))
+
+    call.with_project(use, is_reading=True)
+    if into is not None:
+        output.note(f"written to {into}")
     return 0
+
+
+def _json(asked: Asked, beside: Mapping[str, object]) -> Iterator[str]:
+    # Also of a record that is kept in full: an audit is made to be shown to others.
+    def clean(told: shape.Shape) -> shape.Shape:
+        return cast("shape.Shape", asked.redactor.redact_json(cast("JsonValue", told)))
+
+    whole = {"schema": SCHEMA, **shape.audit(asked.record, iter), **beside}
+    yield from shape.in_pieces(whole, clean)
+    yield "\n"
 
 
 def _document(asked: Asked, form: AuditFormat) -> Iterator[str]:
     if form == "md":
-        yield asked.redactor.redact(markdown.audit(asked.record))
+        yield from map(asked.redactor.redact, markdown.in_pieces(asked.record))
         return
+    from upthread.runtime.record.savings import delegations_of
     from upthread.runtime.record.timeline import Timeline
     from upthread.surfaces.page.document import page
 
     timeline = Timeline(asked.record, outward_patterns=asked.outward_patterns)
-    yield from page(timeline, asked.redactor, made_at_ms=asked.now_ms)
+    yield from page(
+        timeline,
+        asked.redactor,
+        delegations=tuple(delegations_of(timeline)),
+        made_at_ms=asked.now_ms,
+    )
 
 
 def _gathered(pieces: Iterable[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from upthread.agents.programs import find_agent
+from upthread.agents.registry import find_agent
 from upthread.client import Project
 from upthread.core.agents import AGENTS
 from upthread.runtime.bindings import files, heard, spool

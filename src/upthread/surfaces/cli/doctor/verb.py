@@ -16,7 +16,7 @@ from typing import Final
 
 import anyio.to_thread
 
-from upthread.agents.histories import stored_histories
+from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.database_files import diagnose
 from upthread.config import load_settings

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from upthread.boundary import programs
+from upthread.boundary.own_home import home_directory
 from upthread.client import Project
 from upthread.client.consent import load_trusting
-from upthread.config import home_directory
 from upthread.core.agents import AGENTS, name_of
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError

@@ -171,6 +171,26 @@ def effects(
     return verb.settle(call, workstream, said, effect)
 
 
+def savings(
+    call: Call,
+    *,
+    workstream: WorkstreamOrAll = None,
+    prices: Annotated[
+        str | None,
+        Option(
+            "--prices",
+            metavar="P",
+            help="What you pay for a million tokens: read=3,cached=0.3,cache_written=3.75,"
+            "written=15.",
+        ),
+    ] = None,
+) -> int:
+    """Show what delegations took, as their agents counted it, and what resuming saved or lost."""
+    from upthread.surfaces.cli.verbs import savings
+
+    return savings.savings(call, workstream, prices=prices)
+
+
 def audit(
     call: Call,
     *,

@@ -14,7 +14,7 @@ from typing import Final
 
 import anyio.to_thread
 
-from upthread.agents.histories import stored_histories
+from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
 from upthread.core.agents import WITH_A_STORE

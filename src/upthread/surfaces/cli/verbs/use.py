@@ -54,7 +54,7 @@ def snippet(call: Call) -> int:
     from importlib import resources
 
     from upthread.boundary import programs
-    from upthread.config import home_directory
+    from upthread.boundary.own_home import home_directory
     from upthread.surfaces.cli.setup import claude_code, launcher
 
     home = home_directory(os.environ).absolute()
