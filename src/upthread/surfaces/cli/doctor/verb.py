@@ -30,11 +30,14 @@ from upthread.store.base import Store
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.finding import Finding
-from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
+from upthread.surfaces.cli.doctor.holdings import Finding, Holdings, holdings
 from upthread.surfaces.cli.doctor.holdings import show as show_holdings
-from upthread.surfaces.cli.doctor.hook_findings import hook_findings, state_findings
-from upthread.surfaces.cli.doctor.hook_states import HookState, hook_states
+from upthread.surfaces.cli.doctor.hook_findings import (
+    HookState,
+    hook_findings,
+    hook_states,
+    state_findings,
+)
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output

@@ -146,10 +146,10 @@ def fork(
     dry_run: DryRun = False,
 ) -> int:
     """Branch a conversation off after a message, to go its own way; the first one stays."""
-    from upthread.surfaces.cli.verbs import fork
+    from upthread.surfaces.cli.verbs import change
 
-    asked = fork.Fork(address=address, into=into, at_message=at)
-    return fork.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
+    asked = change.Fork(address=address, into=into, at_message=at)
+    return change.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
 
 
 def effects(
