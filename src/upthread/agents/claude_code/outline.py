@@ -181,7 +181,7 @@ class _Head:
         return bool(self.entry and self.prompt)
 
     def take(self, value: JsonObject) -> None:
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind in _TITLES:
             self.title = text_of(value.get(_TITLES[kind])) or self.title
         if kind not in {"user", "assistant"}:
@@ -220,7 +220,7 @@ class _Tail:
         if not is_title and not is_said:
             return
         value = decoded(line)
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind in _TITLES:
             self._titles.setdefault(kind, text_of(value.get(_TITLES[kind])))
         if not is_said or kind not in {"user", "assistant"}:
