@@ -20,7 +20,7 @@ from upthread.client.project_identity import (
     said_project,
 )
 from upthread.client.stores import key_path, lease_times_for, open_store
-from upthread.config import Settings, load_settings
+from upthread.config import Settings, home_directory, load_settings
 from upthread.core.actors import PROGRAM, Actor
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.redaction.rules import rules_of
@@ -65,7 +65,8 @@ async def open_project(
     """
     env = dict(os.environ if environment is None else environment)
     system = replace(system or System(), end_process_group=_end_process_group)
-    repository = await system.in_thread(lambda: find_repository(Path(directory)))
+    home = home_directory(env)
+    repository = await system.in_thread(lambda: find_repository(Path(directory), home=home))
     settings = load_settings(
         repository.root,
         environment=env,

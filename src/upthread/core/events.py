@@ -220,7 +220,9 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
     reads before our words, None where nobody knows: core/decision/price.py. `calls_open` is how
     many calls had no end when the turn had: nobody knows what they came to, however well it ended.
     `session_stamp` is what the session's own store was known by then: while it is the same, nobody
-    has gone on in it since. Empty where that is not known.
+    has gone on in it since. Empty where that is not known. `turns_before` is how many turns the
+    conversation had before this one, None where nobody added them up; they took `tokens_before`,
+    and `failed_before` are those that did not end well: core/turns/totals.py.
     """
 
     outcome: Outcome
@@ -239,6 +241,10 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
     tokens_fixed: int | None = None
     is_fixed_estimated: bool = False
     session_stamp: str = ""
+    turns_before: int | None = None
+    tokens_before: int = 0
+    is_before_estimated: bool = False
+    failed_before: tuple[str, ...] = ()
 
 
 class TurnParked(Struct, frozen=True, kw_only=True):

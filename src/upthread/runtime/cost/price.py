@@ -1,15 +1,17 @@
 """The price: what each way of going on would cost, from what the record holds. Blocking reads.
 
 What an agent reads before our words was kept with the last turn of its session; of a session that
-has none, a few of the project's other conversations are asked, never all.
+has none, a few of the project's other conversations are asked, never all. What a briefing takes is
+known once it is made, which reads hundreds of messages: a turn whose decision does not rest on it
+goes on with the figure that the turn before it kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -17,7 +19,9 @@ from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
 from upthread.core.decision.changes import change_lines
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
+from upthread.core.decision.model import price_in
 from upthread.core.decision.price import (
+    CHARACTERS_PER_TOKEN,
     NOTHING_PRICED,
     Price,
     Tokens,
@@ -30,13 +34,16 @@ from upthread.core.events import TurnEnded
 from upthread.core.roles.role import Role
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import role_block
-from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart
+from upthread.core.turns.turn import TurnView
+from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart, TurnId
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
-from upthread.runtime.turns.conversation import views_newest_first
 from upthread.store.base import Store
 
 ESTIMATED_MESSAGES_MAX: Final = 256
 """How many of a session's messages an estimate of its tokens counts, the newest."""
+
+COUNTED_EVERY_TURNS: Final = 8
+"""How many turns at most go on with a figure that was counted before them."""
 
 WORKSTREAMS_ASKED_MAX: Final = 4
 CONVERSATIONS_ASKED_MAX: Final = 16
@@ -46,7 +53,8 @@ CONVERSATIONS_ASKED_MAX: Final = 16
 class Priced(Struct, frozen=True, kw_only=True):
     """Whose next turn is priced, with `agent`, and what has changed since its last one.
 
-    `window_tokens` is the window of models whose agent does not tell it, None where unknown.
+    `window_tokens` is the window of models whose agent does not tell it, None where unknown. With
+    `is_counted` nothing is taken over from the turn before.
     """
 
     conversation: Conversation
@@ -54,29 +62,63 @@ class Priced(Struct, frozen=True, kw_only=True):
     agent: str
     found: Freshness = NOTHING_KNOWN
     window_tokens: int | None = None
+    is_counted: bool = True
 
 
-def price_of(store: Store, priced: Priced, link: Link, last: TurnEnded | None) -> Price:
-    """Return what each way would cost; `last` is how the session's newest turn ended."""
+def price_of(
+    store: Store,
+    priced: Priced,
+    link: Link,
+    views: Iterable[tuple[TurnId, TurnView]],
+    worked: TurnView | None,
+) -> Price:
+    """Return what each way would cost.
+
+    `worked` is the newest turn that came to its end in the session, and `views` are the
+    conversation's turns, newest first.
+    """
+    last = worked.ended if worked else None
     # A turn that parked has filled the session since the last one that ended.
-    reported = _held_when_parked(store, link) or (last.tokens_used if last else None)
-    fixed = _fixed(store, priced, link, last)
+    reported = _held_when_parked(views, link) or (last.tokens_used if last else None)
     is_same_agent = link.agent == priced.agent
+    kept = None if priced.is_counted or not is_same_agent else _kept(worked)
+    fixed = _fixed(store, priced, link, last, kept)
     return Price(
         resume=held(
             reported=reported,
-            characters=_characters_of(store, link) if reported is None else 0,
+            characters=_characters_held(store, link, worked, kept) if reported is None else 0,
             fixed=fixed if is_same_agent else None,
         ),
-        briefing=with_fixed(_words_of_briefing(store, priced), fixed),
+        briefing=with_fixed(kept.briefing if kept else _words_of_briefing(store, priced), fixed),
         fixed=fixed,
         window_tokens=(last and last.tokens_window) or priced.window_tokens,
     )
 
 
-def _held_when_parked(store: Store, link: Link) -> int | None:
+class _Kept(NamedTuple):
+    """A price as a turn had it: what the session and a briefing took of our words alone."""
+
+    resume: Tokens
+    briefing: Tokens
+    fixed: Tokens | None
+
+
+def _kept(worked: TurnView | None) -> _Kept | None:
+    """Return the price that a turn was decided with, None where it had none."""
+    price = price_in(worked.intended.inputs) if worked and worked.intended else NOTHING_PRICED
+    if price.resume is None or price.briefing is None:
+        return None
+    own = price.fixed.count if price.fixed else 0
+    return _Kept(
+        resume=Tokens(count=max(price.resume.count - own, 0), is_estimate=True),
+        briefing=Tokens(count=max(price.briefing.count - own, 0), is_estimate=True),
+        fixed=price.fixed,
+    )
+
+
+def _held_when_parked(views: Iterable[tuple[TurnId, TurnView]], link: Link) -> int | None:
     """Return what a session held when its newest turn parked, None where that told nothing."""
-    _, view = next(views_newest_first(store, link.conversation_id), (None, None))
+    _, view = next(iter(views), (None, None))
     if view is None or view.parked is None or view.attached is None:
         return None
     is_same = view.attached.upstream_session_id == link.upstream_session_id
@@ -95,7 +137,9 @@ def price_without_session(store: Store, priced: Priced, *, turns: int) -> Price:
 # --- the agent's own ---------------------------------------------------------------------------
 
 
-def _fixed(store: Store, priced: Priced, link: Link, last: TurnEnded | None) -> Tokens | None:
+def _fixed(
+    store: Store, priced: Priced, link: Link, last: TurnEnded | None, kept: _Kept | None
+) -> Tokens | None:
     """Return what the agent reads before our words; as seen in this very session if it was."""
     if link.agent != priced.agent:
         return _learned(store, priced)
@@ -104,6 +148,8 @@ def _fixed(store: Store, priced: Priced, link: Link, last: TurnEnded | None) -> 
     if (known := _kept_in(last)) is not None:
         # Other instructions, another model or version: near what it reads now, and marked.
         return replace(known, is_estimate=known.is_estimate or has_moved)
+    if kept is not None:
+        return kept.fixed
     if (known := _learned(store, priced)) is not None:
         return known
     reported = last.tokens_used if last else None
@@ -160,8 +206,18 @@ def _seen_by(store: Store, other: Conversation, agent: str) -> Tokens | None:
 # --- our words ---------------------------------------------------------------------------------
 
 
-def _characters_of(store: Store, link: Link) -> int:
-    messages = store.messages(link.conversation_id, newest=ESTIMATED_MESSAGES_MAX)
+def _characters_held(store: Store, link: Link, worked: TurnView | None, kept: _Kept | None) -> int:
+    """Return the characters of our words in a session; of one whose size is kept, with it."""
+    if kept is None or worked is None or worked.intended is None:
+        return _characters_of(store, link)
+    since = _characters_of(store, link, after_seq=worked.intended.prompt_seq - 1)
+    return kept.resume.count * CHARACTERS_PER_TOKEN + since
+
+
+def _characters_of(store: Store, link: Link, *, after_seq: int = 0) -> int:
+    messages = store.messages(
+        link.conversation_id, after_seq=after_seq, newest=ESTIMATED_MESSAGES_MAX
+    )
     said = (m.parts for m in messages if m.upstream_session_id == link.upstream_session_id)
     return sum(_characters(part) for parts in said for part in parts)
 

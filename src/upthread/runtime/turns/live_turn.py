@@ -12,13 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from upthread.agents.base import AgentConnection, OpenRequest
+from upthread.agents.base import OpenRequest
 from upthread.core.actors import CALLERS_VARIABLE
 from upthread.core.context.prior_context import must_inject
 from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.handshake import FIRST, START_FRESH, HandshakeInputs
 from upthread.core.decision.model import freshness_in
-from upthread.core.events import SessionAttached
 from upthread.core.runs.stops import NOTHING_SAID
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.recorder import Recorder
@@ -27,12 +26,10 @@ from upthread.runtime.cost.account import Account
 from upthread.runtime.permissions.gate import Gate
 from upthread.runtime.permissions.held_call_sources import reader_in
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import Attached
 from upthread.runtime.turns.conversation import Claim
 from upthread.runtime.turns.delegation import TellRequest
 from upthread.runtime.turns.recorder import Recording
-from upthread.runtime.turns.turn_log import TurnLog
-from upthread.runtime.turns.turn_messages import TurnMessages
+from upthread.runtime.turns.turn_record import TurnLog, TurnMessages
 from upthread.store.base import Store
 
 Result = TypeVar("Result")
@@ -45,7 +42,7 @@ class LiveTurn:
         self.request = request
         self.claim = claim
         self.conversation = claim.conversation
-        self.log = TurnLog(store, system, request, claim.fences)
+        self.log = TurnLog(store, system, request, claim)
         self.messages = TurnMessages(store, system, claim, self.log, durability=request.durability)
         self.gate = Gate(
             request.permissions,
@@ -68,7 +65,7 @@ class LiveTurn:
         self._system = system
 
     async def read(self, query: Callable[[Store], Result]) -> Result:
-        """Ask the store something, off the event loop."""
+        """Ask the store all that is to be known next, off the event loop: one hop, one moment."""
         return await self._system.in_thread(lambda: query(self._store))
 
     @property
@@ -131,20 +128,6 @@ class LiveTurn:
             limits=self.request.claim.role.limits,
         )
 
-    def attached_event(self, connection: AgentConnection, attached: Attached) -> SessionAttached:
-        """Return the event that names the session and the process that serves it."""
-        process = connection.process
-        self.agent_version = connection.capabilities.version
-        return SessionAttached(
-            upstream_session_id=attached.upstream_session_id,
-            how=attached.how,
-            agent=self.request.claim.agent,
-            agent_pid=process.pid if process else None,
-            agent_started_at_ticks=process.started_at_ticks if process else None,
-            # A pid is one only beside its host: whoever takes over ends this agent there alone.
-            agent_host=self._system.this_process("").host,
-        )
-
     # --- what the session is told ---------------------------------------------------------------
 
     @property
@@ -186,6 +169,11 @@ class LiveTurn:
         """Return how many prompts the upstream session is known to have answered."""
         # A session of this turn's own making has answered none of the earlier prompts.
         return self.claim.prompts.answered if self.holds_claimed_link else 0
+
+    @property
+    def host(self) -> str:
+        """What this host is called."""
+        return self._system.this_process("").host
 
     def new_nonce(self) -> str:
         """Return a word that no content can have known."""
