@@ -25,6 +25,8 @@ import w7_validity
 import w8_freshness
 import w9_redaction
 import w10_postgres
+import w11_turn
+import w12_tell
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -39,6 +41,8 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W8": w8_freshness.measure,
     "W9": w9_redaction.measure,
     "W10": w10_postgres.measure,
+    "W11": w11_turn.measure,
+    "W12": w12_tell.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 
