@@ -4,8 +4,8 @@ Ours: a turn told by the runtime to an agent in this process that says the turn 
 claim, the handshake, what is read before the prompt leaves, the record, the end. Raw: the commits
 of the same turn alone, each a thread hop. There is no lower bound to be compared with, so its limit
 is what was measured when the turn became what it is, with room for a busy machine; what must not
-grow has limits of its own. The figures are of the processor: a turn waits for nothing but the disk. Hops
-are counted, and are what a promise can be made of.
+grow has limits of its own. The figures are of the processor: a turn waits for nothing but the disk.
+Hops are counted, and are what a promise can be made of.
 """
 
 from __future__ import annotations

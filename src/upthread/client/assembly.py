@@ -21,12 +21,12 @@ from upthread.runtime.system import host_name
 
 if TYPE_CHECKING:
     from upthread.client.briefing import Briefings
+    from upthread.client.consent import Settlements
     from upthread.client.delegation_setup import Preparing
     from upthread.client.forks import ForkConversation
     from upthread.client.hooks import Hooks
     from upthread.client.once import DoOnce
     from upthread.client.runs import PipelineRuns
-    from upthread.client.settlement import Settlements
     from upthread.client.why import Whys
     from upthread.client.worktrees import WorktreesOfProject
     from upthread.core.roles.role import Role
@@ -180,9 +180,11 @@ class Assembly(ABC):
 
     @cached_property
     def _worktrees(self) -> Worktrees:
-        from upthread.client.worktrees import worktrees_of
+        from upthread.runtime.working_tree.git_worktrees import Worktrees
 
-        return worktrees_of(self.settings, self.project_id)
+        # New ones under upthread's home.
+        folder = Path(self.settings.home) / "worktrees" / self.project_id
+        return Worktrees(Path(self.settings.working_directory), folder)
 
     @cached_property
     def _preparing(self) -> Preparing:
@@ -206,11 +208,14 @@ class Assembly(ABC):
         )
 
     def _doubts_now(self, workstream: str) -> Sequence[RecordedEffect]:
-        return self._settlements.in_doubt(workstream)
+        from upthread.runtime.record.effects import effects_in_doubt
+
+        patterns = self.settings.outward_patterns
+        return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
 
     @property
     def _settlements(self) -> Settlements:
-        from upthread.client.settlement import Settlements
+        from upthread.client.consent import Settlements
 
         patterns = self.settings.outward_patterns
         return Settlements(self.store, self._system, self.project_id, patterns=patterns)

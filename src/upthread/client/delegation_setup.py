@@ -35,8 +35,7 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
-from upthread.runtime.bindings.published import read_binding
-from upthread.runtime.hooked.publication import installed_path
+from upthread.runtime.bindings.places import installed_path, read_binding
 from upthread.runtime.options import RunOptions, TellOptions
 from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.record.turn_views import session_host

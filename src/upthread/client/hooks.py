@@ -17,8 +17,7 @@ from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import published_place
+from upthread.runtime.bindings.places import Place, published_place
 from upthread.runtime.lease import Leases
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class Hooks:
     @property
     def is_installed(self) -> bool:
         """Whether `upthread setup` has been run: without it nobody reads what is published."""
-        from upthread.runtime.hooked.publication import installed_path
+        from upthread.runtime.bindings.places import installed_path
 
         return Path(installed_path(self._home)).exists()
 

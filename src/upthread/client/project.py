@@ -170,7 +170,7 @@ class Project(Assembly):
         """
         await self.hooks.take_in()
         name = parse_workstream(workstream)
-        return await self._system.in_thread(lambda: self._settlements.in_doubt(name))
+        return await self._system.in_thread(lambda: tuple(self._doubts_now(name)))
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.

@@ -39,8 +39,7 @@ from upthread.errors import LeaseHeldError
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked import unread
 from upthread.runtime.hooked.delegated_call import Delegated, digest_of, turn_id_of
 from upthread.runtime.hooked.delegated_turn import DelegatedTurn

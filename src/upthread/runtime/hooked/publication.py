@@ -36,8 +36,7 @@ from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, objects_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked import unread
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.record.overview import (
@@ -47,7 +46,7 @@ from upthread.runtime.record.overview import (
     WorkstreamView,
     record_inputs,
 )
-from upthread.runtime.record.record_filter import RecordPolicy
+from upthread.runtime.record.project_store import RecordPolicy
 from upthread.runtime.record.replay import replay_of
 from upthread.runtime.turns.handshake_inputs import subject_of, unmoved
 from upthread.runtime.working_tree.repository import default_branch
@@ -484,8 +483,3 @@ def _replay(source: Published, conversation_id: ConversationId) -> str:
         nonce=secrets.token_hex(8),
         outward_patterns=source.settings.outward_patterns,
     )
-
-
-def installed_path(home: Path) -> str:
-    """Return where `setup` writes down how a drain is started."""
-    return str(home / "hooks" / spool.INSTALLED)

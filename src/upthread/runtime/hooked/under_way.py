@@ -14,8 +14,7 @@ from msgspec import Struct
 from upthread.core.types import ConversationKey, Holder, ProjectId
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.system import System
 
 

@@ -23,7 +23,7 @@ from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.examiner import Examiner
+from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Recording
 from upthread.runtime.turns.turn_history import (

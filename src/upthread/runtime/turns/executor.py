@@ -59,7 +59,6 @@ class Driver:
     def __init__(self, store: Store, system: System) -> None:
         self._system = system
         self._sender = Sender(store, system)
-        self._recoverer = Recoverer(system, self._sender)
 
     async def drive(self, live: LiveTurn) -> TurnResult:
         try:
@@ -282,7 +281,7 @@ class Driver:
             await self._move(live)
             return False
         try:
-            answer = await self._recoverer.recover(live, connection)
+            answer = await Recoverer(self._system, self._sender).recover(live, connection)
         except UpstreamError as error:
             await self._decide_again(live, error)
             return False

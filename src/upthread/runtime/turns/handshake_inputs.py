@@ -24,7 +24,7 @@ from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, Link, Outcome
-from upthread.runtime.cost.price import (
+from upthread.runtime.cost import (
     COUNTED_EVERY_TURNS,
     Priced,
     price_of,

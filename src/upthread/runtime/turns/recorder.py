@@ -20,7 +20,7 @@ from upthread.core.turns.recorder import Recorder, child_named
 from upthread.core.types import Durability, Fence, Outcome, ToolCallPart, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.examiner import Examiner
+from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store
 
 BATCH_WRITES_MAX = 64

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from upthread.client.encryption import key_of, made_key
-from upthread.client.stores import file_path, is_postgres
+from upthread.client.stores import file_path, is_postgres, key_of, made_key
 from upthread.config import Settings, load_settings
 from upthread.errors import UsageError
 from upthread.store.sqlite.encryption import change_key, has_key
