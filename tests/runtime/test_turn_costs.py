@@ -84,7 +84,7 @@ async def test_a_turn_reads_no_more_of_the_turns_before_it_the_more_there_are(
         for number in range(14):
             with statements(project) as told:
                 await project.tell(ADDRESS, f"Turn {number}.", OPTIONS)
-            read.append(sum("FROM turn_event" in each for each in told))
+            read.append(sum("whole_turn_event" in each for each in told))
     # But for the turns at which the price is counted anew, which have a limit of their own.
     assert max(read[3:8] + read[9:]) <= TURNS_READ_MAX
     assert read[13] <= read[4]
@@ -117,4 +117,4 @@ async def test_what_was_added_up_is_what_all_events_say_whatever_became_of_the_t
     assert found == folded
     assert spent == added(spent_on_turn(events) for _, events in every)
     assert spent != Tokens(count=0, is_estimate=False)
-    assert sum("FROM turn_event" in each for each in told) == 1
+    assert sum("whole_turn_event" in each for each in told) == 1

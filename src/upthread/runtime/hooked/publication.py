@@ -35,6 +35,7 @@ from upthread.core.types import (
 from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
+from upthread.runtime.bindings.index import write_index
 from upthread.runtime.bindings.light_json import number_in, object_in, objects_in, text_in
 from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked import unread
@@ -144,6 +145,8 @@ def publish(
             pending = _pending(place)
             for key, binding in stale[first : first + WRITTEN_AT_ONCE_MAX]:
                 _publish_binding(place, key, binding, pending)
+    # What hooks look for among all bindings is found without reading them.
+    write_index(place)
     if moved is names:
         keys = (role.conversation.key for view in views for role in _roles(view))
         _remove_old(place, {place.binding_path(k.workstream, k.role, k.slot) for k in keys})
