@@ -39,10 +39,10 @@ check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated doc
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py src
 	$(BIN)/python -m tools.figures
-	$(BIN)/python tools/generate_docs.py --check
+	$(BIN)/python -m tools.generate_docs --check
 
 docs: .venv/dev  ## write the generated parts of the docs again
-	$(BIN)/python tools/generate_docs.py
+	$(BIN)/python -m tools.generate_docs
 
 live: .venv/dev agents  ## the real agents alone: loopback only, a HOME that is watched
 	$(BIN)/python tools/enclosed.py $(PYTEST) tests/live -n 2 --dist loadgroup -m "not soak"
@@ -52,7 +52,7 @@ soak: .venv/dev agents  ## the long versions of the crash, fault and property te
 	$(BIN)/python tools/mutants.py --sample 40
 
 bench: .venv/dev  ## our figures beside the raw limit, in one interleaved run
-	$(BIN)/python bench/run.py
+	PYTHONPATH=. $(BIN)/python bench/run.py
 
 lock:            ## resolve the lock files again
 	$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv

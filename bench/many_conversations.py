@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import cast
 
 import anyio
+from tests.support.default_turn import Place, commits_of, open_place, prepare_turn
 
 import upthread
 from upthread.core.commands import OpenConversation, OpenLink
 from upthread.core.types import ConversationId, UpstreamSessionId
 from upthread.runtime.record.project_store import ProjectStore
 from upthread.store.base import WholeStore
-from upthread.testing.default_turn import Place, commits_of, open_place, prepare_turn
 
 WORKSTREAMS = 50
 ROLES = 20

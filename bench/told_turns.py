@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.default_turn import AGENT, Place, prepare_turn, texts
+
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
 from upthread.core.events import AgentEvent
 from upthread.core.names import Address
@@ -21,7 +23,6 @@ from upthread.runtime.turns.conversation import ClaimRequest, Conversations
 from upthread.runtime.turns.delegation import OpenOptions, TellRequest
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
-from upthread.testing.default_turn import AGENT, Place, prepare_turn, texts
 
 
 class _Agent:

@@ -24,6 +24,14 @@ import psycopg
 import raw
 import w6_writers
 from measure import Row, Side, compared, interleaved
+from tests.support.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
+from tests.support.postgres_server import (
+    OWNER,
+    PostgresServer,
+    as_owner,
+    make_owner,
+    with_database,
+)
 from w1_resolve import LOOKUPS, PROJECT
 
 from upthread.core.codec import encode_text
@@ -34,14 +42,6 @@ from upthread.store.postgres.columns import to_columns
 from upthread.store.postgres.remembered import Memory
 from upthread.store.sql.batch import NO_PART
 from upthread.store.sql.writes import prepared
-from upthread.testing.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
-from upthread.testing.postgres_server import (
-    OWNER,
-    PostgresServer,
-    as_owner,
-    make_owner,
-    with_database,
-)
 
 SIZE = 1_000_000
 SIZE_QUICK = 10_000

@@ -5,6 +5,8 @@ The library's names are loaded on first use, so that importing the package costs
 
 from __future__ import annotations
 
+from upthread.version import __version__
+
 TYPE_CHECKING = False  # as `typing` has it; a hook imports the package for every delegation
 if TYPE_CHECKING:
     from upthread.client import (
@@ -17,14 +19,13 @@ if TYPE_CHECKING:
         open_project,
     )
 
-__version__ = "0.1.0"
-
 __all__ = [
     "Project",
     "RunOptions",
     "TellOptions",
     "Wait",
     "Why",
+    "__version__",
     "open_blocking",
     "open_project",
 ]

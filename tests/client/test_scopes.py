@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from msgspec import Struct, structs
 from tests.runtime.test_fencing import NEXT
+from tests.support.postgres_server import as_owner, drop_database_at, migrated_database_at
 from tests.support.world import World
 
 from upthread.client.stores import open_store
@@ -27,7 +28,6 @@ from upthread.errors import UpthreadError
 from upthread.runtime.record.erasure import Selection
 from upthread.runtime.system import HOST_VARIABLE
 from upthread.store.base import Store
-from upthread.testing.postgres_server import as_owner, drop_database_at, migrated_database_at
 from upthread.testing.store_conformance.copies import recorded_in
 
 CALLS = 10_000

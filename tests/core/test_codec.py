@@ -21,6 +21,7 @@ from upthread.core.events import (
     RunEnded,
     RunStarted,
     TurnEnded,
+    Usage,
 )
 from upthread.core.types import (
     ContextPart,
@@ -72,6 +73,17 @@ PARTS = st.one_of(
 )
 
 
+COUNT = st.none() | st.integers()
+USAGES = st.builds(
+    Usage,
+    requests=st.integers(),
+    read=COUNT,
+    written=COUNT,
+    cached=COUNT,
+    cache_written=COUNT,
+    first_read=COUNT,
+    first_cached=COUNT,
+)
 ACTORS = st.builds(Actor, kind=st.sampled_from(get_args(ActorKind)), name=TEXT)
 
 
@@ -97,6 +109,7 @@ def _events_of(alphabet):
         "Outcome": st.sampled_from(Outcome),
         "Actor": ACTORS,
         "Actor | None": st.none() | ACTORS,
+        "Usage | None": st.none() | USAGES,
         "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
         "Mapping[str, str]": st.dictionaries(TEXT, TEXT, max_size=2),
         "Mapping[str, tuple[str, ...]]": st.dictionaries(

@@ -1,3 +1,4 @@
+import os
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,17 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(checkout / "tools" / "generate_docs.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    command = [sys.executable, "-m", "tools.generate_docs", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # a copy has no tests/support of its own
+    return subprocess.run(
+        command,
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def test_the_documents_say_what_the_tables_say():

@@ -2,7 +2,7 @@
 
 A process is known by its id and its start time together, so that a reused id is never taken for
 it. What belongs to an agent is its process group and, on Linux, every process that inherited its
-mark in the environment (`_marks`). Nothing here starts a process or reads from one.
+mark in the environment (`_guard`). Nothing here starts a process or reads from one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import anyio
 
-from upthread.agents._marks import kill_marked, marks_of
+from upthread.agents._guard import kill_marked, marks_of
 from upthread.boundary.files import NOWHERE
 
 TERM_PATIENCE_S = 2.0

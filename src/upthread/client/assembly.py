@@ -7,7 +7,7 @@ one that does: tests/surfaces/cli/test_light_verbs.py holds it to that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,12 @@ from upthread.runtime.system import host_name
 
 if TYPE_CHECKING:
     from upthread.client.briefing import Briefings
-    from upthread.client.consent import Settlements
     from upthread.client.delegation_setup import Preparing
     from upthread.client.forks import ForkConversation
     from upthread.client.hooks import Hooks
     from upthread.client.once import DoOnce
     from upthread.client.runs import PipelineRuns
+    from upthread.client.settlement import Settlements
     from upthread.client.why import Whys
     from upthread.client.worktrees import WorktreesOfProject
     from upthread.core.roles.role import Role
@@ -215,7 +215,7 @@ class Assembly(ABC):
 
     @property
     def _settlements(self) -> Settlements:
-        from upthread.client.consent import Settlements
+        from upthread.client.settlement import Settlements
 
         patterns = self.settings.outward_patterns
         return Settlements(self.store, self._system, self.project_id, patterns=patterns)
@@ -242,10 +242,15 @@ class Assembly(ABC):
         """
         if view.conversation.key.role not in self.settings.roles:
             return None
-        from upthread.core.decision.changes import change_lines
+        from upthread.core.decision.freshness import change_lines
 
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None
+
+    def _addresses(self) -> Iterator[str]:
+        for known in self.store.workstreams(self.project_id):
+            for each in self.store.conversations(self.project_id, known.workstream):
+                yield each.key.address
 
     def _calls_now(self) -> Sequence[CallUnderWay]:
         return self.hooks.calls_under_way()

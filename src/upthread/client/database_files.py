@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.stores import file_path, is_postgres, key_of, key_path
+from upthread.client.stores import file_path, is_postgres, key_path
 from upthread.config import Settings
 from upthread.core.names import shown
 from upthread.core.types import Conversation

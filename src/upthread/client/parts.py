@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from upthread.core.types import ProjectId
     from upthread.runtime.lease import LeaseTimes
     from upthread.runtime.permissions.policy import AskPerson
-    from upthread.runtime.record.project_store import RecordPolicy
+    from upthread.runtime.record.record_filter import RecordPolicy
     from upthread.runtime.system import System
     from upthread.store.base import Store
 

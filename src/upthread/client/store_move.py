@@ -15,12 +15,12 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import structs
 
+from upthread.client.encryption import key_of
 from upthread.client.file_permissions import put_key, read_key, secure_home
-from upthread.client.project_opener import identity_in
+from upthread.client.project_identity import identity_in
 from upthread.client.stores import (
     file_path,
     is_postgres,
-    key_of,
     key_path,
     lease_times_for,
     open_store,

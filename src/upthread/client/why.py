@@ -17,7 +17,7 @@ from upthread.core.events import TurnIntended
 from upthread.core.roles.role import Role
 from upthread.core.states import Standing, State
 from upthread.core.turns.hooked_call import CutOffTurn
-from upthread.core.turns.older_record import NOTHING_LACKED, Lacked
+from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.hooked.publication import continued_roles
 from upthread.runtime.record.overview import RoleView, record_inputs

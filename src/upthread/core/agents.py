@@ -25,7 +25,7 @@ class Way:
     """One way of driving an agent: `native` or `acp`, and the command that starts it.
 
     `version` is the one this release was tested with and `can` what it does there, in words of
-    `agents.tested.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
+    `agents.registry.WHAT_AGENTS_CAN` and their order; empty where nobody has looked.
     """
 
     kind: str
@@ -66,7 +66,8 @@ class Agent:
 
     `setup_name` is what `upthread setup` calls it, empty without hooks of ours. Its own tool for
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
-    person says in a main session to reach a sub-agent of it, where nothing else opens one.
+    person says in a main session to reach a sub-agent of it, where nothing else opens one. With
+    `resumed_by` and a session's id its own interface opens that session.
     """
 
     name: str
@@ -81,6 +82,19 @@ class Agent:
     setup_name: str = ""
     takes_sessions: bool = False
     reached_from_main: str = ""
+    resumed_by: tuple[str, ...] = ()
+
+    @property
+    def opens_sub_agents(self) -> bool:
+        """Whether its own interface opens a sub-agent's session by its id."""
+        return "open_sub_agents" in self.ways[0].can
+
+    def resume_command(self, session_id: str) -> tuple[str, ...] | None:
+        """Return the command that opens a session in its own interface, None for no such id."""
+        # An id that begins with a dash would be taken for an option.
+        if not self.resumed_by or not session_id or session_id.startswith("-"):
+            return None
+        return (*self.resumed_by, session_id)
 
     @property
     def program(self) -> str:
@@ -116,6 +130,7 @@ _CLAUDE_CODE: Final = Agent(
     ),
     setup_name="claude",
     reached_from_main="ask it to go on with {session} by SendMessage",
+    resumed_by=("claude", "--resume"),
 )
 
 _OPENCODE: Final = Agent(
@@ -134,6 +149,7 @@ _OPENCODE: Final = Agent(
     ),
     setup_name="opencode",
     takes_sessions=True,
+    resumed_by=("opencode", "--session"),
 )
 
 _CODEX: Final = Agent(
@@ -154,6 +170,8 @@ _CODEX: Final = Agent(
     marks=("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"),
     passed_on=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"),
     setup_name="codex",
+    # Without the word its shared server keeps the session to itself when the person has left.
+    resumed_by=("codex", "resume", "--no-daemon"),
 )
 
 _GEMINI: Final = Agent(
@@ -181,6 +199,12 @@ AGENTS: Final = MappingProxyType(
 
 WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is not None)
 """The agents whose stores are read."""
+
+
+def name_of(word: str) -> str:
+    """Return the name of an agent that is also called as its program, or as `setup` calls it."""
+    others = (row.name for row in AGENTS.values() if word in {row.setup_name, row.program})
+    return word if word in AGENTS else next(others, word)
 
 
 def one_of(names: Iterable[str]) -> str:

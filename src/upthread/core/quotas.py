@@ -199,6 +199,7 @@ class TurnQuota:
             case UsageReported():
                 require_tokens(event.tokens_used, event.tokens_window)
                 require_tokens(event.tokens_read, event.tokens_written)
+                require_tokens(event.tokens_cached, event.tokens_cache_written)
             case _:
                 pass
 

@@ -19,8 +19,7 @@ from msgspec import Struct
 from upthread.agents.base import PromptResult
 from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
-from upthread.core.decision.changes import change_lines
-from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness
+from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, change_lines
 from upthread.core.decision.model import price_in
 from upthread.core.decision.price import (
     CHARACTERS_PER_TOKEN,
@@ -33,8 +32,8 @@ from upthread.core.decision.price import (
     held,
     with_fixed,
 )
-from upthread.core.decision.rules import TOKENS_MAX
-from upthread.core.events import TurnEnded, TurnParked
+from upthread.core.decision.words import TOKENS_MAX
+from upthread.core.events import TurnEnded, TurnParked, Usage
 from upthread.core.roles.role import Role
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import role_block
@@ -49,6 +48,7 @@ from upthread.core.turns.spent_tokens import (
     stopped_in_words,
 )
 from upthread.core.turns.turn import TurnView
+from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart, TurnId
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.store.base import Store
@@ -261,6 +261,7 @@ class Spent(TypedDict):
 
     tokens_spent: int | None
     is_spent_estimated: bool
+    usage: Usage | None
 
 
 class Fixed(TypedDict):
@@ -273,13 +274,15 @@ class Fixed(TypedDict):
 class Account:
     """Of one turn in this process.
 
-    `spent` is what its prompts took that are over, None before the first. `allowed` is what may be
-    spent in all, and was before this process took the turn up; None where nothing limits it.
+    `spent` is what its prompts took that are over, None before the first; `usage` what of it its
+    agent counted. `allowed` is what may be spent in all, and was before this process took the turn
+    up; None where nothing limits it.
     `stopped` says why the running prompt was cancelled that would have passed that.
     """
 
     def __init__(self) -> None:
         self.spent: Tokens | None = None
+        self.usage: Usage | None = None
         self.allowed: Spending | None = None
         self.stopped: TurnParked | None = None
         self._recorder: Recorder | None = None
@@ -299,6 +302,10 @@ class Account:
         )
         characters = prompt_characters + reply_characters
         self._add(spent_on_prompt(reported, characters=characters, counted=self._counted))
+        told = usage_of_prompt(
+            self._counted.usage, read=result.tokens_in, written=result.tokens_out
+        )
+        self._use(told)
         self._add_in_flight()
         self._prompt_characters, self._is_noted = prompt_characters, True
 
@@ -307,6 +314,8 @@ class Account:
         # Not once more what an answer has told already.
         if self._counted.requests and not self._is_noted:
             self._add(Tokens(count=self._counted.tokens, is_estimate=True))
+            # The request that was cut off is in no figure: what it took nobody has told.
+            self._use(unfinished(self._counted.usage))
             self._add_in_flight()
 
     def _add_in_flight(self) -> None:
@@ -317,6 +326,9 @@ class Account:
 
     def _add(self, took: Tokens) -> None:
         self.spent = added((self.spent, took)) if self.spent else took
+
+    def _use(self, usage: Usage | None) -> None:
+        self.usage = together(self.usage, usage)
 
     @property
     def _counted(self) -> Counted:
@@ -339,10 +351,11 @@ class Account:
     def told(self) -> Spent:
         """Return what the turn's last event tells of its tokens."""
         if self.spent is None:
-            return {"tokens_spent": None, "is_spent_estimated": False}
+            return {"tokens_spent": None, "is_spent_estimated": False, "usage": None}
         return {
             "tokens_spent": self.spent.count,
             "is_spent_estimated": self.spent.is_estimate,
+            "usage": self.usage,
         }
 
     def fixed(self, *, known: Tokens | None, is_new: bool, reply_characters: int) -> Fixed:

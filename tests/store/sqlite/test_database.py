@@ -10,14 +10,14 @@ from contextlib import closing
 
 import apsw
 import pytest
+from tests.support.shipped_stores import disk_full
+from tests.support.sqlite_faults import faulty_file_system
 
 from upthread.core.types import Durability
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import check_engine
 from upthread.store.sqlite.queries import read_migrations
-from upthread.testing.shipped_stores import disk_full
-from upthread.testing.sqlite_faults import faulty_file_system
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 

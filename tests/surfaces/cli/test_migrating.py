@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.postgres_server import database_at, drop_database_at
 
 from upthread.store.postgres.queries import read_migrations
-from upthread.testing.postgres_server import database_at, drop_database_at
 
 NEWEST = read_migrations()[-1].version
 

@@ -23,7 +23,7 @@ from upthread.boundary.git.places import GitDirectories, place_at
 from upthread.boundary.git.private import tree_of
 from upthread.boundary.git.references import find_reference, is_reference, read_head
 from upthread.boundary.programs import is_in
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.errors import UsageError
 
 HEADS: Final = "refs/heads/"

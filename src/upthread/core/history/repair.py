@@ -2,7 +2,8 @@
 
 Deterministic, without a clock, and idempotent: repairing a repaired history changes nothing. What
 users and assistants said is never dropped. What is missing is said to be missing: a call without a
-result gets "interrupted; outcome unknown", and `told_to_model` is what the model is told of it all.
+result gets "interrupted; outcome unknown", and `told_to_model` is what the model is told of it all,
+also where a history is replayed as prose and needs no repair to be accepted.
 
 A history is laid out as one line of items, each a part with who said it. Each rule is a function
 from items to items; at the end neighbours become messages again. The live frontier, calls at the
@@ -15,14 +16,14 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import dropwhile, groupby
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
 from msgspec import Struct, field
 
 from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
-from upthread.core.history.unicode import made_unicode
+from upthread.core.history.rules import made_unicode
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import (
     ContextPart,
@@ -372,3 +373,14 @@ def _unused(call_id: str, number: int, used: set[str]) -> str:
         number += 1
     used.add(f"{call_id}~{number}")
     return f"{call_id}~{number}"
+
+
+def damage_told(newest: Sequence[HistoryMessage]) -> str:
+    """Return the words for what repair would change, empty for a sound history.
+
+    `newest` may begin anywhere: what comes before the first message of a user is left out, since
+    the calls it belongs to may lie further back.
+    """
+    # Else a result whose call lies further back would be told as one that nothing made.
+    messages = tuple(dropwhile(lambda message: message.speaker is not Speaker.USER, newest))
+    return told_to_model(repair(History(messages=messages)).changes)

@@ -2,7 +2,7 @@
 
 Two questions. `is_sound` is asked of every history that is read, so it is one pass that allocates
 next to nothing. `faults` is asked where that says no: each fault with its place, rule and cure.
-What the rules of one provider add to this, rendering sees to (core/history/provider_requests.py).
+What the rules of one provider add to this, rendering sees to (core/history/proof.py).
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
-"""A pipeline: which role comes next over a workstream, and what it is told.
+"""A pipeline: which role comes next over a workstream, and where the step may run.
 
 Theory of operation. A run's state is the fold of its events. `next_command` looks at the fold and
 names one thing to do: run a step, go on with an interrupted one, wait for a human, park, finish.
 The runtime does it and commits the event it led to, so a run goes on from any crash by reading its
 events again. A role that judges (`on_rejected`) sends the run back, at most `rejections_max` times,
 then a human decides. What a step is told is in core/runs/step_prompt.py.
+
+Workers take transitions from the queues of what they have: a project's directory, an agent, and the
+host they are on, where an upstream session lives. A queue's name is short, since it is part of the
+name of a PostgreSQL channel, which has 63 bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -40,7 +45,7 @@ from upthread.core.runs.step_prompt import (
     task_of_asking_again,
 )
 from upthread.core.turns.prompt import Task
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, ProjectId
 
 __all__ = [
     "AskHuman",
@@ -399,3 +404,36 @@ def _go_on(view: RunView, step: Step, report: Report) -> PipelineCommand:
 def run_step(view: RunView, step: Step) -> RunStep:
     """Return the command to ask a role, with both tellings of its task."""
     return RunStep(step=step, task=task_of(view, step), input_digest=input_digest(view, step))
+
+
+# --- the queue of a transition --------------------------------------------------------------------
+
+
+ANY_QUEUE: Final = "upthread"
+"""Of transitions whose place nobody named. Every worker looks there, and passes on what it must."""
+
+_PLACE_DIGITS: Final = 18
+_HOST_DIGITS: Final = 8
+
+
+def queue_of(project_id: ProjectId, *, agent: str = "", host: str = "") -> str:
+    """Return the queue of a project's transitions for an agent on a host.
+
+    Empty: whatever agent, wherever it runs. Without its last piece the queue of a host is that of
+    all of them: so jobs go on elsewhere when their host is gone (store/postgres/workers.py).
+    """
+    queue = f"{ANY_QUEUE}.{_digest(project_id, agent)[:_PLACE_DIGITS]}"
+    return f"{queue}.{_digest(host)[:_HOST_DIGITS]}" if host else queue
+
+
+def _digest(*words: str) -> str:
+    return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def settles(event: RunEvent) -> bool:
+    """Return whether an event settles the transitions before it.
+
+    The start of a step does not: whoever takes the run over goes on with that very transition. Nor
+    does what a model would answer: nothing comes of it.
+    """
+    return not isinstance(event, StepStarted | AnswerSuggested)

@@ -178,6 +178,8 @@ class Stream:
 
     def settle_text(self) -> None:
         """Make a part of the running text, but for its end: that may be the half of a secret."""
+        if not self._text:
+            return
         text = "".join(self._text)
         length = settled_length(text)
         self._record_text(text[:length], kept=text[length:])

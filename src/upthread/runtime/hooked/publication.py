@@ -47,7 +47,7 @@ from upthread.runtime.record.overview import (
     WorkstreamView,
     record_inputs,
 )
-from upthread.runtime.record.project_store import RecordPolicy
+from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.record.replay import replay_of
 from upthread.runtime.turns.handshake_inputs import subject_of, unmoved
 from upthread.runtime.working_tree.repository import default_branch

@@ -3,37 +3,18 @@
 Ids are found by chance by nobody, but they are written down: in logs, in bindings, in what an agent
 was told. Here another project's id is an id that was never opened: it reads as nothing, and a write
 that names it is refused (S21). One place, in front of every backend, so that no statement has to
-know of it, and one that forgets it does no harm. What the person does is kept with who it was.
-
-Each write passes `core.record_policy` before it is committed. What is kept of it depends on the
-role it belongs to; a child is recorded no more fully than the conversation that called it, and what
-belongs to nobody we know, or to a run as a whole, as the strictest of all roles is.
+know of it, and one that forgets it does no harm. What is written is kept as the record's policy has
+it (record_filter.py), and what the person does is kept with who it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Concatenate, Final, ParamSpec, TypeVar
-
-from msgspec import Struct, field
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 from upthread.core.acts import acts_in
-from upthread.core.commands import (
-    OpenConversation,
-    OpenLink,
-    OpenRun,
-    OpenTurn,
-    RecordBriefingEdit,
-    RecordDecision,
-    RecordExamined,
-    RecordParts,
-    RecordQuarantine,
-    RecordRunEvent,
-    RecordTurnEvent,
-    Write,
-)
-from upthread.core.record_policy import kept, stays_as_it_is, strictest
-from upthread.core.redaction.redactor import Redactor
+from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -41,23 +22,22 @@ from upthread.core.types import (
     Fence,
     ProjectId,
     ProjectIdentity,
-    RecordMode,
     RunId,
     TurnId,
 )
 from upthread.errors import NotFoundError
 from upthread.store.base import Held, KnownProject, Resolved, Run, Store, Turn
 
-KeyT = TypeVar("KeyT")
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
+    from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
+
 NameT = TypeVar("NameT", bound=str)
 ValueT = TypeVar("ValueT")
 Others = ParamSpec("Others")
 
 OWN_MAX: Final = 4096
 """How many ids it knows to be the project's."""
-
-REMEMBERED_MAX: Final = 4096
-"""How many turns and conversations it knows the owner and the mode of."""
 
 _NOTHING_HELD: Final = Held(parts=0, content_bytes=0, oldest_at_ms=None)
 
@@ -84,11 +64,8 @@ class ProjectStore:
         self._by_user = by_user
         self._now_ms = now_ms
         self._own: set[str] = set()
-        self._filter = (
-            None
-            if policy is None or redactor is None
-            else RecordFilter(policy, redactor, conversation_of=self.conversation)
-        )
+        self._turns_read: dict[TurnId, ConversationId] = {}
+        self._policy, self._redactor = policy, redactor
         # As attributes, each read once: what the store answers where the id is the project's, and
         # nothing where it is not. A new read of the port is one row here.
         of_project, of_conversation = self._is_it, self._owns
@@ -125,7 +102,7 @@ class ProjectStore:
         self.close = store.close
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
-        batch = writes if self._filter is None else self._filter.kept(writes)
+        batch = writes if self._filter is None else self._kept(self._filter, writes)
         opened: set[str] = set()
         for write in batch:
             self._check(write, opened)
@@ -135,6 +112,21 @@ class ProjectStore:
         self.behind.commit((*batch, *acts), fences=fences)
         # Only now: what could not be opened may be another's.
         self._learn(*opened)
+
+    @cached_property
+    def _filter(self) -> RecordFilter | None:
+        # Late: it judges what is written, and a look writes nothing.
+        from upthread.runtime.record.record_filter import RecordFilter  # noqa: PLC0415
+
+        if self._policy is None or self._redactor is None:
+            return None
+        return RecordFilter(self._policy, self._redactor, conversation_of=self.conversation)
+
+    def _kept(self, record_filter: RecordFilter, writes: Sequence[Write]) -> Sequence[Write]:
+        for turn_id, conversation_id in self._turns_read.items():
+            record_filter.learn(turn_id, conversation_id)
+        self._turns_read.clear()
+        return record_filter.kept(writes)
 
     # --- what tells by itself whose it is --------------------------------------------------------
 
@@ -156,9 +148,9 @@ class ProjectStore:
         found = self.behind.turns(conversation_id, newest=newest)
         self._learn(*(turn.turn_id for turn in found))
         # A turn's events do not name their conversation, and what is kept follows from its role.
-        if self._filter is not None:
-            for turn in found:
-                self._filter.learn(turn.turn_id, conversation_id)
+        if len(self._turns_read) + len(found) > OWN_MAX:
+            self._turns_read.clear()
+        self._turns_read.update((turn.turn_id, conversation_id) for turn in found)
         return found
 
     def turn_owner(self, turn_id: TurnId) -> ConversationId | None:
@@ -257,107 +249,3 @@ def _never_opened(what: str, name: str) -> NotFoundError:
         hint=f"open the {what} first",
         name=name,
     )
-
-
-# --- what is kept of a write -------------------------------------------------------------------
-
-
-class RecordPolicy(Struct, frozen=True, kw_only=True):
-    """What is recorded: of the project, and of roles for which something else was said."""
-
-    mode: RecordMode = "redacted"
-    roles: Mapping[str, RecordMode] = field(default_factory=dict[str, RecordMode])
-
-    def of_role(self, role: str) -> RecordMode:
-        """Return what is recorded of a role."""
-        return self.roles.get(role, self.mode)
-
-    @property
-    def strictest(self) -> RecordMode:
-        """What is recorded of whatever may belong to any role."""
-        return strictest(self.mode, *self.roles.values())
-
-
-class RecordFilter:
-    """Writes as they are to be kept. `conversation_of` reads the conversation behind an id."""
-
-    def __init__(
-        self,
-        policy: RecordPolicy,
-        redactor: Redactor,
-        *,
-        conversation_of: Callable[[ConversationId], Conversation | None],
-    ) -> None:
-        self._policy = policy
-        self._redactor = redactor
-        self._conversation_of = conversation_of
-        self._is_redacted_alike = policy.mode == "redacted" and not policy.roles
-        self._modes: dict[ConversationId, RecordMode] = {}
-        self._owners: dict[TurnId, ConversationId] = {}
-
-    def kept(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """Return a batch as it is to be kept: the same object where nothing of it changes."""
-        # Most batches hold no secret, and it is the looks that cost: one over all texts, then.
-        if self._is_redacted_alike and stays_as_it_is(writes, self._redactor):
-            return writes
-        return [kept(write, self._mode_of(write), self._redactor) for write in writes]
-
-    def learn(self, turn_id: TurnId, owner: ConversationId) -> None:
-        """Remember whose turn it is: its events do not say."""
-        _remember(self._owners, turn_id, owner)
-
-    # --- below: how ----------------------------------------------------------------------------
-
-    def _mode_of(self, write: Write) -> RecordMode:
-        if isinstance(write, RecordRunEvent):
-            # A run that keeps no reports and no answers could not go on.
-            return "full" if self._policy.strictest == "full" else "redacted"
-        if not self._policy.roles:
-            return self._policy.mode
-        if isinstance(write, OpenConversation):
-            return self._learn(write.conversation)
-        owner = self._owner_of(write)
-        return self._policy.strictest if owner is None else self._mode(owner)
-
-    def _owner_of(self, write: Write) -> ConversationId | None:
-        match write:
-            case OpenTurn(turn_id=turn_id, conversation_id=owner):
-                self.learn(turn_id, owner)
-                return owner
-            case (
-                RecordParts(conversation_id=owner)
-                | RecordDecision(conversation_id=owner)
-                | RecordExamined(conversation_id=owner)
-                | RecordBriefingEdit(conversation_id=owner)
-            ):
-                return owner
-            case RecordTurnEvent(turn_id=turn_id) | RecordQuarantine(turn_id=turn_id):
-                # Of a turn that nobody here has opened or
-                # read: the strictest mode is the safe guess.
-                return self._owners.get(turn_id)
-            case _:
-                return None
-
-    def _mode(self, conversation_id: ConversationId) -> RecordMode:
-        known = self._modes.get(conversation_id)
-        if known is not None:
-            return known
-        conversation = self._conversation_of(conversation_id)
-        return self._policy.strictest if conversation is None else self._learn(conversation)
-
-    def _learn(self, conversation: Conversation) -> RecordMode:
-        mode = self._policy.of_role(conversation.key.role)
-        parent = conversation.parent_conversation_id
-        if parent is not None:
-            inherited = self._mode(parent)
-            is_said = conversation.key.role in self._policy.roles
-            # Else a sub-agent would keep the words that its caller's role was told not to.
-            mode = strictest(mode, inherited) if is_said else inherited
-        _remember(self._modes, conversation.conversation_id, mode)
-        return mode
-
-
-def _remember(memory: dict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
-    if len(memory) >= REMEMBERED_MAX:
-        memory.clear()
-    memory[key] = value

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from upthread.core.chain import readable
-from upthread.core.context.exchanges import work_of
 from upthread.core.context.prior_context import (
     PRIOR_EXCHANGES_MAX,
     PriorContext,
     prior_context,
     render_prior_context,
+    work_of,
 )
-from upthread.core.history.damage_note import damage_told
 from upthread.core.history.model import history_of
+from upthread.core.history.repair import damage_told
+from upthread.core.sessions import readable
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
 from upthread.core.turns.prompt import effects_block

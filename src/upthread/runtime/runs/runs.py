@@ -15,7 +15,7 @@ from msgspec import structs
 
 from upthread.core.acts import LIMIT_PASSED
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import (
     QuestionAnswered,
     QuestionsAsked,
@@ -38,8 +38,9 @@ from upthread.core.runs.pipeline import (
     RunStep,
     RunView,
     Wait,
+    queue_of,
+    settles,
 )
-from upthread.core.runs.queue_name import queue_of, settles
 from upthread.core.runs.verdicts import final_approval, holds
 from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (

@@ -14,10 +14,9 @@ from upthread.agents.base import AgentConnection, PromptResult
 from upthread.core.commands import Write
 from upthread.core.events import PromptRecognised, PromptSent, TurnParked
 from upthread.core.turns.effects import Effect, in_doubt
-from upthread.core.turns.missing_history import attended_calls, unrecorded
 from upthread.core.turns.prompt import continuation
 from upthread.core.turns.recognition import Recognised, recognise
-from upthread.core.turns.replayed_history import redacted_history
+from upthread.core.turns.replayed_history import attended_calls, redacted_history, unrecorded
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome
 from upthread.runtime.system import System

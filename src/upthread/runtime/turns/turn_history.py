@@ -13,19 +13,17 @@ from msgspec import Struct
 
 from upthread.core.acts import settlements_in
 from upthread.core.context.briefing import build_briefing
-from upthread.core.context.exchanges import work_of
-from upthread.core.context.prior_context import PriorContext, render_prior_context
-from upthread.core.decision.change_note import render_update
-from upthread.core.decision.changes import change_lines
+from upthread.core.context.prior_context import PriorContext, render_prior_context, work_of
+from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
 from upthread.core.decision.model import has_looked
-from upthread.core.history.damage_note import damage_told
 from upthread.core.history.model import history_of
+from upthread.core.history.repair import damage_told
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import Effect, effects_of, settled
-from upthread.core.turns.missing_history import open_calls
-from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, render_update
 from upthread.core.turns.recorder import Recorder
+from upthread.core.turns.replayed_history import open_calls
 from upthread.core.types import (
     Conversation,
     ConversationId,

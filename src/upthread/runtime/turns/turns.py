@@ -24,10 +24,10 @@ from upthread.core.events import (
     TurnEnded,
     TurnIntended,
 )
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.core.turns import turn as turns
-from upthread.core.turns.older_record import NOTHING_LACKED, Lacked
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
+from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.spent_tokens import cost_of, spending_in_words
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import UsageError

@@ -7,7 +7,7 @@ from typing import Final
 
 from upthread.core.codec import decode_text, encode_text
 from upthread.core.commands import Write
-from upthread.core.context.exchanges import newest_exchanges
+from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.types import ConversationId, Fence, Holder, Lease, Message, ProjectId
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import SAID_WITHIN_MESSAGES

@@ -34,7 +34,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.runs.queue_name import settles
+from upthread.core.runs.pipeline import settles
 from upthread.core.types import MAIN_SLOT
 from upthread.errors import ConflictError
 from upthread.store._rules import check_attempt, is_next, must_equal, must_exist
@@ -221,10 +221,10 @@ def _append_of(
     seq = write.seq
 
     def append(batch: Batch) -> bool:
-        owner = batch.owner(table, name)
         # Most often it is next: only when it is not is anything read to compare with.
-        if batch.append_event(table, owner, seq, event):
+        if batch.append_event(table, name, seq, event):
             return True
+        owner = batch.owner(table, name)
         # For the error of a gap; of what is no gap the place is taken.
         is_next(seq, last=batch.last_event(table, owner), what=f"{table} event", owner=name)
         stored = batch.content_row(f"{table}_event", (owner, seq))

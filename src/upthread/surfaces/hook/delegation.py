@@ -345,7 +345,7 @@ def _past(taken: Taken, binding: dict[str, Any]) -> str:
     replay = text_in(binding, "replay") if taken.decision == REPLAYING else ""
     if replay or not taken.changes:
         return replay or text_in(binding, "briefing")
-    from upthread.core.decision.changes import with_changes
+    from upthread.core.decision.freshness import with_changes
 
     return with_changes(text_in(binding, "briefing"), taken.changes)
 

@@ -5,6 +5,7 @@ A commit works on a copy of the tables and puts it in place at its end: that is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -23,7 +24,7 @@ from upthread.core.commands import (
     RecordDecision,
     Write,
 )
-from upthread.core.context.exchanges import newest_exchanges
+from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
 from upthread.core.types import (
@@ -172,15 +173,21 @@ class MemoryStore:
         return self._tables.conversations[owners[-1]] if owners else None
 
     def messages(
-        self, conversation_id: ConversationId, *, after_seq: int = 0, newest: int | None = None
+        self,
+        conversation_id: ConversationId,
+        *,
+        after_seq: int = 0,
+        first: int | None = None,
+        newest: int | None = None,
     ) -> tuple[Message, ...]:
         parts = self._tables.parts.get(conversation_id, ())
+        last_seq = math.inf if first is None else after_seq + max(first, 0)
         if newest is not None:
             after_seq = max(after_seq, self.message_count(conversation_id) - max(newest, 0))
         return tuple(
             _message_of(list(together))
             for seq, together in groupby(parts, key=lambda part: part.header.seq)
-            if seq > after_seq
+            if after_seq < seq <= last_seq
         )
 
     def message(self, conversation_id: ConversationId, seq: int) -> Message | None:

@@ -156,7 +156,12 @@ def _frame(exchange: Exchange, kind: str, choices: list[JsonValue]) -> JsonObjec
 
 def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
     tokens_in, out = exchange.tokens_read(reply), tokens_out(reply)
-    return {"prompt_tokens": tokens_in, "completion_tokens": out, "total_tokens": tokens_in + out}
+    return {
+        "prompt_tokens": tokens_in,
+        "prompt_tokens_details": {"cached_tokens": reply.tokens_cached},
+        "completion_tokens": out,
+        "total_tokens": tokens_in + out,
+    }
 
 
 def _finish_reason(reply: Reply) -> str:

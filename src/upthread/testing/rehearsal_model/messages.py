@@ -164,9 +164,10 @@ def _message(reply: Reply, exchange: Exchange) -> JsonObject:
 
 def _usage(reply: Reply, exchange: Exchange, output_tokens: int) -> JsonObject:
     return {
-        "input_tokens": exchange.tokens_read(reply),
+        # This provider counts apart what its cache held.
+        "input_tokens": max(0, exchange.tokens_read(reply) - reply.tokens_cached),
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_read_input_tokens": reply.tokens_cached,
         "output_tokens": output_tokens,
     }
 

@@ -243,7 +243,7 @@ def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
     tokens_in, out = exchange.tokens_read(reply), tokens_out(reply)
     return json_object(
         input_tokens=tokens_in,
-        input_tokens_details={"cached_tokens": 0},
+        input_tokens_details={"cached_tokens": reply.tokens_cached},
         output_tokens=out,
         output_tokens_details={"reasoning_tokens": 0},
         total_tokens=tokens_in + out,

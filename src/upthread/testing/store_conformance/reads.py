@@ -76,8 +76,10 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
     trial.store.commit([*samples.home(), *(samples.said(seq) for seq in range(1, 31))])
     store = trial.store
 
-    def seqs(*, after_seq: int = 0, newest: int | None = None) -> list[int]:
-        found = store.messages(CONVERSATION, after_seq=after_seq, newest=newest)
+    def seqs(
+        *, after_seq: int = 0, first: int | None = None, newest: int | None = None
+    ) -> list[int]:
+        found = store.messages(CONVERSATION, after_seq=after_seq, first=first, newest=newest)
         return [message.seq for message in found]
 
     assert seqs() == list(range(1, 31))
@@ -88,6 +90,10 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
     assert seqs(after_seq=29, newest=20) == [30]
     assert seqs(after_seq=10, newest=2) == [29, 30]
     assert seqs(after_seq=30) == []
+    assert seqs(first=3) == [1, 2, 3]
+    assert seqs(after_seq=10, first=2) == [11, 12]
+    assert seqs(after_seq=29, first=20) == [30]
+    assert seqs(first=0) == []
     assert store.message_count(CONVERSATION) == 30
     assert store.message(CONVERSATION, 7) == store.messages(CONVERSATION)[6]
     assert store.message(CONVERSATION, 0) is store.message(CONVERSATION, 31) is None

@@ -35,15 +35,31 @@ from upthread.surfaces.cli.audit.runs import act_lines, run_lines, standing_in_m
 from upthread.surfaces.cli.audit.shape import noted
 from upthread.surfaces.cli.terminal.neutral import code, fenced, one_line
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.cli.terminal.words import counted, moment, spaced
+from upthread.surfaces.cli.terminal.times import moment
+from upthread.surfaces.cli.terminal.words import counted, spaced
 
 
 def audit(record: Audit) -> str:
     """Return the whole record as one Markdown document."""
-    return "\n".join(_lines(record)) + "\n"
+    return "".join(in_pieces(record))
 
 
-def _lines(record: Audit) -> Iterator[str]:
+def in_pieces(record: Audit) -> Iterator[str]:
+    """Yield the document piece by piece, each made when it is asked for: a turn, a message."""
+    for lines in _pieces(record):
+        yield "".join(f"{line}\n" for line in lines)
+
+
+def _pieces(record: Audit) -> Iterator[Iterator[str]]:
+    yield _head_lines(record)
+    yield from map(run_lines, record.runs)
+    for conversation in record.conversations:
+        yield _conversation_lines(conversation)
+        yield from map(_turn_lines, conversation.turns)
+        yield from map(_message_lines, conversation.child_messages)
+
+
+def _head_lines(record: Audit) -> Iterator[str]:
     view = record.workstream
     conversations = record.conversations
     turns = sum(len(each.turns) for each in conversations)
@@ -57,10 +73,6 @@ def _lines(record: Audit) -> Iterator[str]:
     alarms = sum(len(noted(turn.messages, ALARM)) for c in conversations for turn in c.turns)
     if alarms:
         yield f"- sub-agents: {counted(alarms, 'alarm')} of the depth counter; the record stands"
-    for run in record.runs:
-        yield from run_lines(run)
-    for conversation in conversations:
-        yield from _conversation_lines(conversation)
 
 
 def _integrity(record: Audit) -> str:
@@ -98,10 +110,6 @@ def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
         yield ""
         yield f"Refused at {moment(refusal.decided_at_ms)}: {reasons}."
     yield from act_lines(audited.acts)
-    for turn in audited.turns:
-        yield from _turn_lines(turn)
-    for message in audited.child_messages:
-        yield from _message_lines(message)
 
 
 def _heading(conversation: Conversation) -> str:

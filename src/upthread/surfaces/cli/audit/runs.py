@@ -21,11 +21,12 @@ from upthread.core.events import (
 )
 from upthread.core.runs.stops import stop_in_words
 from upthread.core.states import Standing
-from upthread.core.text.visible import visible_line
+from upthread.core.text import visible_line
 from upthread.runtime.record.audit import AuditedRun
 from upthread.surfaces.cli.shapes import run_status
 from upthread.surfaces.cli.terminal.neutral import code, fenced
-from upthread.surfaces.cli.terminal.words import moment, spaced
+from upthread.surfaces.cli.terminal.times import moment
+from upthread.surfaces.cli.terminal.words import spaced
 
 
 def run_lines(audited: AuditedRun) -> Iterator[str]:

@@ -17,7 +17,8 @@ from upthread.surfaces.cli.setup.changes import Installed, read_file
 from upthread.surfaces.cli.setup.hook_entries import is_of_an_environment
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.words import counted, moment
+from upthread.surfaces.cli.terminal.times import moment
+from upthread.surfaces.cli.terminal.words import counted
 
 STORE = "hooks"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from upthread.agents.programs import find_agent
+from upthread.agents.registry import find_agent
 from upthread.core.agents import AGENTS
 from upthread.runtime.bindings import heard
 from upthread.runtime.bindings.places import hooks_directory
@@ -20,7 +20,7 @@ from upthread.surfaces.cli.setup.changes import Installed
 from upthread.surfaces.cli.setup.target import Trust
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.terminal.words import moment
+from upthread.surfaces.cli.terminal.times import moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,23 @@ def since(at_ms: int | None, *, now_ms: int | None = None) -> str:
     return f"{_clock(at_ms, now_ms)} ({f'{away} ago' if away else 'just now'})"
 
 
+def ago(at_ms: int, *, now_ms: int) -> str:
+    """`7 min ago`, `2 h ago`, `just now`: where there is no room for the clock."""
+    away = " ".join(_distance(now_ms - at_ms).split(" ")[:2])
+    return f"{away} ago" if away else "just now"
+
+
 def until(at_ms: int, *, now_ms: int | None = None) -> str:
     """`until 14:12 (in 2 h 8 min)`; `until 14:12 (that is past)` once it is."""
     now_ms = _now_ms() if now_ms is None else now_ms
     away = _distance(at_ms - now_ms)
     when = f"in {away}" if away else "in less than a minute"
     return f"until {_clock(at_ms, now_ms)} ({'that is past' if at_ms <= now_ms else when})"
+
+
+def moment(at_ms: int) -> str:
+    """Return a time in UTC, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
 
 
 def _now_ms() -> int:

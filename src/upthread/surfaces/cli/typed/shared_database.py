@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import Argument, DryRun, Option, Yes
+from upthread.surfaces.cli.typed.parameters import Argument, DryRun, Option, Yes
 
 
 def worker(

@@ -11,13 +11,13 @@ from typing import NoReturn
 from upthread.agents.registry import AGENTS_AND_REHEARSAL
 from upthread.boundary import programs
 from upthread.client import Project
-from upthread.core.decision.own_interface import OwnInterface
+from upthread.core.sessions import OwnInterface
 from upthread.core.states import tell_command
 from upthread.core.types import Conversation, Link
 from upthread.errors import LeaseHeldError, NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.overview import RoleView
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm, with_agent
+from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm, with_agent
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.words import conversation_name, counted

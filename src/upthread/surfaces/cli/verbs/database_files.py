@@ -20,7 +20,7 @@ from upthread.client.database_files import (
 from upthread.config import Settings, load_settings
 from upthread.store.sqlite.chain_repair import LostMessages
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.words import conversation_name, counted

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from upthread.client import Project
 from upthread.core.states import LOOK, doubts_in_words, effects_command
-from upthread.core.text.visible import LINE_CHARACTERS_MAX
+from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.errors import UsageError
-from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.turns.progress import Notice
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.caller import who_acts
+from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.table import write_table
+
+if TYPE_CHECKING:
+    from upthread.client import Project
+    from upthread.runtime.record.effects import RecordedEffect
+    from upthread.runtime.turns.progress import Notice
 
 DOUBTS_SHOWN_MAX: Final = 10
 
@@ -81,6 +82,8 @@ def settle(call: Call, workstream: str, said: str, effect_id: str | None) -> int
 
 def doubt_notice(doubt: RecordedEffect) -> Notice:
     """Return what is told of an action as soon as it is in doubt."""
+    from upthread.runtime.turns.progress import Notice
+
     workstream = doubt.conversation.key.workstream
     address, title = doubt.conversation.key.address, one_line(doubt.effect.title)
     settle = effects_command(workstream)

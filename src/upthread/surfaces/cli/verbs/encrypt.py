@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from upthread.client.stores import file_path, is_postgres, key_of, made_key
+from upthread.client.encryption import key_of, made_key
+from upthread.client.stores import file_path, is_postgres
 from upthread.config import Settings, load_settings
 from upthread.errors import UsageError
 from upthread.store.sqlite.encryption import change_key, has_key
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 
 
 def encrypt(call: Call, *, is_removed: bool, is_yes: bool) -> int:

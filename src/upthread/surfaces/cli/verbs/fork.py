@@ -12,7 +12,7 @@ from upthread.client import Project
 from upthread.runtime.record.fork import Fork as MadeFork
 from upthread.runtime.record.fork import ForkPlan
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.words import conversation_name, counted
 

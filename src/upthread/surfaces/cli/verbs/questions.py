@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.states import answer_command
-from upthread.core.text.visible import LINE_CHARACTERS_MAX
+from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 

@@ -1,0 +1,58 @@
+"""Where somebody is, before anything of ours is opened: the project's directory and the settings.
+
+For what only looks at the agents' own stores. Nothing is made: neither our home nor our record.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from upthread.client.file_permissions import KEY_BYTES, read_key
+from upthread.client.project_opener import redactor_for
+from upthread.client.stores import database_files, is_postgres, key_path
+from upthread.config import Settings, load_settings
+from upthread.core.redaction.redactor import Redactor
+from upthread.runtime.working_tree.repository import find_repository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """A directory's project: its top, the settings that hold there, and whether we have a record.
+
+    `redactor` is the project's. Without a record its digests are good for this process alone.
+    """
+
+    top: str
+    settings: Settings
+    redactor: Redactor
+    has_record: bool
+
+    def is_here(self, directory: str) -> bool:
+        """Return whether a directory is the project's, by its name alone: nothing is looked at."""
+        return directory == self.top or directory.startswith(self.top.rstrip(os.sep) + os.sep)
+
+
+def surroundings(
+    directory: Path, *, environment: Mapping[str, str], database: str | None = None
+) -> Surroundings:
+    """Return where a directory belongs. Raises ConfigError and UsageError as opening it would."""
+    repository = find_repository(directory)
+    settings = load_settings(
+        repository.root,
+        environment=environment,
+        database=database,
+        repository=repository.identity.path,
+    )
+    place = settings.database
+    key = key_path(place, Path(settings.home))
+    known = read_key(key, mend="put it back from a copy") if key.exists() else b""
+    return Surroundings(
+        top=str(repository.root),
+        settings=settings,
+        redactor=redactor_for(settings, known or secrets.token_bytes(KEY_BYTES)),
+        has_record=is_postgres(place) or any(each.exists() for each in database_files(place)),
+    )

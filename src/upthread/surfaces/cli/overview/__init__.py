@@ -1,0 +1,1 @@
+"""`upthread` alone: which sessions there are, what needs somebody, and what to type next."""

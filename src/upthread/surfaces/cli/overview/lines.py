@@ -1,0 +1,265 @@
+"""The overview in lines, for people: at most 25 of them, unless all are asked for.
+
+What a session is called is its agent's, or its first prompt: redacted, and one line whatever it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from upthread.core.agents import AGENTS
+from upthread.core.decision.price import Tokens, cache_state
+from upthread.core.states import State
+from upthread.surfaces.cli.overview.totals import SOON_DAYS, Numbers, Totals
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.times import ago
+from upthread.surfaces.cli.terminal.words import counted, standing_in_words
+
+if TYPE_CHECKING:
+    from upthread.runtime.record.overview import WorkstreamView
+    from upthread.vendors.outline import Look, SessionOutline
+
+SHOWN_MAX: Final = 2
+"""How many of each kind are told, unless all are asked for: so that all of it is 25 lines."""
+
+COLUMNS: Final = 80
+TITLE_CHARACTERS_MIN: Final = 16
+NEEDING: Final = frozenset(
+    {
+        State.RUNNING,
+        State.WAITING,
+        State.PARKED,
+        State.BLOCKED,
+        State.INTERRUPTED,
+        State.FAILED,
+        State.UNSETTLED,
+        State.OUTDATED,
+        State.HALFWAY,
+    }
+)
+"""What a person is told of: it runs, or it does not go on by itself."""
+
+NAME_CHARACTERS_MAX: Final = 24
+
+_AT_REST_MS: Final = 60_000
+"""A session that was written to later than this before now is in use, as far as one can tell."""
+
+Redact = Callable[[str], str]
+
+
+class Lines:
+    """Writes the overview. `most` is how many of each kind are told, None for all."""
+
+    def __init__(self, output: Output, redact: Redact, *, now_ms: int, most: int | None) -> None:
+        self._output = output
+        self._redact = redact
+        self._now_ms = now_ms
+        self._most = most
+
+    # --- our own record ------------------------------------------------------------------------
+
+    def write_record(self, views: Sequence[WorkstreamView]) -> None:
+        """Write what of our own record runs, or needs somebody, the command that goes on below."""
+        needing = [view for view in views if view.standing.state in NEEDING]
+        if not needing:
+            return
+        told = needing[: self._most]
+        number = f"{len(told)} of {counted(len(views), 'workstream')}: upthread ls"
+        self._output.row(("In upthread's own record", "bold"), (f"  {number}", "dim"))
+        for view in told:
+            standing = view.standing
+            name = one_line(view.workstream.workstream)
+            said = f"{standing.state}: {standing_in_words(standing)}"
+            self._output.row(("  ", ""), (name, "cyan"), (f"  {said}", "yellow"))
+            if standing.command:
+                self._output.command("    ", standing.command)
+
+    # --- the agents' stores --------------------------------------------------------------------
+
+    def write_all(self, totals: Totals, look: Look) -> None:
+        """Write all that was found, what is here first."""
+        if not totals.agents:
+            self._write_nothing()
+            self._write_losses(totals, look)
+            return
+        self._write_totals(totals)
+        self._write_roles(totals)
+        self._write_newest(totals)
+        self._write_elsewhere(totals)
+        self._write_losses(totals, look)
+        self._write_next(totals)
+
+    def _write_totals(self, totals: Totals) -> None:
+        """Write how many sessions each agent has, here first."""
+        width = max(map(len, totals.agents))
+        for agent, everywhere in totals.agents.items():
+            here = totals.agents_here.get(agent, Numbers())
+            last = ago(here.used_at_ms or everywhere.used_at_ms, now_ms=self._now_ms)
+            told = f"{_both(here)} here · {_both(everywhere)} in all"
+            self._output.row(
+                (f"  {agent:<{width}}", "cyan"), (f"  {told}", ""), (f" · {last}", "dim")
+            )
+
+    def _write_newest(self, totals: Totals) -> None:
+        """Write the sessions here that look cut off, then those gone on with last.
+
+        The first, since somebody may wait for what they were to do.
+        """
+        cut_off = totals.interrupted_here.outlines
+        ended = [each for each in totals.sessions_here.outlines if each.ending != "interrupted"]
+        most = None if self._most is None else self._most - 1
+        self._write_sessions("Cut off here", totals.interrupted_here.count, cut_off[:most])
+        number = totals.sessions_here.count - totals.interrupted_here.count
+        self._write_sessions("Gone on with last here", number, ended[:most])
+
+    def _write_sessions(self, title: str, number: int, told: Sequence[SessionOutline]) -> None:
+        if told:
+            self._output.row((title, "bold"), (f"  {len(told)} of {number}", "dim"))
+        for outline in told:
+            self._write_session(outline, outline.agent)
+            row = AGENTS.get(outline.agent)
+            words = row.resume_command(outline.session_id) if row else None
+            if words:
+                self._output.command("    ", quoted(*words))
+
+    def _write_session(self, outline: SessionOutline, name: str) -> None:
+        known = self._known(outline)
+        columns = max(self._output.columns or COLUMNS, COLUMNS)
+        room = columns - len(name) - len(known) - len("  “”    ")
+        title = one_line(
+            self._redact(outline.title), characters_max=max(room, TITLE_CHARACTERS_MIN)
+        )
+        said = f"“{title}”" if title else "without a title"
+        self._output.row((f"  {name}", "cyan"), (f"  {said}", ""), (f"  {known}", "dim"))
+
+    def _write_roles(self, totals: Totals) -> None:
+        """Write the roles here whose sub-agents can be gone on with, and what that takes."""
+        if not totals.roles_here:
+            return
+        newest = sorted(totals.roles_here.values(), key=lambda each: -each.newest.used_at_ms)
+        sub_agents = sum(each.count for each in newest)
+        told = counted(sub_agents, "sub-agent")
+        self._output.row(("Roles here that can be gone on with", "bold"), (f"  {told}", "dim"))
+        for role in newest[: self._most]:
+            name = one_line(self._redact(role.newest.role), characters_max=NAME_CHARACTERS_MAX)
+            number = f" ×{role.count}" if role.count > 1 else ""  # noqa: RUF001  # times
+            self._write_session(role.newest, f"{name}{number}  {role.newest.agent}")
+            self._write_way(role.newest)
+
+    def _write_way(self, outline: SessionOutline) -> None:
+        row = AGENTS.get(outline.agent)
+        if row is None:
+            return
+        session = one_line(outline.session_id)
+        if row.opens_sub_agents:
+            role = outline.role if _is_word(outline.role) else "ROLE"
+            words = ("upthread", "adopt", f"WORKSTREAM/{role}", session, "--agent", row.name)
+            self._output.command("    ", quoted(*words))
+            return
+        main = row.resume_command(outline.parent_session_id)
+        if main:
+            self._output.command("    in its main session: ", quoted(*main))
+
+    def _write_elsewhere(self, totals: Totals) -> None:
+        """Write which other directories there are, the newest first."""
+        if not totals.elsewhere:
+            return
+        newest = sorted(totals.elsewhere.items(), key=lambda each: -each[1].used_at_ms)
+        number = "1 directory" if len(newest) == 1 else f"{len(newest)} directories"
+        self._output.row(("Elsewhere", "bold"), (f"  {number}, the newest", "dim"))
+        for directory, numbers in newest[: self._most]:
+            place = one_line(self._redact(directory)) or "no directory"
+            last = ago(numbers.used_at_ms, now_ms=self._now_ms)
+            self._output.row((f"  {place}", "cyan"), (f"  {_numbers(numbers)}, {last}", ""))
+
+    # --- what may be lost ----------------------------------------------------------------------
+
+    def _write_losses(self, totals: Totals, look: Look) -> None:
+        """Write what will be deleted soon, what is damaged, and what was not reached."""
+        for agent, soon in totals.soon.items():
+            first = time.strftime("%Y-%m-%d", time.localtime(soon.first_at_ms // 1000))
+            here = f", {soon.here} of them here" if soon.here else ""
+            self._output.line(
+                f"{agent} deletes {counted(soon.sessions, 'session')} within {SOON_DAYS} days"
+                f"{here}, the first on {first}",
+                "yellow",
+            )
+            self._output.line(f"  {_KEPT_BY.get(agent, '')}", "dim")
+        for line in _passed_over(look):
+            self._output.line(line, "yellow")
+        foreign = sum(totals.foreign.values())
+        if foreign:
+            self._output.line(
+                f"{counted(foreign, 'file')} of a form this upthread does not know: left alone",
+                "dim",
+            )
+        if look.is_cut_short:
+            self._output.line(
+                f"not all were read: {look.sessions} sessions in the time there is", "yellow"
+            )
+
+    def _write_next(self, totals: Totals) -> None:
+        """Write what to type next."""
+        is_more = self._most is not None and totals.sessions > self._most
+        more = ["--all"] if is_more else []
+        words = ", ".join(["upthread search WORDS", "upthread setup AGENT", *more, "--help"])
+        self._output.row(("Next: ", "bold"), (words, ""))
+
+    def _write_nothing(self) -> None:
+        """Write what to do where no agent has stored anything: three lines."""
+        self._output.line("No sessions of Claude Code, OpenCode or Codex were found here.", "bold")
+        self._output.line('Try it without any: upthread tell demo/planner "hi" --agent rehearsal')
+        self._output.line("Which agents are here: upthread agents; what else there is: --help")
+
+    # --- words ---------------------------------------------------------------------------------
+
+    def _known(self, outline: SessionOutline) -> str:
+        told = [ago(outline.used_at_ms, now_ms=self._now_ms)]
+        if outline.tokens is not None:
+            held = Tokens(count=outline.tokens, is_estimate=False)
+            idle_s = (self._now_ms - outline.used_at_ms) / 1000
+            cache = cache_state(outline.agent, idle_s=idle_s)
+            told.append(
+                f"{held.in_words} tokens" + ("" if cache == "unknown" else f", cache {cache}")
+            )
+        if self._now_ms - outline.used_at_ms < _AT_REST_MS:
+            told.append("in use")
+        return " · ".join(told)
+
+
+_KEPT_BY: Final[Mapping[str, str]] = {
+    "claude-code": 'to keep them, put "cleanupPeriodDays": 365 into ~/.claude/settings.json',
+}
+"""What keeps an agent from deleting sessions."""
+
+
+def _both(numbers: Numbers) -> str:
+    """Return `35 + 5 sub-agents`, `35` without any."""
+    sub_agents = f" + {counted(numbers.sub_agents, 'sub-agent')}" if numbers.sub_agents else ""
+    return f"{numbers.sessions}{sub_agents}"
+
+
+def _numbers(numbers: Numbers) -> str:
+    told = [counted(numbers.sessions, "session")] if numbers.sessions else []
+    told += [counted(numbers.sub_agents, "sub-agent")] if numbers.sub_agents else []
+    return ", ".join(told) or "none"
+
+
+def _passed_over(look: Look) -> list[str]:
+    """Return one line for each agent: how many files were passed over, and why."""
+    agents = dict.fromkeys(agent for agent, _ in look.passed_over)
+    told: list[str] = []
+    for agent in agents:
+        reasons = {why: n for (whose, why), n in look.passed_over.items() if whose == agent}
+        why = ", ".join(f"{number} {one_line(why)}" for why, number in reasons.items())
+        closer = quoted("upthread", "doctor", agent)
+        told.append(f"{agent}: {counted(sum(reasons.values()), 'file')} not read ({why}): {closer}")
+    return told
+
+
+def _is_word(role: str) -> bool:
+    return bool(role) and role.isascii() and role.replace("-", "").replace("_", "").isalnum()

@@ -1,0 +1,113 @@
+"""An outline of a session: what its agent's store says of it at a glance, without its history.
+
+By size, time and both ends of a file, or by one row of a database: never by reading it whole. So
+what an outline says is what the ends say. A look at the stores is bounded in time and in files, and
+what it passed over is counted by its reason: one line for each reason, however many there are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+Ending: TypeAlias = Literal["ended", "interrupted", "unknown"]
+"""How a session's last turn looks from its end; one that is under way looks interrupted."""
+
+TITLE_CHARACTERS_MAX: Final = 200
+SESSIONS_MAX: Final = 100_000
+SECONDS_MAX: Final = 4.5
+"""A look that takes longer is no glance; what was not reached is said."""
+
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOutline:
+    """One session of an agent, as its store says at a glance; empty or None where it does not.
+
+    `parent_session_id` and `role` are set for a sub-agent's. `title` is what its agent calls it,
+    else how its first prompt begins. `tokens` are those it held at its last answer. `is_foreign`
+    says that its lines are of a form this version does not know.
+    """
+
+    agent: str
+    session_id: str
+    path: str
+    parent_session_id: str = ""
+    role: str = ""
+    title: str = ""
+    directory: str = ""
+    branch: str = ""
+    begun_at_ms: int | None = None
+    used_at_ms: int = 0
+    model: str = ""
+    tokens: int | None = None
+    size_bytes: int = 0
+    version: str = ""
+    ending: Ending = "unknown"
+    is_archived: bool = False
+    is_foreign: bool = False
+    deleted_at_ms: int | None = None
+
+    @property
+    def is_sub_agent(self) -> bool:
+        """Whether another session started it."""
+        return bool(self.parent_session_id)
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """One look at the agents' stores: its bounds, and what it passed over.
+
+    `passed_over` counts by agent and reason, such as `empty`. `is_cut_short` once a bound was met.
+    """
+
+    until_s: float
+    sessions_max: int = SESSIONS_MAX
+    sessions: int = 0
+    passed_over: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    is_cut_short: bool = False
+
+    def goes_on(self) -> bool:
+        """Return whether one more session may be looked at, and count it."""
+        self.is_cut_short |= self.sessions >= self.sessions_max or time.monotonic() > self.until_s
+        self.sessions += not self.is_cut_short
+        return not self.is_cut_short
+
+    def pass_over(self, agent: str, why: str, number: int = 1) -> None:
+        """Count what is no session, or cannot be looked at."""
+        if number:
+            self.passed_over[agent, why] += number
+
+
+def look(*, seconds_max: float = SECONDS_MAX) -> Look:
+    """Begin a look."""
+    return Look(until_s=time.monotonic() + seconds_max)
+
+
+def title_of(text: str) -> str:
+    """Return a title, or the beginning of a prompt as one: on one line, cut."""
+    return " ".join(text[: TITLE_CHARACTERS_MAX * 4].split())[:TITLE_CHARACTERS_MAX]
+
+
+def text_in(content: object) -> str:
+    """Return the first text of a message: of a text, or of a list of blocks; empty for none."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        for block in content:
+            text = block.get("text") if isinstance(block, dict) else None
+            if isinstance(text, str) and text:
+                return text
+    return ""
+
+
+def epoch_ms(timestamp: str) -> int | None:
+    """Return a moment of ISO 8601 in epoch milliseconds, None for what is none."""
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None

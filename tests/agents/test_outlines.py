@@ -1,0 +1,158 @@
+"""Outlines of all agents: every session of a home at a glance, whatever else lies in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.support.agent_homes import Months, make_home
+
+from upthread.agents.outlines import stored_outlines
+from upthread.vendors.outline import Look, look
+
+SMALL = Months(claude_code=9, codex=8, opencode=7, sub_agents=6, session_bytes=60_000)
+AT_ONCE_S = 5.0
+
+
+def looked_at(home: Path, seen: Look | None = None):
+    return list(stored_outlines({"HOME": str(home)}, seen or look()))
+
+
+def digest(home: Path) -> str:
+    """Every name, kind, size, time and content, of pipes and links only what they are."""
+    told = hashlib.sha256()
+    for path in sorted(home.rglob("*")):
+        found = path.lstat()
+        told.update(f"{path} {found.st_mode} {found.st_size} {found.st_mtime_ns}".encode())
+        if path.is_file() and not path.is_symlink() and found.st_size < 1_000_000:
+            told.update(path.read_bytes())
+    return told.hexdigest()
+
+
+def test_every_session_and_sub_agent_of_a_home_is_found(tmp_path):
+    found = looked_at(make_home(tmp_path, SMALL))
+    numbers = Counter((each.agent, each.is_sub_agent) for each in found)
+    assert numbers == {
+        ("claude-code", False): 9,
+        ("claude-code", True): 2,
+        ("codex", False): 8,
+        ("codex", True): 2,
+        ("opencode", False): 7,
+        ("opencode", True): 2,
+    }
+    main = {each.session_id for each in found if not each.is_sub_agent}
+    assert {each.parent_session_id for each in found if each.is_sub_agent} <= main
+    for each in found:
+        assert each.directory.startswith("/src/project-")
+        assert each.title.startswith("Make the ")
+        assert each.tokens
+        assert each.model
+        assert each.version
+        assert each.ending == "ended"
+        assert each.begun_at_ms
+        assert each.used_at_ms >= each.begun_at_ms - 1_000
+        assert bool(each.role) == each.is_sub_agent
+        assert (each.deleted_at_ms is not None) == (each.agent == "claude-code")
+
+
+def test_one_agent_is_looked_at_alone_and_a_home_without_agents_has_nothing(tmp_path):
+    home = make_home(tmp_path / "home", SMALL)
+    only = stored_outlines({"HOME": str(home)}, look(), agent="codex")
+    assert {each.agent for each in only} == {"codex"}
+    assert looked_at(tmp_path / "empty") == []
+
+
+def test_a_look_that_is_cut_short_has_the_sessions_it_reached(tmp_path):
+    home = make_home(tmp_path, SMALL)
+    seen = Look(until_s=float("inf"), sessions_max=5)
+    assert len(looked_at(home, seen)) == 5
+    assert seen.is_cut_short
+
+
+KINDS = ("empty", "binary", "text", "cut", "foreign", "link", "dangling", "pipe", "folder", "deep")
+
+
+def strew(directory: Path, number: int) -> None:
+    """Put files into a directory that are called as an agent's are, and are none of them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    chance = random.Random(7)
+    for index in range(number):
+        kind = KINDS[index % len(KINDS)]
+        suffix = ".jsonl.zst" if index % 3 == 0 and "sessions" in str(directory) else ".jsonl"
+        name = "agent" if directory.name == "subagents" else "rollout-2026-11-20T10-00-00"
+        path = directory / f"{name}-{kind}-{index}{suffix}"
+        match kind:
+            case "link":
+                path.symlink_to("/dev/zero")
+            case "dangling":
+                path.symlink_to("/nowhere")
+            case "pipe":
+                os.mkfifo(path)
+            case "folder":
+                path.mkdir()
+            case "binary":
+                path.write_bytes(b"\0" + chance.randbytes(200))
+            case "text":
+                path.write_text("this is a letter\nto nobody\n")
+            case "cut":
+                path.write_text('{"type":"user","cwd":"/x"}\n{"type":"us')
+            case "foreign":
+                path.write_text('{"colour":"red"}\n' * 3)
+            case "deep":
+                path.write_text("[" * 50_000 + "\n")
+            case _:
+                path.touch()
+        if not path.is_symlink():
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+@pytest.mark.parametrize(
+    "each", [200, pytest.param(33_400, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+)
+def test_whatever_lies_in_the_agents_folders_is_passed_over_at_once_and_left_as_it_is(
+    tmp_path, each
+):
+    home = make_home(tmp_path, SMALL)
+    expected = {outline.session_id for outline in looked_at(home)}
+    folders = (
+        home / ".claude" / "projects" / "-strewn",
+        home / ".claude" / "projects" / "-strewn" / "s" / "subagents",
+        home / ".codex" / "sessions" / "2026" / "11" / "20",
+    )
+    for folder in folders:
+        strew(folder, each)
+    huge = folders[0] / "huge.jsonl"
+    huge.touch()
+    os.truncate(huge, 10 * 1024**3)
+    (home / ".claude" / "projects" / "-out").symlink_to("/")
+    (home / ".local" / "share" / "opencode" / "opencode-2.db").write_bytes(b"damaged" * 99)
+    os.mkfifo(home / ".local" / "share" / "opencode" / "opencode-3.db")
+    before = digest(home)
+    began_s = time.monotonic()
+    seen = look()
+    found = looked_at(home, seen)
+    assert time.monotonic() - began_s < AT_ONCE_S
+    sound = {outline.session_id for outline in found if not outline.is_foreign}
+    assert sound >= expected or seen.is_cut_short
+    if each == 200:
+        assert sound == expected
+        assert seen.passed_over["claude-code", "binary"] == 2 * each // 10 + 1
+        assert seen.passed_over["opencode", "not a database of a known form"] == 2
+    assert digest(home) == before
+
+
+def test_a_directory_that_cannot_be_entered_is_counted(tmp_path):
+    home = make_home(tmp_path, SMALL)
+    if os.geteuid() == 0:
+        pytest.skip("root may enter any directory")
+    closed = next((home / ".claude" / "projects").iterdir())
+    closed.chmod(0)
+    seen = look()
+    assert len(looked_at(home, seen)) > 0
+    assert seen.passed_over["claude-code", "Permission denied"] == 1
+    closed.chmod(0o700)

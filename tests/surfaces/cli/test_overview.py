@@ -1,0 +1,174 @@
+"""`upthread` alone: what somebody sees first, of what is there already."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from tests.agents.test_outlines import digest, strew
+from tests.support.agent_homes import DAY_MS, Months, make_home, write_file
+from tests.support.golden import assert_golden, seen_at
+
+GOLDEN = Path(__file__).parent / "golden"
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+FIRST_CONTACT_S = 5.0
+
+
+@pytest.fixture
+def short():
+    """A place whose path is always as long: where a line is broken depends on it."""
+    place = Path(tempfile.mkdtemp(prefix="ut-", dir="/tmp"))
+    yield place
+    shutil.rmtree(place)
+
+
+def months(place: Path) -> Months:
+    return Months(
+        claude_code=40, codex=16, opencode=20, sub_agents=24, session_bytes=9_000, projects=3,
+        directory=str(place),
+    )  # fmt: skip
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000 - 30_000  # half a minute more, for whoever is slow
+
+
+@pytest.fixture
+def up(make_upthread, short):
+    """Somebody in one of three projects, with a month of three agents in their home."""
+    made = make_upthread(short / "made")
+    shutil.move(made.directory, short / "project-1")
+    made.directory = short / "project-1"
+    make_home(made.home, months(short), now_ms=now_ms())
+    return made
+
+
+def tidied(text: str, place: Path) -> str:
+    text = text.replace(str(place), "/tmp/ut-PLACE..."[: len(str(place))])
+    return re.sub(r"\d{4}-\d\d-\d\d", "2026-11-27", text)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_it_is_as_it_was_at_each_width(up, short, columns):
+    seen = seen_at(columns, up.words(), directory=up.directory, environment=up.environment)
+    assert_golden(GOLDEN / f"overview-{columns}.txt", tidied(seen, short))
+    if columns >= 80:
+        assert len(seen.splitlines()) <= 25
+
+
+def test_through_a_pipe_it_is_the_same_and_no_line_is_broken(up, short):
+    assert_golden(GOLDEN / "overview-piped.txt", tidied(up().out, short))
+
+
+def test_all_tells_every_session_here_and_every_directory(up):
+    told = up("--all").out
+    assert told.count("claude --resume") >= 13
+    for number in (0, 2):
+        assert f"project-{number}" in told
+    assert "only" not in up("--all", "ls", code=2).out
+
+
+def test_as_json_it_says_the_same_for_programs(up):
+    told = up("--json").json
+    by_agent = {each["agent"]: each for each in told["agents"]}
+    assert by_agent["claude-code"]["everywhere"]["sessions"] == 40
+    assert by_agent["claude-code"]["here"]["sessions"] == 13
+    assert by_agent["codex"]["everywhere"]["sub_agents"] == 8
+    assert all(each["directory"] == str(up.directory) for each in told["sessions"])
+    assert told["sessions"][0]["resume_command"][-1] == told["sessions"][0]["session_id"]
+    assert {each["role"] for each in told["sub_agents"]} <= {"planner", "reviewer", "constructor", "explorer"}  # fmt: skip
+
+
+def test_help_stays_help_and_a_wrong_word_an_error(up):
+    assert up("--help").out.startswith("Usage: upthread")
+    assert up("nope", code=2).err
+
+
+def test_without_any_agent_it_says_what_to_do_in_three_lines(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    told = up().out.splitlines()
+    assert len(told) == 4
+    assert "upthread agents" in told[-1]
+    assert list(Path(up.environment["UPTHREAD_HOME"]).iterdir()) == [
+        Path(up.environment["UPTHREAD_HOME"]) / "config.toml"
+    ], "nothing is made by looking"
+
+
+def test_nothing_in_the_agents_homes_is_changed(up):
+    up()
+    stores = [up.home / each for each in (".claude", ".codex", ".local")]
+    before = [digest(each) for each in stores]
+    for words in ((), ("--all",), ("--json",)):
+        up(*words)
+    assert [digest(each) for each in stores] == before
+
+
+def test_what_waits_in_our_own_record_comes_first_with_its_command(up):
+    up("tell", "spec-1/planner", "[[rehearse: rate_limit 9999]]", "--agent", "rehearsal", code=None)
+    lines = up().out.splitlines()
+    assert lines[1].startswith("In upthread's own record")
+    assert "spec-1" in lines[2]
+    assert "upthread" in lines[3]
+    told = up("--json").json["workstreams"]
+    assert [each["workstream"] for each in told] == ["spec-1"]
+
+
+def transcript(up, name: str, title: str, *, at_ms: int) -> None:
+    """A session of Claude Code in this project that somebody called so."""
+    entry = {"type": "user", "cwd": str(up.directory), "sessionId": name, "version": "2.1.330",
+             "message": {"role": "user", "content": title}, "timestamp": "2026-11-20T10:00:00Z"}  # fmt: skip
+    line = json.dumps(entry) + "\n"
+    write_file(up.home / ".claude" / "projects" / "-p" / f"{name}.jsonl", line, at_ms)
+
+
+def test_a_secret_in_a_title_is_shown_nowhere(up):
+    transcript(up, "s1", f"Deploy with {SECRET}", at_ms=now_ms())
+    for words in ((), ("--all",), ("--json",)):
+        told = up(*words)
+        assert SECRET not in told.out + told.err
+        assert "[redacted:" in told.out
+
+
+def test_what_a_title_holds_acts_on_no_terminal_and_forges_no_line(up):
+    title = "go\x1b[2J on\nNext: rm -rf / \u202e\x07"
+    transcript(up, "s1", title, at_ms=now_ms())
+    told = up().out
+    assert "\x1b" not in told
+    assert "\u202e" not in told
+    assert not any(line.startswith("Next: rm") for line in told.splitlines())
+
+
+def test_a_session_that_was_cut_off_is_told_with_the_command_that_opens_it(up):
+    transcript(up, "cut-off", "Make the export", at_ms=now_ms())
+    told = up().out
+    assert "Cut off here" in told
+    assert "claude --resume cut-off" in told
+
+
+def test_what_will_be_deleted_is_told_with_what_keeps_it(up):
+    transcript(up, "old", "Make the export", at_ms=now_ms() - 25 * DAY_MS)
+    told = up().out
+    assert re.search(r"claude-code deletes \d+ sessions? within 7 days", told)
+    assert "cleanupPeriodDays" in told
+    (up.home / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 3650}')
+    assert "cleanupPeriodDays" not in up().out
+
+
+def test_whatever_lies_there_is_counted_in_one_line_for_each_agent(up):
+    strew(up.home / ".claude" / "projects" / "-strewn", 100)
+    strew(up.home / ".codex" / "sessions" / "2026" / "11" / "20", 100)
+    huge = up.home / ".claude" / "projects" / "-strewn" / "huge.jsonl"
+    huge.touch()
+    os.truncate(huge, 10 * 1024**3)
+    began_s = time.monotonic()
+    told = up().out
+    assert time.monotonic() - began_s < FIRST_CONTACT_S
+    lines = [line for line in told.splitlines() if "not read (" in line]
+    assert [line.split(":")[0] for line in lines] == ["claude-code", "codex"]
+    assert "upthread doctor claude-code" in lines[0]
