@@ -180,9 +180,11 @@ class Assembly(ABC):
 
     @cached_property
     def _worktrees(self) -> Worktrees:
-        from upthread.client.worktrees import worktrees_of
+        from upthread.runtime.working_tree.git_worktrees import Worktrees
 
-        return worktrees_of(self.settings, self.project_id)
+        # New ones under upthread's home.
+        folder = Path(self.settings.home) / "worktrees" / self.project_id
+        return Worktrees(Path(self.settings.working_directory), folder)
 
     @cached_property
     def _preparing(self) -> Preparing:
@@ -206,7 +208,10 @@ class Assembly(ABC):
         )
 
     def _doubts_now(self, workstream: str) -> Sequence[RecordedEffect]:
-        return self._settlements.in_doubt(workstream)
+        from upthread.runtime.record.effects import effects_in_doubt
+
+        patterns = self.settings.outward_patterns
+        return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
 
     @property
     def _settlements(self) -> Settlements:

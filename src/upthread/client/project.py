@@ -69,7 +69,7 @@ class Project(Assembly):
         await self._tell_place(request)
         # Published whatever comes of it: a turn that failed
         # may have opened a session that hooks resume.
-        result = await self.hooks.published(self._turns.tell(request))
+        result = await self.hooks.published(self._turns.tell(request), _workstream_of(request))
         return await self._waited_out(result, options)
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
@@ -84,7 +84,7 @@ class Project(Assembly):
             )
         request = await self._request(address, "", options)
         await self._tell_place(request)
-        result = await self.hooks.published(self._turns.go_on(request))
+        result = await self.hooks.published(self._turns.go_on(request), _workstream_of(request))
         return await self._waited_out(result, options)
 
     async def run(
@@ -94,7 +94,8 @@ class Project(Assembly):
 
         Without a specification the newest run goes on. Raises as `runtime.runs.runs.Runs.run` does.
         """
-        return await self.hooks.published(self.runs.run(workstream, specification, options))
+        name = parse_workstream(workstream)
+        return await self.hooks.published(self.runs.run(name, specification, options), name)
 
     async def answer(
         self,
@@ -183,7 +184,7 @@ class Project(Assembly):
         """
         await self.hooks.take_in()
         name = parse_workstream(workstream)
-        return await self._system.in_thread(lambda: self._settlements.in_doubt(name))
+        return await self._system.in_thread(lambda: tuple(self._doubts_now(name)))
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.
@@ -225,7 +226,7 @@ class Project(Assembly):
 
     async def spent(self, conversation: Conversation) -> Tokens:
         """Return the tokens that a conversation's turns took, as its agents reported them."""
-        from upthread.runtime.cost.spent_tokens import spent_in_conversation
+        from upthread.runtime.record.turn_views import spent_in_conversation
 
         conversation_id = conversation.conversation_id
         return await self._system.in_thread(
@@ -234,7 +235,7 @@ class Project(Assembly):
 
     async def spent_on_run(self, workstream: str) -> Tokens:
         """Return the tokens that the newest run on a workstream took, nothing without one."""
-        from upthread.runtime.cost.spent_tokens import spent_on_run
+        from upthread.runtime.record.turn_views import spent_on_run
 
         name = parse_workstream(workstream)
 
@@ -280,7 +281,7 @@ class Project(Assembly):
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""
-        from upthread.runtime.record.read_coverage import reading_in
+        from upthread.runtime.record.turn_views import reading_in
 
         if link is None:
             return None
@@ -296,7 +297,7 @@ class Project(Assembly):
 
     def _own_interface(self, link: Link) -> OwnInterface:
         from upthread.core.sessions import MainSession, of_link
-        from upthread.runtime.turns.conversation import main_session_of
+        from upthread.runtime.record.turn_views import main_session_of
 
         try:
             adapter = self._preparing.adapter(link.agent)
@@ -450,7 +451,8 @@ class Project(Assembly):
             request = await self._request(result.conversation.key.address, "", options)
             request.listener.limited(result)
             await wait_until(result.parked.reset_at_ms, self._system)
-            result = await self.hooks.published(self._turns.go_on(request, result.turn_id))
+            going_on = self._turns.go_on(request, result.turn_id)
+            result = await self.hooks.published(going_on, _workstream_of(request))
         return result
 
     async def _tell_place(self, request: TellRequest) -> None:
@@ -502,6 +504,10 @@ class Project(Assembly):
 
 _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
 _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
+
+
+def _workstream_of(request: TellRequest) -> str:
+    return request.claim.address.workstream
 
 
 def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:
