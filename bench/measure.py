@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import apsw
+
+COUNTED: Final = "counted"
+"""The note of a row whose figures are no times."""
 
 Side = Callable[[int], object]
 """One repetition of one side; it is given the repetition's number."""
@@ -33,7 +36,10 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table. `limit` is a ratio of walls; None is a trend, without a verdict."""
+    """One line of the table. `limit` is a ratio of walls; None is a trend, without a verdict.
+
+    Without `raw` it is of ours itself: errors, megabytes.
+    """
 
     workload: str
     what: str
@@ -54,11 +60,15 @@ class Row:
     @property
     def is_met(self) -> bool | None:
         """Whether the limit is kept, None without one."""
-        if self.ratio is None:
-            return None
+        found = self.ours if self.ratio is None else self.ratio
         if self.at_least is not None:
-            return self.ratio >= self.at_least
-        return None if self.limit is None else self.ratio <= self.limit
+            return found >= self.at_least
+        return None if self.limit is None else found <= self.limit
+
+    @property
+    def is_of_the_machine(self) -> bool:
+        """Whether a busy machine may miss the limit: times may, errors and megabytes may not."""
+        return self.raw is not None and self.note != COUNTED
 
     def as_json(self) -> dict[str, Any]:
         """Return the row with what follows from it."""

@@ -11,14 +11,15 @@ reading as typed parts, errors with a cure. The ratios are the price of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
 import msgspec
+from tests.support import default_turn
 
-from upthread.testing import default_turn
+from upthread.store.sqlite.write_queue import WriteQueue
 
 SCHEMA = """
 CREATE TABLE address (
@@ -71,9 +72,13 @@ class RawStore:
         if not self._execute("SELECT 1 FROM sqlite_schema"):
             self._execute(SCHEMA)
 
-    def append_turn(self, stream: int, messages: Sequence[Body]) -> None:
+    def append_turn(
+        self, stream: int, messages: Sequence[Body], queue: WriteQueue | None = None
+    ) -> None:
         """Stream a turn: each message in a commit of its own, the last of them synced."""
         execute = self.connection.execute
+        if queue is not None:
+            execute = _queued(execute, queue)
         execute("PRAGMA synchronous=NORMAL")
         for message in messages[:-1]:
             execute(_APPEND, (stream, encode(message)))
@@ -140,6 +145,17 @@ class RawStore:
     def _execute(self, statements: str) -> list[Any]:
         rows: list[Any] = self.connection.execute(statements).fetchall()
         return rows
+
+
+def _queued(execute: Callable[..., Any], queue: WriteQueue) -> Callable[..., Any]:
+    def in_turn(*asked: Any) -> Any:
+        queue.enter()
+        try:
+            return execute(*asked)
+        finally:
+            queue.leave()
+
+    return in_turn
 
 
 def bodies(number: int) -> list[Body]:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.default_turn import AGENT, Place, prepare_turn, texts
+
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
 from upthread.core.events import AgentEvent
 from upthread.core.names import Address
@@ -21,7 +23,6 @@ from upthread.runtime.turns.conversation import ClaimRequest, Conversations
 from upthread.runtime.turns.delegation import OpenOptions, TellRequest
 from upthread.runtime.turns.turns import Turns
 from upthread.store.base import Store
-from upthread.testing.default_turn import AGENT, Place, prepare_turn, texts
 
 
 class _Agent:
@@ -61,9 +62,15 @@ class Telling:
     """Tells turns of one conversation. What is said in a turn is made by `prepare`."""
 
     def __init__(
-        self, store: Store, place: Place, directory: Path, redactor: Redactor | None = None
+        self,
+        store: Store,
+        place: Place,
+        directory: Path,
+        redactor: Redactor | None = None,
+        *,
+        system: System | None = None,
     ) -> None:
-        system = System()
+        system = system or System()
         self._turns = Turns(store, system, Conversations(store, system, Leases(store, system)))
         # A session has one conversation: the place's own is held already.
         session = UpstreamSessionId(f"{place.link.upstream_session_id}-told")

@@ -24,24 +24,24 @@ import psycopg
 import raw
 import w6_writers
 from measure import Row, Side, compared, interleaved
-from w1_resolve import LOOKUPS, PROJECT
-
-from upthread.core.codec import encode_text
-from upthread.core.types import ConversationKey
-from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.postgres.batch import Known
-from upthread.store.postgres.columns import to_columns
-from upthread.store.postgres.remembered import Memory
-from upthread.store.sql.batch import NO_PART
-from upthread.store.sql.writes import prepared
-from upthread.testing.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
-from upthread.testing.postgres_server import (
+from tests.support.default_turn import MESSAGES, Place, commits_of, open_place, prepare_turn
+from tests.support.postgres_server import (
     OWNER,
     PostgresServer,
     as_owner,
     make_owner,
     with_database,
 )
+from w1_resolve import LOOKUPS, PROJECT
+
+from upthread.core.codec import encode_text
+from upthread.core.types import ConversationKey
+from upthread.store.postgres import PostgresStore, migrate
+from upthread.store.postgres.batch import Known
+from upthread.store.postgres.queries import to_columns
+from upthread.store.postgres.remembered import Memory
+from upthread.store.sql.batch import NO_PART
+from upthread.store.sql.writes import prepared
 
 SIZE = 1_000_000
 SIZE_QUICK = 10_000

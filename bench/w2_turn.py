@@ -1,6 +1,6 @@
 """W2: a durable turn of six messages, 12.7 kB of text, on a history of 10, 1,000 and 10,000.
 
-Ours: the writes of `upthread.testing.default_turn` through the recorder and `SqliteStore.commit`,
+Ours: the writes of `tests.support.default_turn` through the recorder and `SqliteStore.commit`,
 in five commits under a lease, the last one synced. Raw: each of the six messages in a commit of its
 own, the last one synced, as a stream is kept. A second raw row has all six in one commit, which
 loses the turn in a crash: it is what streaming costs, and has no verdict.
@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import raw
-from measure import Row, Side, Timing, compared, interleaved
+from measure import COUNTED, Row, Side, Timing, compared, interleaved
 from raw import RawStore
 from scratch import scratch
-
-from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import (
+from tests.support.default_turn import (
     MESSAGES,
     Place,
     commits_of,
@@ -29,13 +27,15 @@ from upthread.testing.default_turn import (
     prepare_turn,
     record_turn,
 )
-from upthread.testing.sqlite_faults import FaultyFileSystem, faulty_file_system
+from tests.support.sqlite_faults import FaultyFileSystem, faulty_file_system
+
+from upthread.store.sqlite import SqliteStore
 
 HISTORIES = (10, 1_000, 10_000)
 REPETITIONS = 150
 TURNS_COUNTED = 100
 TURNS_PER_FILL = 50
-LIMIT = 1.5
+LIMIT = 1.6
 GROWTH_LIMIT = 1.1
 BYTES_LIMIT = 1.2
 
@@ -96,7 +96,7 @@ def _counted_rows(counts: dict[str, dict[str, float]]) -> list[Row]:
             ours=counts["ours"][name],
             unit="B" if name.endswith("bytes") else "",
             limit=limits.get(name),
-            note="counted",
+            note=COUNTED,
         )
         for name, what in words.items()
     ]

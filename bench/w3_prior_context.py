@@ -24,12 +24,12 @@ import raw
 from measure import Row, Timing, compared, interleaved
 from raw import RawStore
 from scratch import scratch
+from tests.support.default_turn import Place, link_of, open_place, prepare_turn, record_turn
 
 from upthread.core.commands import EndLink, OpenLink, OpenTurn, RecordParts, Write
 from upthread.core.turns.recorder import Recorder
 from upthread.core.types import Speaker, TextPart
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import Place, link_of, open_place, prepare_turn, record_turn
 
 SESSIONS = 16
 MESSAGES = 3
@@ -37,7 +37,7 @@ NEWEST = 20
 LOOKS = 20
 HISTORY = 100_000
 QUICK_HISTORY = 6_000
-SCAN_LIMIT = 1.3
+SCAN_LIMIT = 1.1
 WALK_LIMIT = 1.0
 
 

@@ -14,14 +14,14 @@ import raw
 from measure import Row, Side, compared, interleaved
 from raw import RawStore
 from scratch import scratch
+from tests.support.default_turn import open_place
 from w2_turn import fill
 
 from upthread.core.types import Message, Speaker, ToolCallPart, ToolResultPart
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import open_place
 
 SIZES = (1_000, 10_000)
-LIMIT = 1.2
+LIMIT = 1.3
 
 
 def measure(*, is_quick: bool) -> list[Row]:

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from measure import Row, Timing, compared, percentile, timing_of
 from scratch import scratch
+from tests.support.default_turn import open_place
 from w6_writers import writing
 
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import open_place
 
 ROUNDS = 15
 ROUNDS_QUICK = 6
@@ -145,7 +145,7 @@ store.close()
 
 def _has_cli() -> bool:
     try:
-        return find_spec("upthread.surfaces.cli.__main__") is not None
+        return find_spec("upthread.surfaces.cli.program") is not None
     except ModuleNotFoundError:
         return False
 

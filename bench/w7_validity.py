@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from measure import Row, Side, compared, interleaved
 from scratch import scratch
+from tests.support.default_turn import open_place
 from w2_turn import fill
 
-from upthread.core.history.soundness import is_sound
+from upthread.core.history.model import is_sound
 from upthread.core.types import Message
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import open_place
 
 SIZES = (1_000, 10_000)
 LIMIT_MS_PER_THOUSAND = 0.3

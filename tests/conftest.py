@@ -7,8 +7,8 @@ import os
 from _pytest.nodeid import NodeId
 from hypothesis import settings
 from tests.support.laboratory import summary
+from tests.support.postgres_server import remove_server
 
-from upthread.testing.postgres_server import remove_server
 from upthread.testing.store_conformance import matrix
 
 # A shared machine's pauses are no property of the code; the tests' own time-out still holds.

@@ -13,27 +13,14 @@ _ADAPTER = "a part of one adapter: test_adapter.py, test_prompting.py and the co
 _SERVER = "a part of one adapter: test_server.py drives it, and tests/live the real one"
 
 NOT_NAMED = {
-    "agents/_files.py": _ADAPTER,
-    "agents/_permission_request.py": _ADAPTER,
     "agents/_connection.py": _ADAPTER,
-    "agents/acp/calls.py": _ADAPTER,
-    "agents/acp/connection.py": _ADAPTER,
-    "agents/acp/permissions.py": _ADAPTER,
     "agents/claude_code/connection.py": _ADAPTER,
-    "agents/claude_code/permissions.py": _ADAPTER,
-    "agents/codex/connection.py": _ADAPTER,
-    "agents/codex/permissions.py": _ADAPTER,
-    "agents/codex/threads.py": _ADAPTER,
     "agents/opencode/connection.py": _SERVER,
-    "agents/opencode/permissions.py": _SERVER,
-    "vendors/copies.py": "driven by the test_repair.py of the agents, one store each",
+    "vendors/copies.py": "driven by the agents' repairs: test_histories.py, test_repair.py",
     "store/base.py": "the port; upthread.testing.store_conformance is its test",
     "store/postgres/store.py": _CONFORMANCE,
     "store/sql/parts.py": _CONFORMANCE,
     "store/sql/reads.py": _CONFORMANCE,
-    "store/sqlite/leases.py": _CONFORMANCE,
-    "store/sqlite/names.py": _CONFORMANCE,
-    "store/sqlite/store.py": _CONFORMANCE,
 }
 """Modules that no test file names, and why."""
 

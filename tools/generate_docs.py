@@ -1,4 +1,6 @@
-"""Write the parts of the docs that follow from tables in the core; `--check` fails when stale.
+"""Write the parts of the docs that follow from tables: `python -m tools.generate_docs`.
+
+`--check` writes nothing, and fails when one is stale.
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. What is around it is
 written by hand and left alone.
@@ -15,9 +17,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from tests.support.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
+from tests.support.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
 
 from upthread.agents.acp.quirks import QUIRKS, Quirk
-from upthread.agents.tested import TESTED
+from upthread.agents.registry import TESTED
 from upthread.core.agents import AGENTS, Cache
 from upthread.core.decision.handshake import DECISIONS, RULES
 from upthread.core.decision.price import ANY_CACHE
@@ -56,8 +60,6 @@ from upthread.core.states import MEANINGS
 from upthread.core.trust import TABLE as TRUST
 from upthread.core.turns import turn as turns
 from upthread.core.types import Outcome
-from upthread.testing.continuity import CASES, SUB_AGENT, Measured, Measurement, read_measured
-from upthread.testing.secret_corpus import CHANNELS, recall_by_family, recall_of_plain_forms
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 _PART: Final = re.compile(
@@ -480,7 +482,7 @@ def _settings_of(quirk: Quirk) -> str:
 def _errors_of(quirk: Quirk) -> str:
     """`missing` that is not certain is confirmed by listing the sessions."""
     return "; ".join(
-        f"`{each.pattern.pattern.replace('|', '` or `')}`: `{each.outcome}`"
+        f"`{each.words.replace('|', '` or `')}`: `{each.outcome}`"
         + ("" if each.is_certain else ", confirmed by listing")
         for each in quirk.errors
     )

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         open_blocking,
         open_project,
     )
-
-__version__ = "0.1.0"
+    from upthread.version import __version__
 
 __all__ = [
     "Project",
@@ -25,6 +24,7 @@ __all__ = [
     "TellOptions",
     "Wait",
     "Why",
+    "__version__",
     "open_blocking",
     "open_project",
 ]
@@ -34,5 +34,6 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module  # noqa: PLC0415  # see TYPE_CHECKING
 
-        return getattr(import_module("upthread.client"), name)
+        of_itself = name == "__version__"
+        return getattr(import_module(f"upthread.{'version' if of_itself else 'client'}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,6 +22,7 @@ from msgspec import Struct, field, structs
 
 from upthread.boundary import files as opener
 from upthread.boundary.consents import Consents, as_known, consents_path
+from upthread.boundary.own_home import home_directory
 from upthread.core.config_file import (
     AgentSettings,
     ConfigFile,
@@ -33,7 +34,8 @@ from upthread.core.config_file import (
 )
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
-from upthread.core.names import shown
+from upthread.core.names import did_you_mean, shown
+from upthread.core.roles.fields import read_toml
 from upthread.core.roles.limits import RoleLimits, joined
 from upthread.core.roles.role import (
     Role,
@@ -43,7 +45,6 @@ from upthread.core.roles.role import (
     without_model,
 )
 from upthread.core.runs.pipeline import Pipeline, check_pipeline
-from upthread.core.text.toml_text import read_toml
 from upthread.core.trust import (
     USUAL_RECORD,
     Item,
@@ -134,7 +135,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         if name not in self.roles:
             known = ", ".join(sorted(self.roles))
             raise NotFoundError(
-                f"there is no role {shown(name)}",
+                f"there is no role {shown(name)}{did_you_mean(name, self.roles)}",
                 hint=f"known roles: {known}; or add [roles.{name}] to {PROJECT_FILE}",
                 role=name,
             )
@@ -204,12 +205,6 @@ def load_settings(
             pattern for _, config in files for pattern in config.effects.outward
         ),
     )
-
-
-def home_directory(environment: Mapping[str, str]) -> Path:
-    """Return where upthread keeps its files: UPTHREAD_HOME, else the platform's data directory."""
-    chosen = environment.get("UPTHREAD_HOME")
-    return Path(chosen) if chosen else platformdirs.user_data_path("upthread", appauthor=False)
 
 
 def read_config(raw: bytes, *, source: str) -> ConfigFile:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from upthread.agents._marks import MARK_VARIABLE, marked_processes
+from upthread.agents._guard import MARK_VARIABLE, marked_processes
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import OpenRequest, PermissionAnswer, PermissionRequest
 from upthread.core.events import AgentEvent, TextReceived

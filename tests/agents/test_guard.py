@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.ports import listening, listening_of
 
-from upthread.agents._guard import started_guard
-from upthread.agents._marks import MARK_VARIABLE, marked_processes
+from upthread.agents._guard import MARK_VARIABLE, marked_processes, started_guard
 from upthread.agents._process import ChildStart, started_child
 from upthread.agents._process_group import started_at_ticks
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from upthread.agents import _process
-from upthread.agents._marks import MARK_VARIABLE
+from upthread.agents._guard import MARK_VARIABLE
 from upthread.agents._process import (
     ChildStart,
     child_environment,

@@ -6,10 +6,21 @@ import pytest
 
 from upthread.agents import _process_end
 from upthread.agents._process import ChildStart, started_child
-from upthread.agents._process_end import died, exit_code_of, how_it_ended, last_words
+from upthread.agents._process_end import RunningAgent, exit_code_of, how_it_ended
 from upthread.core.types import Outcome
+from upthread.errors import UpstreamError
 
 pytestmark = pytest.mark.anyio
+
+
+class Spoken(RunningAgent):
+    """An agent that is to speak more than JSON."""
+
+    speaks = "JSON lines"
+
+
+def agent(child, kind=RunningAgent):
+    return kind(child, agent="the agent", timeout_s=1.5)
 
 
 def running(tmp_path, code):
@@ -39,9 +50,9 @@ def test_each_way_to_end_has_its_words(exit_code, more, words):
 
 async def test_an_agent_that_exited_is_told_with_its_code_and_pid(tmp_path):
     async with running(tmp_path, "raise SystemExit(7)") as child:
-        error = await died(child, agent="the agent", during="session/prompt", hint="run it again")
+        error = await agent(child).died("session/prompt")
         assert str(error).startswith("the agent exited with code 7 during session/prompt")
-        assert (error.outcome, error.hint) == (Outcome.PROCESS_DIED, "run it again")
+        assert (error.outcome, error.hint) == (Outcome.PROCESS_DIED, "it wrote nothing to stderr")
         assert error.ids == {"pid": str(child.pid)}
 
 
@@ -51,25 +62,56 @@ async def test_an_agent_that_closed_its_side_and_stays_is_ended(tmp_path, monkey
     async with running(tmp_path, code) as child:
         assert await child.read_line() is None
         assert await exit_code_of(child) is None
-        error = await died(child, agent="the agent", during="initialize", hint="")
+        error = await agent(child).died("initialize")
         assert "closed its output without exiting and was ended" in str(error)
         assert child.exit_code is not None
 
 
 @pytest.mark.parametrize(
-    ("code", "more", "words"),
+    ("code", "unreadable", "words"),
     [
-        ("", {}, "it wrote nothing to stderr"),
-        ("import sys; sys.stderr.write('no licence')", {}, "its stderr ends with: no licence"),
+        ("", "", "it wrote nothing to stderr"),
+        ("import sys; sys.stderr.write('no licence')", "", "its stderr ends with: no licence"),
         (
             "",
-            {"unreadable": "Hello!", "spoken": "JSON lines"},
+            "Hello!",
             "it wrote nothing to stderr; its stdout held what is not JSON lines, first: Hello!",
         ),
     ],
 )
-async def test_what_it_said_last_is_in_the_words(tmp_path, code, more, words):
+async def test_what_it_said_last_is_in_the_words(tmp_path, code, unreadable, words):
     async with running(tmp_path, code) as child:
         await child.wait()
-        await died(child, agent="the agent", during="initialize", hint="")
-        assert last_words(child, **more) == words
+        running_agent = agent(child, Spoken)
+        for each in filter(None, (unreadable, unreadable and "the first counts")):
+            running_agent.note_unreadable(each)
+        error = await running_agent.died("initialize")
+        assert (running_agent.last_words(), error.hint) == (words, words)
+
+
+async def test_an_answer_about_another_session_is_used_for_nothing(tmp_path):
+    async with running(tmp_path, "") as child:
+        asked = agent(child)
+        assert asked.session_named("ses_1", "new") == "ses_1"
+        assert asked.fork_named("ses_2", "ses_1", "fork") == "ses_2"
+        for given in (None, "", 7):
+            with pytest.raises(UpstreamError, match="answered new without a session id"):
+                asked.session_named(given, "new")
+        with pytest.raises(UpstreamError, match="answered the fork of session ses_1 with that"):
+            asked.fork_named("ses_1", "ses_1", "fork")
+        other = asked.opened_another("ses_2", "ses_1")
+        assert str(other).startswith(
+            "the agent answered with session ses_2 when asked for session ses_1"
+        )
+        assert other.ids == {"upstream_session_id": "ses_1"}
+
+
+async def test_a_refusal_and_a_silence_name_the_session_they_are_about(tmp_path):
+    async with running(tmp_path, "") as child:
+        asked = agent(child)
+        refused = asked.refused("attach", "no", outcome=Outcome.BUSY, session="ses_1", hint="wait")
+        assert str(refused).startswith("the agent refused attach for session ses_1: no")
+        assert (refused.outcome, refused.hint) == (Outcome.BUSY, "wait")
+        late = asked.timed_out("attach", session="ses_1")
+        assert str(late).startswith("the agent did not answer attach within 1.5 s")
+        assert refused.ids == late.ids == {"upstream_session_id": "ses_1"}

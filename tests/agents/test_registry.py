@@ -1,15 +1,40 @@
-"""The agents by name, and which are on this machine."""
+"""The agents by name, and which are on this machine.
 
+An agent's folder is found by its row, and loaded by nobody who does not ask for it.
+Where Claude Code is found: on PATH first, else inside the Claude Agent SDK.
+What was tested is what was pinned and measured; another version is newer or older.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from upthread.agents import registry
 from upthread.agents.acp import AcpAdapter
+from upthread.agents.base import AgentAdapter
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
 from upthread.agents.codex.adapter import CodexAdapter
-from upthread.agents.registry import AGENTS_AND_REHEARSAL, adapter_for, installed_agents, way_here
+from upthread.agents.registry import (
+    AGENTS_AND_REHEARSAL,
+    TESTED,
+    WHAT_AGENTS_CAN,
+    adapter_for,
+    find_agent,
+    installed_agents,
+    part_of,
+    seen_way,
+    seen_way_called,
+    version_in,
+    way_here,
+)
 from upthread.boundary.programs import own_module
+from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
 
 
@@ -101,3 +126,172 @@ def test_codex_is_driven_natively_where_its_own_command_is(tmp_path, monkeypatch
 async def test_nothing_installed_is_an_empty_answer(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert await installed_agents() == ()
+
+
+CALLED = {
+    "stored": ("read_stored", "read_session", "read_asked", "stamp_of"),
+    "histories": ("find_histories", "read_histories", "repair"),
+}
+"""What is called of each part by name, which no type checker sees."""
+
+
+@pytest.mark.parametrize("row", AGENTS.values(), ids=lambda row: row.name)
+def test_every_folder_has_the_parts_that_the_house_calls(row):
+    adapter = part_of(row.name, "adapter")
+    if not row.folder:
+        assert adapter is None
+        return
+    assert adapter is not None
+    made: AgentAdapter = adapter.ADAPTER(command=row.ways[0].command, environment={})
+    assert (made.agent, made.command) == (row.name, row.ways[0].command)
+    for part, names in CALLED.items():
+        assert all(callable(getattr(part_of(row.name, part), name)) for name in names), part
+
+
+def test_an_agent_that_no_row_is_about_has_no_part():
+    assert part_of("../codex", "adapter") is None
+
+
+def test_whoever_looks_at_the_rows_loads_no_folder():
+    program = (
+        "import upthread.agents.registry, sys; print([m for m in sys.modules if '.codex' in m])"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert said.stdout == b"[]\n"
+
+
+CLAUDE = AGENTS["claude-code"]
+
+
+def program(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_installed_claude_is_found_on_path(tmp_path):
+    program(tmp_path / "claude")
+    assert find_agent(CLAUDE, str(tmp_path)) == "claude"
+
+
+def test_without_it_the_one_the_sdk_brings_is_found(tmp_path):
+    """In a process of its own: what can be imported is settled at its start."""
+    sdk = tmp_path / "site" / "claude_agent_sdk"
+    bundled = program(sdk / "_bundled" / "claude")
+    (sdk / "__init__.py").write_text("raise ImportError('finding it must not import it')\n")
+    asking = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r});"
+        "from upthread.agents.registry import find_agent; from upthread.core.agents import AGENTS;"
+        "print(find_agent(AGENTS['claude-code'], '/nowhere'))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", asking], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.strip() == str(bundled)
+    bundled.chmod(0o644)
+    said = subprocess.run(
+        [sys.executable, "-c", asking], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.strip() == "None", "one that cannot be run is none"
+
+
+def test_without_either_there_is_none(tmp_path):
+    assert find_agent(CLAUDE, str(tmp_path)) is None
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PINS = json.loads((ROOT / "agents.json").read_text())["dependencies"]
+PACKAGES = {
+    "claude-code": "@anthropic-ai/claude-code",
+    "claude-code-acp": "@agentclientprotocol/claude-agent-acp",
+    "codex": "@openai/codex",
+    "gemini-acp": "@google/gemini-cli",
+    "codex-acp": "@agentclientprotocol/codex-acp",
+    "opencode": "opencode-ai",
+    "opencode-acp": "opencode-ai",
+}
+
+
+def name_of(row):
+    return row.agent if row.kind == "native" else f"{row.agent}-{row.kind}"
+
+
+@pytest.mark.parametrize("row", TESTED, ids=name_of)
+def test_the_version_is_the_one_that_is_pinned_for_the_live_tests(row):
+    package = PACKAGES.get(name_of(row))
+    assert package is None or row.version == PINS[package]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "agents" / "measured").glob("*.json")), ids=lambda p: p.stem
+)
+def test_the_version_is_the_one_whose_behaviour_was_measured(path):
+    kind = "acp" if path.stem.endswith("-acp") else "native"
+    row = seen_way(path.stem.removesuffix("-acp"), kind)
+    assert row is not None
+    assert json.loads(path.read_text())["version"] in {row.version, PINS.get(PACKAGES[path.stem])}
+
+
+def test_every_way_of_driving_a_known_agent_says_its_version_and_known_words():
+    for row in TESTED:
+        assert version_in(row.version) == row.version != ""
+        assert row.can
+        assert list(row.can) == [word for word in WHAT_AGENTS_CAN if word in row.can]
+
+
+@pytest.mark.parametrize(
+    ("version", "difference"),
+    [
+        ("1.18.33", ""),
+        ("opencode 1.18.33 (build 7)", ""),
+        ("1.18.34", "newer"),
+        ("1.19", "newer"),
+        ("2.0.0", "newer"),
+        ("1.9.99", "older"),
+        ("1.18", "older"),
+        ("", ""),
+        ("nightly", ""),
+    ],
+)
+def test_another_version_is_newer_or_older_and_an_unreadable_one_neither(version, difference):
+    row = seen_way("opencode", "native")
+    assert row is not None
+    assert row.difference(version) == difference
+
+
+def test_the_warning_names_both_versions_and_the_probe_for_the_agents_name_here():
+    row = seen_way("codex", "acp")
+    assert row is not None
+    assert row.warning("2.5.1", called="acp:codex-acp --x") == (
+        "acp:codex-acp --x 2.5.1 is older than 2.6.0, which this upthread was tested with; "
+        "try what it does: upthread doctor --probe 'acp:codex-acp --x'"
+    )
+    assert row.warning("2.6.0") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "known_as"),
+    [
+        ("OpenCode", "opencode"),
+        ("@agentclientprotocol/codex-acp", "codex"),
+        ("@agentclientprotocol/claude-agent-acp", "claude-code"),
+        ("gemini-cli", "gemini"),
+    ],
+)
+def test_an_agent_is_known_by_what_it_calls_itself_over_acp(name, known_as):
+    row = seen_way_called(name)
+    assert row is not None
+    assert (row.agent, row.kind) == (known_as, "acp")
+    assert seen_way_called("rehearsal") is None
+    assert seen_way_called("") is None
+
+
+def test_the_number_is_found_in_what_agents_print():
+    assert version_in("2.1.330 (Claude Code)") == "2.1.330"
+    assert version_in("codex-cli 0.169.0") == "0.169.0"
+    assert version_in("none here") == ""
+
+
+def test_an_agent_nobody_tested_has_no_row():
+    assert seen_way("mine", "acp") is None

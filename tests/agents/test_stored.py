@@ -2,6 +2,9 @@
 
 `recorded_cut_off` holds what Claude Code 2.1.330, OpenCode 1.18.33 and Codex 0.169.0 had written
 when they were killed, shortened.
+
+Finding: every store on the machine, where its agent keeps it; a damaged one is told.
+A session of the rehearsal agent, read from its file: as its `session/load` replays it.
 """
 
 from __future__ import annotations
@@ -16,9 +19,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 from tests.vendors.opencode_database import OpenCodeDatabase
+from tests.vendors.transcripts import ClaudeTranscript, rollout, spoken
 
-from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of
-from upthread.core.events import ToolCallAnnounced, ToolCallUpdated
+from upthread.agents import stored
+from upthread.agents.rehearsal.sessions import HOME_VARIABLE, SessionStore
+from upthread.agents.stored import read_asked, read_session, read_stored, stamp_of, stored_histories
+from upthread.core.agents import WITH_A_STORE
+from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated, UserTextReplayed
 from upthread.core.turns.hooked_call import CutOffCall, Sought, StoredSession, turn_of
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
@@ -136,6 +143,20 @@ def test_a_call_the_store_knows_nothing_of_gives_nothing(make, tmp_path: Path):
     assert read_stored({"HOME": str(tmp_path / "empty")}, call) is None
 
 
+def test_an_item_of_no_known_kind_is_passed_over(tmp_path: Path):
+    path = tmp_path / "sessions" / "2026" / "11" / "25" / "rollout-1-t1.jsonl"
+    path.parent.mkdir(parents=True)
+    message = {"type": "UserMessage", "content": [{"type": "text", "text": "plan it"}]}
+    lines = [
+        *({"type": "response_item", "payload": {"type": odd}} for odd in ([], {}, 7, None)),
+        {"type": "event_msg", "payload": {"type": "item_completed", "item": message}},
+    ]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    session = UpstreamSessionId("t1")
+    found = stored.read_session({"CODEX_HOME": str(tmp_path)}, "codex", session)
+    assert [each.text for each in found.events] == ["plan it"]
+
+
 def test_an_agent_without_a_reader_gives_nothing(tmp_path: Path):
     call = CutOffCall(agent="gemini", main_session="m", call_id="c", session="s")
     assert read_stored({"HOME": str(tmp_path)}, call) is None
@@ -237,3 +258,75 @@ def test_of_an_agent_that_nobody_reads_nothing_is_known(tmp_path):
     session = UpstreamSessionId("ses_1")
     assert read_session({"HOME": str(tmp_path)}, "gemini", session) is None
     assert stamp_of({"HOME": str(tmp_path)}, "gemini", session) == ""
+
+
+def filled(home):
+    transcript = ClaudeTranscript()
+    transcript.user("go")
+    transcript.write(home / ".claude" / "projects" / "-work" / "s1.jsonl")
+    rollout(
+        home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl", spoken("user", "x")
+    )
+    database = OpenCodeDatabase(home / ".local" / "share" / "opencode" / "opencode.db")
+    database.session()
+    database.close()
+    return {"HOME": str(home)}
+
+
+def test_the_stores_of_all_agents_are_found_under_a_home(tmp_path):
+    found = list(stored_histories(filled(tmp_path)))
+    assert [each.agent for each in found] == ["claude-code", "opencode", "codex"]
+    assert list(WITH_A_STORE) == ["claude-code", "opencode", "codex"]
+
+
+def test_one_agents_store_is_found_alone_and_elsewhere_when_told(tmp_path):
+    filled(tmp_path)
+    environment = {
+        "HOME": "/nowhere",
+        "XDG_DATA_HOME": str(tmp_path / ".local" / "share"),
+        "CLAUDE_CONFIG_DIR": str(tmp_path / ".claude"),
+        "CODEX_HOME": str(tmp_path / ".codex"),
+    }
+    assert len(list(stored_histories(environment))) == 3
+    assert [each.agent for each in stored_histories(environment, agent="codex")] == ["codex"]
+
+
+def test_a_store_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path):
+    environment = filled(tmp_path)
+    (tmp_path / ".local" / "share" / "opencode" / "opencode.db").write_bytes(b"damaged" * 99)
+    (tmp_path / ".claude" / "projects" / "-work" / "s2.jsonl").mkdir()
+    found = list(stored_histories(environment))
+    assert [isinstance(each, StoreError) for each in found] == [False, True, True, False]
+
+
+def read_rehearsed(home: Path, session: UpstreamSessionId) -> StoredSession | None:
+    return stored.read_session({HOME_VARIABLE: str(home)}, "rehearsal", session)
+
+
+def rehearsed_stamp(home: Path, session: UpstreamSessionId) -> str:
+    return stored.stamp_of({HOME_VARIABLE: str(home)}, "rehearsal", session)
+
+
+def test_a_session_is_read_as_it_is_replayed_and_known_by_its_file(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    session = UpstreamSessionId(store.create("/somewhere"))
+    store.append(session, {"entry": "prompt", "text": "plan it", "messageId": "msg_1"})
+    before = rehearsed_stamp(tmp_path, session)
+    content = {"type": "text", "text": "planned"}
+    chunk = {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": "msg_2"}
+    store.append(session, {"entry": "update", "update": chunk})
+    found = read_rehearsed(tmp_path, session)
+    assert found is not None
+    assert found.events == (
+        UserTextReplayed(upstream_session_id=session, text="plan it", message_id="msg_1"),
+        TextReceived(upstream_session_id=session, text="planned", message_id="msg_2"),
+    )
+    assert before
+    assert rehearsed_stamp(tmp_path, session) not in {"", before}
+
+
+def test_what_is_not_there_or_no_id_is_nothing(tmp_path: Path) -> None:
+    for name in ("ses_abc", "../ses_abc", ""):
+        session = UpstreamSessionId(name)
+        assert read_rehearsed(tmp_path, session) is None
+        assert rehearsed_stamp(tmp_path / "gone", session) == ""

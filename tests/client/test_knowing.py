@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
+from tests.support.postgres_server import as_owner, drop_database_at, migrated_database_at
 from tests.support.world import git
 
 import upthread
 from upthread.core.types import ProjectIdentity
 from upthread.errors import NotFoundError, UsageError
 from upthread.runtime.system import HOST_VARIABLE, USER_VARIABLE, path_owner
-from upthread.testing.postgres_server import as_owner, drop_database_at, migrated_database_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 

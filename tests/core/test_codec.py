@@ -21,6 +21,7 @@ from upthread.core.events import (
     RunEnded,
     RunStarted,
     TurnEnded,
+    Usage,
 )
 from upthread.core.types import (
     ContextPart,
@@ -72,6 +73,17 @@ PARTS = st.one_of(
 )
 
 
+COUNT = st.none() | st.integers()
+USAGES = st.builds(
+    Usage,
+    requests=st.integers(),
+    read=COUNT,
+    written=COUNT,
+    cached=COUNT,
+    cache_written=COUNT,
+    first_read=COUNT,
+    first_cached=COUNT,
+)
 ACTORS = st.builds(Actor, kind=st.sampled_from(get_args(ActorKind)), name=TEXT)
 
 
@@ -97,6 +109,7 @@ def _events_of(alphabet):
         "Outcome": st.sampled_from(Outcome),
         "Actor": ACTORS,
         "Actor | None": st.none() | ACTORS,
+        "Usage | None": st.none() | USAGES,
         "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
         "Mapping[str, str]": st.dictionaries(TEXT, TEXT, max_size=2),
         "Mapping[str, tuple[str, ...]]": st.dictionaries(
@@ -199,6 +212,14 @@ class Measured:
 )
 def test_not_a_number_is_found_wherever_a_type_has_place_for_it(value):
     assert b"NaN" in codec.encode_json(value)
+
+
+def test_an_integer_of_more_than_64_bits_is_stored_and_hides_no_number_that_is_none():
+    told = {"large": 2**70, "score": math.nan}
+    stored = codec.decode_json(codec.encode_json(told))
+    assert stored["large"] == 2**70
+    assert math.isnan(stored["score"])
+    assert codec.encode_json(2**70) == str(2**70).encode()
 
 
 def test_words_with_a_type_of_their_own_are_words_beside_a_null_too():

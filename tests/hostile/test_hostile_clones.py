@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 from tests.hostile.entries import ADDRESS, CALLS, EVENTS, WORKSTREAM, calls
+from tests.support.hostile_clones import CLONES
 
-from upthread.surfaces.cli.typed.verb_table import VERBS
-from upthread.testing.hostile_clones import CLONES
+from upthread.surfaces.cli.program import VERBS
 
 NAMES = list(CLONES)
 SHARES = 24

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from tests.hostile.entries import ADDRESS, EVENTS, SPECIFICATION, calls
 from tests.hostile.world import World
-
-from upthread.testing.hostile_clones import CLONES, Canary, HostileClone
-from upthread.testing.postgres_server import drop_database_at, migrated_database_at
+from tests.support.hostile_clones import CLONES, Canary, HostileClone
+from tests.support.postgres_server import drop_database_at, migrated_database_at
 
 HERE = "{clone}"
 FORMS: Mapping[str, tuple[str, ...]] = {

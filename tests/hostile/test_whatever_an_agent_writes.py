@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.hostile.entries import WORKSTREAM
-
-from upthread.testing.hostile_clones import HostileClone
+from tests.support.hostile_clones import HostileClone
 
 SETTINGS = (
     *("core.fsmonitor", "core.hooksPath", "core.sshCommand", "core.gitProxy", "core.pager"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.hostile.entries import SPECIFICATION
-
-from upthread.testing.hostile_clones import CLONES
-from upthread.testing.postgres_server import drop_database_at, migrated_database_at
+from tests.support.hostile_clones import CLONES
+from tests.support.postgres_server import drop_database_at, migrated_database_at
 
 SELECTED = ("python_module", "clean_filter", "ssh_command", "agents_commands", "waiting_role")
 

@@ -34,14 +34,13 @@ from tests.hostile.entries import (
     Words,
 )
 from tests.hostile.starts import Start, looked_up, starts_in
-from tests.support.world import SMALL_PIPELINE
-
-from upthread.testing.hostile_clones import (
+from tests.support.hostile_clones import (
     SECRET,
     Canary,
     HostileClone,
     make_ordinary_repository,
 )
+from tests.support.world import SMALL_PIPELINE
 
 DRIVER = Path(__file__).with_name("driver.py")
 LIMIT_S = float(os.environ.get("UPTHREAD_HOSTILE_LIMIT_S", "30"))

@@ -10,8 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from upthread.testing.continuity import CASES
+from tests.support.continuity import CASES
 
 MEASURED = Path(__file__).resolve().parents[2] / "docs" / "agents" / "measured"
 

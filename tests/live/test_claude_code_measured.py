@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 from tests.live.claude_code import claude_environment, command, delegation
 from tests.live.measuring import CASES_OVER_ACP, MEASURED
+from tests.support.continuity import CASES, MeasuredAgent, hold_to_measured
 
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.claude_code.adapter import ClaudeCodeAdapter
-from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
 pytestmark = [
     pytest.mark.live,

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 from tests.live.codex import FULL_ACCESS, codex_environment, command, delegation, rollouts
 from tests.live.measuring import CASES_OVER_ACP, MEASURED
+from tests.support.continuity import CASES, MeasuredAgent, hold_to_measured
 
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.codex.adapter import CodexAdapter
-from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
 pytestmark = [
     pytest.mark.live,

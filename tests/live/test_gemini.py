@@ -9,7 +9,7 @@ from tests.live.conftest import missing
 from tests.live.gemini import find_gemini, gemini_environment, pinned_version
 from tests.live.shell import agents_left
 
-from upthread.agents._marks import MARK_VARIABLE, marked_processes
+from upthread.agents._guard import MARK_VARIABLE, marked_processes
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.base import OpenRequest, PermissionAnswer
 from upthread.errors import UpstreamError

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from tests.live import claude_code, codex, opencode
 from tests.live.acp_process import AcpProcess
-
-from upthread.testing.hostile_clones import (
+from tests.support.hostile_clones import (
     CLONES,
     Canary,
     make_ordinary_repository,
     runs_of_ours,
 )
+
 from upthread.testing.rehearsal_model import RehearsalModel
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.xdist_group("hostile")]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.live.opencode import isolated_environment, opencode_environment
+from tests.support.continuity import CASES, MeasuredAgent, hold_to_measured
 
 from upthread.agents.acp import AcpAdapter
 from upthread.agents.opencode.adapter import OpenCodeAdapter
-from upthread.testing.continuity import CASES, MeasuredAgent, hold_to_measured
 
 pytestmark = [
     pytest.mark.live,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.world import World
 
-from upthread.agents._marks import MARK_VARIABLE
+from upthread.agents._guard import MARK_VARIABLE
 
 
 @pytest.fixture

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import tracemalloc
 
 import anyio
 import apsw
 import pytest
+from tests.support.default_turn import open_place
 
 from upthread import TellOptions, open_project
-from upthread.errors import NotFoundError, RefusedError
+from upthread.core.commands import OpenTurn, RecordParts
+from upthread.core.states import Standing, State
+from upthread.core.types import Speaker, TextPart, TurnId
+from upthread.errors import NotFoundError, RefusedError, StoreError
+from upthread.runtime.record.audit import open_audit, read_audit
+from upthread.runtime.record.overview import WorkstreamView
+from upthread.store.sqlite import SqliteStore
+from upthread.surfaces.cli.audit import markdown, shape
+from upthread.surfaces.cli.terminal.output import plain
 
 REHEARSAL = TellOptions(agent="rehearsal")
 
@@ -56,3 +67,107 @@ def test_audit_holds_children_closed_generations_and_refusals(tmp_path):
         (first.conversation.conversation_id, 1),
         (child.conversation.conversation_id, 1),
     ]
+
+
+MEGABYTES = 1024 * 1024
+
+
+@pytest.fixture
+def long_record(tmp_path):
+    """A conversation of 600 messages and 24 MB of text in a hundred turns, of three sessions."""
+    store = SqliteStore(tmp_path / "long.db")
+    place = open_place(store, "spec-42")
+    store.act_for(place.conversation.key.project_id)
+    for number in range(100):
+        store.commit(
+            [
+                OpenTurn(
+                    turn_id=TurnId(f"trn_{number}"),
+                    conversation_id=place.conversation.conversation_id,
+                    opened_at_ms=number,
+                ),
+                *(
+                    RecordParts(
+                        conversation_id=place.conversation.conversation_id,
+                        seq=6 * number + at,
+                        first_ordinal=0,
+                        speaker=Speaker.USER if at == 1 else Speaker.ASSISTANT,
+                        turn_id=TurnId(f"trn_{number}"),
+                        upstream_session_id=place.link.upstream_session_id,
+                        recorded_at_ms=number,
+                        parts=(TextPart(text=f"{number}.{at} " + "word " * 8_000),),
+                    )
+                    for at in range(1, 7)
+                ),
+            ]
+        )
+    yield store, _view(store, place.conversation)
+    store.close()
+
+
+def _view(store, conversation):
+    workstream = store.workstream(conversation.key.project_id, conversation.key.workstream)
+    return WorkstreamView(
+        workstream=workstream,
+        standing=Standing(state=State.IDLE, reason=""),
+        run_standing=None,
+        run=None,
+        open_questions=(),
+        suggested={},
+        roles=(),
+        children=(),
+    )
+
+
+def _peak_bytes(work):
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_an_audit_that_is_gone_through_is_never_held_whole(long_record):
+    audit = open_audit(*long_record)
+    texts = []
+
+    def go_through():
+        for conversation in audit.conversations:
+            for turn in conversation.turns:
+                texts.extend(message.text[:8] for message in turn.messages)
+
+    # A page of messages and a turn: what is held is what the reader keeps.
+    assert _peak_bytes(go_through) < 6 * MEGABYTES
+    assert len(texts) == 600
+
+
+def test_an_audit_in_any_form_is_written_in_little_memory(long_record):
+    store, view = long_record
+
+    def write():
+        for _ in markdown.in_pieces(open_audit(store, view)):
+            pass
+        for _ in shape.in_pieces(shape.audit(open_audit(store, view), iter), dict):
+            pass
+
+    assert _peak_bytes(write) < 12 * MEGABYTES
+
+
+def test_an_audit_says_the_same_gone_through_and_as_a_value(long_record):
+    store, view = long_record
+    value, opened = read_audit(store, view), open_audit(store, view)
+    assert markdown.audit(value) == markdown.audit(opened)
+    told = "".join(shape.in_pieces(shape.audit(opened, iter), dict))
+    assert told == json.dumps(plain(shape.audit(value)))
+    (conversation,) = opened.conversations
+    assert [turn.number for turn in conversation.turns[-2:]] == [99, 100]
+    assert conversation.turns[0].messages == value.conversations[0].turns[0].messages
+
+
+def test_a_page_that_is_gone_is_named_and_not_passed_over(long_record, tmp_path):
+    store, view = long_record
+    database = apsw.Connection(str(tmp_path / "long.db"))
+    database.execute("DELETE FROM part WHERE message_seq BETWEEN 101 AND 320")
+    database.close()
+    with pytest.raises(StoreError, match=r"message 101 of .* is damaged"):
+        open_audit(store, view)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from tests.runtime.test_permissions import answers_in
+from tests.support import hostile_agents
 from tests.support.world import World
 
 import upthread
-from upthread.testing import hostile_agents
 
 pytestmark = pytest.mark.anyio
 PROGRAM = Path(hostile_agents.__file__).parent / "program.py"

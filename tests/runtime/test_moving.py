@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.shipped_stores import POSTGRES, SHIPPED_STORES
 
 from upthread.core.commands import RecordProject
 from upthread.core.types import ProjectIdentity, TextPart
@@ -13,7 +14,6 @@ from upthread.runtime.record import store_copy
 from upthread.runtime.record.store_copy import Move, leases_held
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.shipped_stores import POSTGRES, SHIPPED_STORES
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.copies import everything, recorded_in
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT

@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.hostile_agents import PROGRAM
 from tests.support.world import World
 
 import upthread
 from upthread.errors import UsageError
-from upthread.testing.hostile_agents import PROGRAM
 
 pytestmark = pytest.mark.anyio
 HOLDER = "spec-42/planner"

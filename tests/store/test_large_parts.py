@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from tests.support.shipped_stores import POSTGRES, SQLITE
 
 from upthread.core.types import TextPart, ToolResultPart
-from upthread.testing.shipped_stores import POSTGRES, SQLITE
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 

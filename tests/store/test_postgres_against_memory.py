@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.store.test_sqlite_against_memory import SqliteAgainstMemory
-
-from upthread.testing.postgres_server import drop_database_at
-from upthread.testing.shipped_stores import open_postgres
+from tests.support.postgres_server import drop_database_at
+from tests.support.shipped_stores import open_postgres
 
 
 class PostgresAgainstMemory(SqliteAgainstMemory):

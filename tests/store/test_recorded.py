@@ -5,15 +5,15 @@ from __future__ import annotations
 import psycopg
 import pytest
 from tests.support.dumps import NOT_MOVED, dump
+from tests.support.postgres_server import migrated_database_at
+from tests.support.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
 
 from upthread.store import base
 from upthread.store.postgres.queries import RECORDED as OF_POSTGRES
 from upthread.store.sql import recorded
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.queries import RECORDED as OF_SQLITE
+from upthread.store.sqlite.store import RECORDED as OF_SQLITE
 from upthread.testing.memory_store.recorded import ROWS
-from upthread.testing.postgres_server import migrated_database_at
-from upthread.testing.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
 from upthread.testing.store_conformance.copies import everything, recorded_in
 from upthread.testing.store_conformance.samples import PROJECT
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.support.default_turn import link_of, open_place, prepare_turn, record_turn
+from tests.support.sqlite_power import SECTOR_BYTES, Change, Disk, recording_file_system
 
 from upthread.core.commands import EndLink, OpenLink, RecordOnce
 from upthread.core.types import Durability
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import link_of, open_place, prepare_turn, record_turn
-from upthread.testing.sqlite_power import SECTOR_BYTES, Change, Disk, recording_file_system
 
 TURNS = 24
 CHECKPOINT_PAGES = 60

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.support.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
 
 from upthread.store import base
-from upthread.testing.shipped_stores import MEMORY, POSTGRES, SHIPPED_STORES, SQLITE
 from upthread.testing.store_conformance import PROMISES, Verdict, matrix
 
 ABSENT_IN_MEMORY = {"is_durable", "is_shared", "mark_newer", "failing", "damage", "tamper"}

@@ -23,7 +23,7 @@ from tests.support import trusting
 from tests.support.upthread_process import CONTEXT, QUICK, WAIT_S, AtCommit, Json, Order, main
 
 import upthread
-from upthread.agents._marks import MARK_VARIABLE, marked_processes
+from upthread.agents._guard import MARK_VARIABLE, marked_processes
 from upthread.core.types import Conversation, ConversationId, Message
 from upthread.runtime.lease import LeaseTimes
 from upthread.store.sqlite import SqliteStore

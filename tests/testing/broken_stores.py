@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
+from tests.support.shipped_stores import SQLITE
 
 from upthread.core import commands
 from upthread.core.codec import decode_run_event
@@ -29,7 +30,6 @@ from upthread.core.types import (
 from upthread.errors import ConflictError, FencedError, NotFoundError, StoreError, UpthreadError
 from upthread.store.base import CONVERSATION_SECTIONS, PROJECT_SECTIONS
 from upthread.store.sqlite import SqliteStore
-from upthread.testing.shipped_stores import SQLITE
 from upthread.testing.store_conformance import StoreBackend
 from upthread.testing.store_conformance.samples import KEY, PROJECT
 

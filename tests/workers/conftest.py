@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.laboratory.sharing import Observer
-
-from upthread.testing.postgres_server import drop_database_at, migrated_database_at
+from tests.support.postgres_server import drop_database_at, migrated_database_at
 
 
 @pytest.fixture

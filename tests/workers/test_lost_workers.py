@@ -21,9 +21,9 @@ from tests.support.laboratory.sharing import (
     until,
 )
 from tests.support.laboratory.summary import take_overs_as_property
+from tests.support.postgres_server import PostgresServer, with_database
 
 from upthread.store.postgres import migrate
-from upthread.testing.postgres_server import PostgresServer, with_database
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 

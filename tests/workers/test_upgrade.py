@@ -10,17 +10,17 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.support.laboratory.sharing import Observer, Workers, until
+from tests.support.postgres_server import database_at, drop_database_at
 from tests.support.world import ALLOW, REPORT, World
 from tests.workers.test_waiting_runs import waiting_run
 
 from upthread.core.types import RunId
 from upthread.store.postgres import migrate
-from upthread.store.postgres.queries import read_migrations
-from upthread.testing.postgres_server import database_at, drop_database_at
+from upthread.store.sql.statements import read_migrations
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
-NEWEST = read_migrations()[-1].version
+NEWEST = read_migrations("postgres")[-1].version
 
 ONE_STEP = """
 [[pipeline.steps]]

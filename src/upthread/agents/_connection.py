@@ -7,16 +7,21 @@ prompt is then said by a turn, which is fed with what the server tells.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import anyio
 from msgspec import Struct, field
 
-from upthread.agents._process import ChildProcess
+from upthread.agents._outcomes import Failure
+from upthread.agents._process import ChildProcess, ChildStart
+from upthread.agents._process_end import RunningAgent
 from upthread.agents._prompt import Action, Limits, RunningPrompt
 from upthread.agents.base import (
+    AgentConnection,
     AgentProcess,
     CallAnswer,
     ListedSession,
@@ -24,11 +29,77 @@ from upthread.agents.base import (
     OpenRequest,
     PromptResult,
 )
+from upthread.core.agents import Agent
 from upthread.core.events import AgentEvent
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 PROMPT_RUNNING_HINT: Final = "one prompt at a time on one connection; open another"
+
+
+def start_of(
+    request: OpenRequest,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    ends_at_eof: bool = True,
+) -> ChildStart:
+    """Return the start of an agent's process as it is asked for, with a whole `environment`."""
+    return ChildStart(
+        command=command,
+        working_directory=request.working_directory,
+        stderr_path=request.stderr_path,
+        redactor=request.redactor,
+        environment=environment,
+        ends_at_eof=ends_at_eof,
+    )
+
+
+def wall_clock_ms() -> int:
+    """Only to compare with the times an agent gives: it is not recorded as one of ours."""
+    return time.time_ns() // 1_000_000
+
+
+class Adapter(ABC):
+    """One way to drive one agent. It holds no state: every `open` is a process of its own.
+
+    `row` is what the house knows of an agent with an interface of its own; what is given wins.
+    """
+
+    row: ClassVar[Agent]
+
+    def __init__(
+        self,
+        *,
+        agent: str = "",
+        command: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._agent = agent or self.row.name
+        self._command = tuple(command or self.row.ways[0].command)
+        self._environment = dict(environment or {})
+
+    @property
+    def agent(self) -> str:
+        return self._agent
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What is started, before the words that an adapter adds."""
+        return self._command
+
+    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
+        return self._open(request)
+
+    @abstractmethod
+    def _open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
+        """Start the agent and shake hands (A1, A2)."""
+
+    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
+        return self.row.resume_command(upstream_session_id)
+
+    def _environment_of(self, request: OpenRequest) -> dict[str, str]:
+        return {**self._environment, **request.environment}
 
 
 class Steps(Struct, frozen=True, kw_only=True):
@@ -46,16 +117,17 @@ class Steps(Struct, frozen=True, kw_only=True):
 class Connection(ABC):
     """One running agent of one caller."""
 
-    def __init__(self, request: OpenRequest) -> None:
+    def __init__(self, request: OpenRequest, running_agent: RunningAgent | None = None) -> None:
         self._request = request
+        self._running_agent = running_agent
         self._running: RunningPrompt | None = None
         self._is_prompting = False
         self._late_events: int = 0
 
     @property
-    @abstractmethod
     def _child(self) -> ChildProcess | None:
         """The agent's process, None while there is none."""
+        return self._running_agent.child if self._running_agent is not None else None
 
     @abstractmethod
     async def _answered(
@@ -132,6 +204,29 @@ class Connection(ABC):
             if running is None or not await running.deliver(event):
                 self._late_events += 1
 
+    # --- how a prompt ended --------------------------------------------------------------------
+
+    def _cut_short(
+        self, running: RunningPrompt, *, has_died: bool, asked_to: str = "cancel"
+    ) -> Failure | None:
+        """Return how a prompt ended that was cancelled or ran out of time, None for any other.
+
+        Ours comes first, whatever word an agent has for a turn that was cut short (A10, A11).
+        """
+        if not (running.is_timed_out or running.is_cancelled):
+            return None
+        outcome, detail = running.aborted(has_died=has_died, asked_to=asked_to)
+        return Failure(outcome=outcome, detail=detail)
+
+    def _failed(self, running: RunningPrompt, failure: Failure | UpstreamError) -> PromptResult:
+        """Return the result of a prompt that failed, with the tokens that were told."""
+        return PromptResult(
+            outcome=Outcome(failure.outcome),
+            detail=failure.detail if isinstance(failure, Failure) else str(failure),
+            reset_at_ms=failure.reset_at_ms,
+            tokens_used=running.seen.tokens_used,
+        )
+
 
 class ServerTurn(Protocol):
     """What a turn of a server says of itself."""
@@ -189,8 +284,10 @@ DeskT = TypeVar("DeskT", bound=Desk)
 class ServerConnection(Connection, Generic[PromptT, SessionsT, DeskT]):
     """One running server: its sessions, and one prompt at a time."""
 
-    def __init__(self, request: OpenRequest, *, sessions: SessionsT, desk: DeskT) -> None:
-        super().__init__(request)
+    def __init__(
+        self, request: OpenRequest, server: RunningAgent, *, sessions: SessionsT, desk: DeskT
+    ) -> None:
+        super().__init__(request, server)
         self._sessions = sessions
         self._desk = desk
         self._prompt: PromptT | None = None

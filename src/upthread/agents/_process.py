@@ -30,11 +30,10 @@ from typing import IO, Self
 import anyio
 from msgspec import Struct, field
 
-from upthread.agents._files import open_private_append
-from upthread.agents._guard import Guard, started_guard
-from upthread.agents._marks import MARK_VARIABLE, kill_marked, mark_for
+from upthread.agents._guard import MARK_VARIABLE, Guard, kill_marked, mark_for, started_guard
+from upthread.agents._probes import remember, remembered
 from upthread.agents._process_group import signal_group, started_at_ticks
-from upthread.agents._stderr import StderrLog
+from upthread.agents._stderr import StderrLog, open_private_append
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import AGENTS
@@ -324,17 +323,8 @@ async def started_child(start: ChildStart) -> AsyncGenerator[ChildProcess]:
 def _spawn(start: ChildStart) -> ChildProcess:
     mark = secrets.token_hex(8)
     environment = child_environment(start.environment, mark)
-    # Asked first: the error of a missing directory is the same as that of a missing program.
-    if not os.path.isdir(start.working_directory):  # noqa: PTH112  # a plain question
-        raise UpstreamError(
-            f"the working directory {start.working_directory} is gone",
-            outcome=Outcome.WORKSPACE_CHANGED,
-            hint="create it again, or start the role afresh elsewhere",
-        )
-    # Ours too: upthread is mostly started in the repository, and the agent may work elsewhere.
-    outside = (start.working_directory, os.curdir)
-    agent = _resolved(start.command, environment, outside)
-    command = [*_parent_death_wrapper(outside), *agent]
+    agent = whole_command(start)
+    command = [*_parent_death_wrapper(_outside(start)), *agent]
     file = open_private_append(start.stderr_path) if start.stderr_path else None
     stderr = StderrLog(file, start.redactor)
     # Before the agent: were that first, a kill between the two would leave all that it starts.
@@ -363,16 +353,28 @@ def _spawn(start: ChildStart) -> ChildProcess:
     return ChildProcess(popen, mark=mark, stderr=stderr, guard=guard, ends_at_eof=start.ends_at_eof)
 
 
-def _resolved(
-    command: Sequence[str], environment: Mapping[str, str], outside: Sequence[str]
-) -> list[str]:
-    found = programs.absolute_command(command, environment, outside=outside)
+def whole_command(start: ChildStart) -> list[str]:
+    """Return the command by its program's whole path. Raises as `started_child`, starting none."""
+    # Asked first: the error of a missing directory is the same as that of a missing program.
+    if not os.path.isdir(start.working_directory):  # noqa: PTH112  # a plain question
+        raise UpstreamError(
+            f"the working directory {start.working_directory} is gone",
+            outcome=Outcome.WORKSPACE_CHANGED,
+            hint="create it again, or start the role afresh elsewhere",
+        )
+    environment = {**inherited_environment(os.environ), **start.environment}
+    found = programs.absolute_command(start.command, environment, outside=_outside(start))
     if found is None:
         raise ConfigError(
-            f"the command {command[0]!r} was not found on PATH outside of the working tree",
+            f"the command {start.command[0]!r} was not found on PATH outside of the working tree",
             hint="install the agent, name another one with --agent, or name it by its whole path",
         )
     return found
+
+
+def _outside(start: ChildStart) -> tuple[str, str]:
+    # Ours too: upthread is mostly started in the repository, and the agent may work elsewhere.
+    return start.working_directory, os.curdir
 
 
 def _cannot_start(command: Sequence[str], error: OSError) -> ConfigError:
@@ -387,13 +389,15 @@ def _parent_death_wrapper(outside: Sequence[str]) -> tuple[str, ...]:
     if sys.platform != "linux":
         return ()
     setpriv = programs.absolute_program("setpriv", os.environ, outside=outside)
-    words = (setpriv or "", "--pdeathsig", "TERM", "--")
+    words = (setpriv or "", "--pdeathsig=TERM", "--")
     # Tried once: a setpriv that lacks the option, or may not, would be the end of every agent.
     return words if setpriv and _works((*words, setpriv, "--version")) else ()
 
 
 @lru_cache(maxsize=8)
 def _works(command: tuple[str, ...]) -> bool:
+    if remembered(command) is not None:
+        return True
     tried = subprocess.run(
         command,
         cwd=NOWHERE,
@@ -402,4 +406,6 @@ def _works(command: tuple[str, ...]) -> bool:
         capture_output=True,
         check=False,
     )
+    if tried.returncode == 0:
+        remember(command, "works")
     return tried.returncode == 0

@@ -1,50 +1,136 @@
-"""How an agent's process ended, and what it said last: the words of errors, for every adapter."""
+"""How an agent fails to answer, in the words an error has for a person; whatever it speaks.
+
+It may have ended, be silent for too long, or say no. Each error names the agent, what was asked of
+it and the session, and ends with what the agent last wrote to stderr.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 import anyio
 
 from upthread.agents._process import ChildProcess
-from upthread.core.types import Outcome
+from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import QuotaExceededError, UpstreamError
 
 EXIT_CODE_PATIENCE_S: Final = 0.5
 """How long an agent that has closed its side may take to exit by itself."""
 
+UNREADABLE_SHOWN_CHARACTERS: Final = 200
 
-async def died(
-    child: ChildProcess,
-    *,
-    agent: str,
-    during: str,
-    hint: str,
-    violation: QuotaExceededError | None = None,
-    closed: str = "output",
-) -> UpstreamError:
-    """End what is left of an agent that says nothing more, and return the error that tells it.
 
-    It has EXIT_CODE_PATIENCE_S seconds to exit by itself. `violation` is the limit it went past
-    where we stopped reading, and is returned as it is. `during` and `closed` are words of the
-    message: in what it ended, and what it closed where it had not exited.
+class RunningAgent:
+    """An agent that is spoken to, `timeout_s` being its patience for whatever is no prompt.
+
+    `violation` is the limit it went past where we stopped reading. What an agent has in place of an
+    `output`, and what it is to speak, are words of its kind.
     """
-    # We stopped reading ourselves: its exit code would only tell how we ended it.
-    if violation is not None:
-        await child.stop()
-        return violation
-    # Asked before it is ended: from then on the code is that of our own signal.
-    exit_code = await exit_code_of(child)
-    await child.stop()
-    ended = how_it_ended(exit_code, closed=closed)
-    error = UpstreamError(
-        f"{agent} {ended} during {during}",
-        outcome=Outcome.PROCESS_DIED,
-        hint=hint,
-        pid=str(child.pid),
-    )
-    # Such an agent is started once more; one that exits by itself would do so again.
-    error.was_killed = is_signal(exit_code)
+
+    closes: ClassVar = "output"
+    speaks: ClassVar = "JSON"
+
+    def __init__(self, child: ChildProcess, *, agent: str, timeout_s: float) -> None:
+        self.child = child
+        self.agent = agent
+        self.timeout_s = timeout_s
+        self.violation: QuotaExceededError | None = None
+        self._first_unreadable = ""
+
+    def note_unreadable(self, raw: object) -> None:
+        """Remember the first that was not what the agent should speak."""
+        self._first_unreadable = self._first_unreadable or str(raw)[:UNREADABLE_SHOWN_CHARACTERS]
+
+    def last_words(self) -> str:
+        """Return what it last wrote to stderr, and what on its stdout was not what it speaks."""
+        tail, first = self.child.tail_of_stderr(), self._first_unreadable
+        said = f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr"
+        held = f"; its stdout held what is not {self.speaks}, first: {first}" if first else ""
+        return said + held
+
+    async def died(self, during: str) -> UpstreamError:
+        """End what is left of an agent that says nothing more, and return the error that tells it.
+
+        It has EXIT_CODE_PATIENCE_S seconds to exit by itself. A limit that it went past is returned
+        as it is.
+        """
+        # We stopped reading ourselves: its exit code would only tell how we ended it.
+        if self.violation is not None:
+            await self.child.stop()
+            return self.violation
+        # Asked before it is ended: from then on the code is that of our own signal.
+        exit_code = await exit_code_of(self.child)
+        await self.child.stop()
+        error = UpstreamError(
+            f"{self.agent} {how_it_ended(exit_code, closed=self.closes)} during {during}",
+            outcome=Outcome.PROCESS_DIED,
+            hint=self.last_words(),
+            pid=str(self.child.pid),
+        )
+        # Such an agent is started once more; one that exits by itself would do so again.
+        error.was_killed = is_signal(exit_code)
+        return error
+
+    def timed_out(self, asked: str, *, session: str = "") -> UpstreamError:
+        """Return the error for an agent that has not answered in time."""
+        error = UpstreamError(
+            f"{self.agent} did not answer {asked} within {self.timeout_s:g} s",
+            outcome=Outcome.TIMED_OUT,
+            hint=self.last_words(),
+        )
+        return _about(session, error)
+
+    def refused(
+        self, asked: str, said: str, *, outcome: Outcome, session: str = "", hint: str = ""
+    ) -> UpstreamError:
+        """Return the error for an agent that said no, in its own words; `hint` where one helps."""
+        about = f" for session {session}" if session else ""
+        error = UpstreamError(
+            f"{self.agent} refused {asked}{about}: {said}",
+            outcome=outcome,
+            hint=hint or self.last_words(),
+        )
+        return _about(session, error)
+
+    # --- sessions it cannot have meant ---------------------------------------------------------
+
+    def session_named(self, session: object, asked: str) -> UpstreamSessionId:
+        """Return the session that an answer names. Raises UpstreamError where it names none."""
+        if not isinstance(session, str) or not session:
+            raise UpstreamError(
+                f"{self.agent} answered {asked} without a session id",
+                outcome=Outcome.UNKNOWN,
+                hint="nothing was recorded; try again",
+            )
+        return UpstreamSessionId(session)
+
+    def fork_named(
+        self, forked: object, session: UpstreamSessionId, asked: str
+    ) -> UpstreamSessionId:
+        """Return the session that a fork made, as `session_named`; it is another one (A16)."""
+        made = self.session_named(forked, asked)
+        if made == session:
+            raise UpstreamError(
+                f"{self.agent} answered the fork of session {made} with that session",
+                outcome=Outcome.UNKNOWN,
+                hint="start a fresh session with a briefing instead",
+                upstream_session_id=made,
+            )
+        return made
+
+    def opened_another(self, returned: object, session: UpstreamSessionId) -> UpstreamError:
+        """Return the error for an answer about another session than the one asked for (A4)."""
+        return UpstreamError(
+            f"{self.agent} answered with session {returned} when asked for session {session}",
+            outcome=Outcome.UNKNOWN,
+            hint="it was not used",
+            upstream_session_id=session,
+        )
+
+
+def _about(session: str, error: UpstreamError) -> UpstreamError:
+    if session:
+        error.ids["upstream_session_id"] = session
     return error
 
 
@@ -60,18 +146,10 @@ def is_signal(exit_code: int | None) -> bool:
     return exit_code is not None and exit_code < 0
 
 
-def how_it_ended(exit_code: int | None, *, closed: str = "output") -> str:
+def how_it_ended(exit_code: int | None, *, closed: str = RunningAgent.closes) -> str:
     """Return in words how a child ended; `exit_code` None where it had not exited."""
     if exit_code is None:
         return f"closed its {closed} without exiting and was ended"
     if exit_code < 0:
         return f"was ended by signal {-exit_code}"
     return f"exited with code {exit_code}"
-
-
-def last_words(child: ChildProcess, *, unreadable: str = "", spoken: str = "JSON") -> str:
-    """Return what an agent last wrote to stderr, and what on its stdout was not what is spoken."""
-    tail = child.tail_of_stderr()
-    said = f"its stderr ends with: {tail}" if tail else "it wrote nothing to stderr"
-    first = f"; its stdout held what is not {spoken}, first: {unreadable}" if unreadable else ""
-    return said + first

@@ -2,7 +2,7 @@
 
 A process is known by its id and its start time together, so that a reused id is never taken for
 it. What belongs to an agent is its process group and, on Linux, every process that inherited its
-mark in the environment (`_marks`). Nothing here starts a process or reads from one.
+mark in the environment (`_guard`). Nothing here starts a process or reads from one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
-
-from upthread.agents._marks import kill_marked, marks_of
+from upthread.agents._guard import kill_marked, marks_of
 from upthread.boundary.files import NOWHERE
 
 TERM_PATIENCE_S = 2.0
@@ -69,6 +67,8 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     and leads its own group. It gets SIGTERM, `TERM_PATIENCE_S` seconds, then SIGKILL. Of one that
     is dead already, what it left in its group is killed.
     """
+    import anyio  # noqa: PLC0415  # the registry has this, and whoever only looks up a name
+
     if started_at_ticks(pid) is None:
         return _end_orphans(pid)
     if not _is_leader(pid, ticks):

@@ -6,6 +6,10 @@ called `prompt`, so its errors and cancellation are that caller's. The prompt en
 is read, which is after everything the agent wrote before it, or when the agent is gone. A deadline
 and a cancel both ask the agent first, and end it when it does not answer in time. A prompt that was
 left without an answer ends the agent too: nothing could tell its late words from the next reply's.
+
+What was said of each call is kept as long as the turn goes on, within bounds: one that has ended
+can be asked for again by its id. Of a call that may have been forgotten it is not known what it is:
+of no settled kind.
 """
 
 from __future__ import annotations
@@ -14,9 +18,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 import anyio
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from upthread.agents._told import ToldOfCalls
 from upthread.agents.base import OnEvent
 from upthread.core.events import (
     AgentEvent,
@@ -26,9 +29,20 @@ from upthread.core.events import (
     ToolCallUpdated,
     UsageReported,
 )
+from upthread.core.quotas import weight
 from upthread.core.shell.expected_call import Told
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.tasks import task_group
+
+CALLS_TOLD_MAX: Final = 10_000
+TOLD_BYTES_MAX: Final = 16 * 2**20
+"""How many calls, and how much of what was said of them, one turn keeps: the newest."""
+
+TELLINGS_OF_CALL_MAX: Final = 32
+"""A call that is told in more ways is of no settled kind: only the newest is still noted."""
+UNSETTLED: Final = "unsettled"
+_FORGOTTEN: Final = Told(tool_kind=UNSETTLED)
+
 
 LAST_TEXT_CHARACTERS_MAX: Final = 2000
 
@@ -165,20 +179,20 @@ class RunningPrompt:
         for scope in self._asking:
             scope.cancel()
 
-    def aborted(self, *, has_died: bool) -> tuple[Outcome, str]:
+    def aborted(self, *, has_died: bool, asked_to: str = "cancel") -> tuple[Outcome, str]:
         """Return how a prompt ended that was cancelled or timed out (A10, A11).
 
-        `has_died`: the agent ended before it had answered the cancel.
+        `has_died`: the agent ended before it had answered; `asked_to` is its word for a cancel.
         """
         waited_s = self._limits.cancel_timeout_s
-        forced = f"it did not answer the cancel within {waited_s:g} s and was ended"
+        forced = f"it did not answer the {asked_to} within {waited_s:g} s and was ended"
         if self.is_timed_out:
             detail = f"no answer within {self._limits.prompt_timeout_s:g} s"
             return Outcome.TIMED_OUT, f"{detail}; {forced}" if self.is_forced else detail
         if self.is_forced:
             return Outcome.PROCESS_DIED, forced
         if has_died:
-            return Outcome.PROCESS_DIED, "the agent ended when it was asked to cancel"
+            return Outcome.PROCESS_DIED, f"the agent ended when it was asked to {asked_to}"
         # Some answer a cancelled turn with an error, or end_turn (opencode 1.18.33, retrying).
         return Outcome.CANCELLED, str(self.error or "")
 
@@ -228,3 +242,47 @@ class RunningPrompt:
             has_system_error=self._has_system_error,
             last_text=self._last_text,
         )
+
+
+class ToldOfCalls:
+    """Made for one turn."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, list[Told]] = {}
+        self._bytes = 0
+        self._has_forgotten = False
+
+    def note(self, call_id: str, told: Told) -> None:
+        """Keep one thing that was said, unless it was said before."""
+        # Taken out and put in again: the dict's order is by the last word on each call.
+        said = self._told.pop(call_id, None)
+        if said is None:
+            # It may be one that was forgotten, and was called a command then.
+            said = [_FORGOTTEN] if self._has_forgotten else []
+        else:
+            self._bytes -= sum(map(_bytes_of, said))
+        if told not in said and told != Told():
+            if len(said) >= TELLINGS_OF_CALL_MAX:
+                said.pop()
+                told = structs.replace(told, tool_kind=UNSETTLED)
+            said.append(told)
+        self._told[call_id] = said  # the newest last
+        self._bytes += sum(map(_bytes_of, said))
+        self._forget()
+
+    def of(self, call_id: str | None) -> tuple[Told, ...]:
+        """Return what was said of a call, under any session; none for one never told of."""
+        said = self._told.get(call_id or "")
+        if said is not None:
+            return tuple(said)
+        return (_FORGOTTEN,) if self._has_forgotten else ()
+
+    def _forget(self) -> None:
+        while len(self._told) > CALLS_TOLD_MAX or self._bytes > TOLD_BYTES_MAX:
+            oldest = next(iter(self._told))
+            self._bytes -= sum(map(_bytes_of, self._told.pop(oldest)))
+            self._has_forgotten = True
+
+
+def _bytes_of(told: Told) -> int:
+    return weight([told.title, told.arguments, told.locations])

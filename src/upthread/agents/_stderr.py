@@ -1,16 +1,21 @@
 """What an agent writes to stderr: redacted on its way into a file, its end kept for errors.
 
 The agent has a pipe and not the file itself, since a secret must not get there for a moment. Of a
-line that has no end yet, what may turn into a secret waits.
+line that has no end yet, what may turn into a secret waits. The file is 0600 in a 0700 directory,
+no symlink, nobody else's.
 """
 
 from __future__ import annotations
 
+import os
+import stat
+from pathlib import Path
 from typing import IO, Final
 
 from upthread.core.quotas import STDERR_BYTES_MAX
-from upthread.core.redaction.byte_stream import RedactedStream
 from upthread.core.redaction.redactor import Redactor
+from upthread.core.redaction.running_text import RedactedStream
+from upthread.errors import ConfigError
 
 TAIL_BYTES: Final = 1000
 REST_BYTES: Final = 64 * 1024
@@ -75,3 +80,48 @@ class StderrLog:
         except OSError as error:
             # The turn is worth more than its log; whoever reads the end of it is told.
             self._fault = f" (no more of its stderr is kept: {error.strerror})"
+
+
+def open_private_append(path: str) -> IO[bytes]:
+    """Open a file for appending and reading back, made 0600 when new, narrowed when not.
+
+    Its directory is made 0700 when missing. A directory or file that is a symlink, belongs to
+    another user, or could be written by one raises ConfigError, and nothing is opened.
+    """
+    directory = Path(path).parent
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_foreign(directory, directory.lstat(), writable_bits=0o022)
+    # Of what lies there nothing is trusted: no link is followed, and no pipe waited for.
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"the file {path} for the agent's stderr cannot be opened: {error.strerror}",
+            hint="it must be an ordinary file of yours; remove it and try again",
+        ) from error
+    try:
+        # What was opened is looked at, and not the name, which may be another file's by now.
+        _refuse_foreign(Path(path), os.fstat(descriptor), writable_bits=0)
+        os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "ab+", buffering=0)
+
+
+def _refuse_foreign(path: Path, status: os.stat_result, *, writable_bits: int) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        problem = "is a symlink"
+    elif not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        problem = "is no ordinary file"
+    elif status.st_uid != os.geteuid():
+        problem = f"belongs to user {status.st_uid}"
+    elif status.st_mode & writable_bits:
+        problem = "can be written by others"
+    else:
+        return
+    raise ConfigError(
+        f"{path} {problem}, so no session output is written there",
+        hint="use a directory of your own with mode 0700",
+    )

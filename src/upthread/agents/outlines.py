@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, cast
 
-from upthread.agents.folders import part_of
+from upthread.agents.registry import part_of
 from upthread.core.agents import WITH_A_STORE
 from upthread.vendors.homes import home_of
 from upthread.vendors.outline import Look, SessionOutline

@@ -1,29 +1,33 @@
-"""The agents by the name a person types: what to start, and which of them are on this machine.
+"""The agents by the name a person types: what to start, where it is, what was seen of it.
 
-Look-ups in the rows of `core.agents`; how each agent behaves is its folder's affair. The rehearsal
-agent is here under its name and never among the installed ones: it is used where somebody asked for
-it, never implicitly.
+Look-ups in the rows of `core.agents`; how each agent behaves is its folder's affair. A part of a
+folder is loaded when it is first asked for: whoever only lists, or looks at what is stored, must
+not pay for a protocol. The rehearsal agent is here under its name and never among the installed
+ones: it is used where somebody asked for it, never implicitly.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import Final, cast
 
-import anyio
 from msgspec import Struct
 
-from upthread.agents._process import ChildStart, started_child
+from upthread.agents._probes import remember, remembered
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
-from upthread.agents.folders import part_of
-from upthread.agents.programs import find_agent, find_program
-from upthread.agents.tested import SeenWay, seen_way
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way
+from upthread.core.names import did_you_mean
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
@@ -58,6 +62,20 @@ _REHEARSAL_ROW: Final = Agent(
 AGENTS_AND_REHEARSAL: Final = {REHEARSAL: _REHEARSAL_ROW, **AGENTS}
 """Every agent known by name, the rehearsal agent first."""
 
+WHAT_AGENTS_CAN: Final = {
+    "resume": "attach a session by its id",
+    "load": "attach one and tell its history",
+    "list": "tell which sessions there are",
+    "fork": "branch a session off",
+    "sub_agents": "tell what sub-agents say and do",
+    "open_sub_agents": "go on with a sub-agent's session by its id, as the role it has",
+    "inject": "take what was said before without a turn of the model",
+    "title": "call a new session by its address, where a person lists them",
+}
+"""The words of `can`, and what each means."""
+
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
+
 
 def adapter_for(agent: str, environment: Mapping[str, str] | None = None) -> AgentAdapter:
     """Return the adapter of an agent: by its name, or `acp:COMMAND LINE` for any other.
@@ -82,7 +100,7 @@ def _way_of(agent: str) -> Way:
     if entry is None:
         names = ", ".join(AGENTS_AND_REHEARSAL)
         raise UsageError(
-            f"there is no agent {agent!r}",
+            f"there is no agent {agent!r}{did_you_mean(agent, AGENTS_AND_REHEARSAL)}",
             hint=f'known: {names}, and acp:"COMMAND" for any that speaks ACP',
         )
     # None is here: the error of starting the first names the program that is missing.
@@ -168,6 +186,39 @@ def _words(agent: str) -> tuple[str, ...]:
     return words
 
 
+# --- what is on this machine ---------------------------------------------------------------------
+
+
+def part_of(agent: str, part: str) -> ModuleType | None:
+    """Return a part of an agent's folder, such as `adapter`; None for an agent without a folder."""
+    row = AGENTS.get(agent)
+    if row is None or not row.folder:
+        return None
+    return import_module(f"upthread.agents.{row.folder}.{part}")
+
+
+def find_program(name: str, search_path: str | None = None) -> str | None:
+    """Return where a program is on PATH, or on `search_path`; None where only in a working tree."""
+    path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
+    home = os.environ.get("HOME", "")
+    return programs.absolute_program(name, {"PATH": path, "HOME": home}, outside=(os.curdir,))
+
+
+def find_agent(agent: Agent, search_path: str | None = None) -> str | None:
+    """Return an agent's program where it is on PATH, else the path of the one a package brings.
+
+    None where there is neither. The wheels of `claude-agent-sdk` hold a whole CLI, so that package
+    alone is enough; it is found and never imported, which would cost a second.
+    """
+    if find_program(agent.program, search_path):
+        return agent.program
+    package = find_spec(agent.bundled_in) if agent.bundled_in else None
+    if package is None or package.origin is None:
+        return None
+    bundled = Path(package.origin).parent / "_bundled" / agent.program
+    return str(bundled) if os.access(bundled, os.X_OK) else None
+
+
 class InstalledAgent(Struct, frozen=True, kw_only=True):
     """An agent found here. `version` is the first line it prints, empty when it gave none."""
 
@@ -189,6 +240,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
     }
     paths = {agent: find_program(way.command[0]) or "" for agent, way in ways.items()}
     versions: dict[str, str] = {}
+    import anyio  # noqa: PLC0415  # who only looks a name up must not load an event loop
 
     async def ask(agent: str, path: str) -> None:
         versions[agent] = await _version_of(path)
@@ -203,6 +255,14 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 
 
 async def _version_of(path: str) -> str:
+    import anyio  # noqa: PLC0415  # as above
+
+    from upthread.agents._process import (  # noqa: PLC0415  # as above
+        ChildStart,
+        started_child,
+        whole_command,
+    )
+
     start = ChildStart(
         command=(path, "--version"),
         working_directory=NOWHERE,  # where agents find no settings of a project
@@ -211,9 +271,75 @@ async def _version_of(path: str) -> str:
     )
     line: bytes | None = None
     try:
+        command = whole_command(start)
+        known = remembered(command)
+        if known is not None:
+            return known
         async with started_child(start) as child:
             with anyio.move_on_after(VERSION_TIMEOUT_S):
                 line = await child.read_line()
     except UpthreadError:
         return ""  # it is on PATH and cannot be run: installed, of no known version
-    return (line or b"").decode("utf-8", "replace").strip()[:VERSION_CHARACTERS_MAX]
+    said = (line or b"").decode("utf-8", "replace").strip()[:VERSION_CHARACTERS_MAX]
+    if said:
+        remember(command, said)
+    return said
+
+
+# --- what this release was tested with -----------------------------------------------------------
+
+
+class SeenWay(Struct, frozen=True, kw_only=True):
+    """One way of driving one agent. `can` has words of WHAT_AGENTS_CAN, in their order."""
+
+    agent: str
+    kind: str
+    version: str
+    can: tuple[str, ...]
+
+    def difference(self, version: str) -> str:
+        """Return `newer`, `older`, or empty for the same and for one that cannot be read."""
+        ours, theirs = _numbers(self.version), _numbers(version)
+        if not ours or not theirs or ours == theirs:
+            return ""
+        # By numbers: as texts 2.10 would be older than 2.9.
+        return "newer" if theirs > ours else "older"
+
+    def warning(self, version: str, *, called: str = "") -> str:
+        """Return the line that names both versions, empty where they do not differ.
+
+        `called` is the agent's name here where that is another one.
+        """
+        difference = self.difference(version)
+        if not difference:
+            return ""
+        agent = called or self.agent
+        return (
+            f"{agent} {version_in(version)} is {difference} than {self.version}, which this "
+            "upthread was tested with; "
+            f"try what it does: upthread doctor --probe {shlex.quote(agent)}"
+        )
+
+
+TESTED: Final = tuple(
+    SeenWay(agent=row.name, kind=way.kind, version=way.version, can=way.can)
+    for row in AGENTS.values()
+    for way in row.ways
+)
+
+_BY_WAY: Final = {(row.agent, row.kind): row for row in TESTED}
+
+
+def seen_way(agent: str, kind: str) -> SeenWay | None:
+    """Return the row of a way of driving an agent, None where this release was tested with none."""
+    return _BY_WAY.get((agent, kind))
+
+
+def version_in(said: str) -> str:
+    """Return the number in what an agent says its version is; empty where there is none."""
+    found = _VERSION.search(said)
+    return found[0] if found else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(piece) for piece in version_in(version).split(".") if piece)

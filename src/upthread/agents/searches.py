@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol, cast
 
-from upthread.agents.folders import part_of
+from upthread.agents.registry import part_of
 from upthread.core.agents import WITH_A_STORE
 from upthread.vendors.homes import home_of
 from upthread.vendors.outline import Look

@@ -1,23 +1,60 @@
-"""What the agents' own stores hold of their sessions, by the agent's name.
+"""What the agents' own stores hold: each session that can be found, and one by its id, as events.
 
-Of main sessions, and of a sub-agent whose call was cut off.
+By the agent's name. Of a session by its id: of main sessions, and of a sub-agent whose call was cut
+off. Each agent's folder reads and repairs its own: `histories` finds, reads and repairs in a copy,
+`stored` reads one session back. Nothing is changed in a store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
-from upthread.agents.folders import part_of
-from upthread.agents.rehearsal.settings import sessions_directory
+from upthread.agents.registry import REHEARSAL, part_of
+from upthread.agents.rehearsal.sessions import SessionStore, UnknownSessionError, sessions_directory
+from upthread.core.agents import WITH_A_STORE
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
-from upthread.vendors.homes import home_of
+from upthread.vendors.base import OUTLINE_CHARACTERS, VendorHistory
+from upthread.vendors.copies import RepairedCopy
+from upthread.vendors.homes import file_stamp, home_of
 
-REHEARSAL: Final = "rehearsal"
+
+def stored_histories(
+    environment: Mapping[str, str], *, agent: str | None = None
+) -> Iterator[VendorHistory | StoreError]:
+    """Yield each session, texts outlined; in place of a store that cannot be read, its error.
+
+    `environment` says where the agents keep theirs: HOME, XDG_DATA_HOME, CLAUDE_CONFIG_DIR,
+    CODEX_HOME. With `agent`, only that one's.
+    """
+    for name in WITH_A_STORE if agent is None else (agent,):
+        for path in _histories_of(name).find_histories(home_of(name, environment)):
+            try:
+                yield from outlines(name, path)
+            except StoreError as error:
+                yield error
+
+
+def outlines(agent: str, path: Path) -> Iterator[VendorHistory]:
+    """Yield the sessions of one of an agent's files, texts outlined. Raises StoreError."""
+    yield from _histories_of(agent).read_histories(path, characters_max=OUTLINE_CHARACTERS)
+
+
+def repaired_copy(
+    agent: str, path: Path, into: Path, *, session_id: str | None, sessions: Iterable[str]
+) -> RepairedCopy:
+    """Copy one of an agent's files and repair the copy; where it has several, only `sessions`.
+
+    UsageError when `into` has a copy already.
+    """
+    return _histories_of(agent).repair(path, into, session_id=session_id, sessions=sessions)
+
+
+# --- one session ---------------------------------------------------------------------------------
 
 
 def read_stored(environment: Mapping[str, str], call: CutOffCall) -> StoredSession | None:
@@ -85,6 +122,27 @@ def _telling_why(agent: str) -> Generator[None]:
         ) from error
 
 
+# --- whose parts they are ------------------------------------------------------------------------
+
+
+class _Histories(Protocol):
+    """The part of an agent's folder that finds, reads and repairs what its store holds."""
+
+    def find_histories(self, home: Path, /) -> Iterator[Path]: ...
+
+    def read_histories(
+        self, path: Path, /, *, characters_max: int | None = None
+    ) -> Iterator[VendorHistory]: ...
+
+    def repair(
+        self, path: Path, into: Path, /, *, session_id: str | None, sessions: Iterable[str]
+    ) -> RepairedCopy: ...
+
+
+def _histories_of(agent: str) -> _Histories:
+    return cast("_Histories", part_of(agent, "histories"))
+
+
 class _SessionReader(Protocol):
     """The module of an agent that reads its main sessions."""
 
@@ -106,9 +164,48 @@ def _reader_of(agent: str) -> _Reader | None:
 
 
 def _session_reader_of(agent: str) -> _SessionReader | None:
-    # Its reader is beside its folder: it needs ACP's words, and no agent knows another (ADR 93).
-    if agent != REHEARSAL:
-        return _reader_of(agent)
-    from upthread.agents import rehearsal_stored  # noqa: PLC0415  # as `part_of` loads the others
+    return _Rehearsal if agent == REHEARSAL else _reader_of(agent)
 
-    return rehearsal_stored
+
+class _Rehearsal:
+    """The rehearsal agent's files, read back as it would replay them.
+
+    Here, since it takes ACP's words, and no agent knows another (ADR 93).
+    """
+
+    @staticmethod
+    def read_session(home: Path, session: UpstreamSessionId, /) -> StoredSession | None:
+        """Return a session as the agent's file holds it, None without one. Raises OSError."""
+        from upthread.agents.acp.wire import events_of  # noqa: PLC0415  # as `part_of` loads others
+        from upthread.agents.rehearsal.history import replay  # noqa: PLC0415
+
+        path = _Rehearsal._path(home, session)
+        if path is None:
+            return None
+        # Before it is read: what is touched in between then counts as not seen by the session.
+        written_at_ns = path.stat().st_mtime_ns
+        updates = replay(SessionStore(home).read(session), names_messages=True)
+        return StoredSession(
+            upstream_session_id=session,
+            events=tuple(
+                event
+                for update in updates
+                for event in events_of(str(update["sessionUpdate"]), update, session=session)
+            ),
+            written_at_ns=written_at_ns,
+        )
+
+    @staticmethod
+    def stamp_of(home: Path, session: UpstreamSessionId, /) -> str:
+        """Return what a session's file is known by, empty without one."""
+        path = _Rehearsal._path(home, session)
+        return file_stamp(path) if path else ""
+
+    @staticmethod
+    def _path(home: Path, session: UpstreamSessionId) -> Path | None:
+        if not home.is_dir():
+            return None
+        try:
+            return SessionStore(home).path(session)
+        except UnknownSessionError:
+            return None

@@ -7,7 +7,7 @@ one that does: tests/surfaces/cli/test_light_verbs.py holds it to that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -180,9 +180,11 @@ class Assembly(ABC):
 
     @cached_property
     def _worktrees(self) -> Worktrees:
-        from upthread.client.worktrees import worktrees_of
+        from upthread.runtime.working_tree.git_worktrees import Worktrees
 
-        return worktrees_of(self.settings, self.project_id)
+        # New ones under upthread's home.
+        folder = Path(self.settings.home) / "worktrees" / self.project_id
+        return Worktrees(Path(self.settings.working_directory), folder)
 
     @cached_property
     def _preparing(self) -> Preparing:
@@ -206,7 +208,10 @@ class Assembly(ABC):
         )
 
     def _doubts_now(self, workstream: str) -> Sequence[RecordedEffect]:
-        return self._settlements.in_doubt(workstream)
+        from upthread.runtime.record.effects import effects_in_doubt
+
+        patterns = self.settings.outward_patterns
+        return effects_in_doubt(self.store, self.project_id, workstream, outward_patterns=patterns)
 
     @property
     def _settlements(self) -> Settlements:
@@ -237,10 +242,15 @@ class Assembly(ABC):
         """
         if view.conversation.key.role not in self.settings.roles:
             return None
-        from upthread.core.decision.changes import change_lines
+        from upthread.core.decision.freshness import change_lines
 
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None
+
+    def _addresses(self) -> Iterator[str]:
+        for known in self.store.workstreams(self.project_id):
+            for each in self.store.conversations(self.project_id, known.workstream):
+                yield each.key.address
 
     def _calls_now(self) -> Sequence[CallUnderWay]:
         return self.hooks.calls_under_way()

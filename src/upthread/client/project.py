@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from upthread.client.assembly import Assembly
 from upthread.core.actors import Actor, model_of
-from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream, shown
-from upthread.core.trust import Item, ignored_notice
+from upthread.core.names import (
+    Address,
+    did_you_mean,
+    key_of,
+    parse_address,
+    parse_role,
+    parse_workstream,
+    shown,
+)
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
 from upthread.errors import NotFoundError, UsageError
@@ -18,10 +25,11 @@ from upthread.runtime.options import TellOptions
 from upthread.runtime.system import user_name
 
 if TYPE_CHECKING:
-    from upthread.core.decision.own_interface import OwnInterface
     from upthread.core.decision.price import Tokens
     from upthread.core.decision.read_coverage import Reading
     from upthread.core.runs.pipeline import RunView
+    from upthread.core.sessions import OwnInterface
+    from upthread.core.trust import Item
     from upthread.core.turns.effects import Settlement
     from upthread.runtime.continuity_probe import Probed
     from upthread.runtime.options import RunOptions
@@ -33,6 +41,8 @@ if TYPE_CHECKING:
     from upthread.runtime.turns.progress import TurnResult
     from upthread.store.base import Resolved
 
+Result = TypeVar("Result")
+
 
 class Project(Assembly):
     """An open project. Made by `open_project`; all calls are async."""
@@ -40,6 +50,8 @@ class Project(Assembly):
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know: what was put right at rest, and what is ignored here."""
+        from upthread.core.trust import ignored_notice
+
         ignored = ignored_notice(self.settings.pending)
         return (*self.notices_at_rest, *filter(None, (ignored,)))
 
@@ -57,7 +69,7 @@ class Project(Assembly):
         await self._tell_place(request)
         # Published whatever comes of it: a turn that failed
         # may have opened a session that hooks resume.
-        result = await self.hooks.published(self._turns.tell(request))
+        result = await self.hooks.published(self._turns.tell(request), _workstream_of(request))
         return await self._waited_out(result, options)
 
     async def go_on(self, address: str, options: TellOptions | None = None) -> TurnResult:
@@ -72,7 +84,7 @@ class Project(Assembly):
             )
         request = await self._request(address, "", options)
         await self._tell_place(request)
-        result = await self.hooks.published(self._turns.go_on(request))
+        result = await self.hooks.published(self._turns.go_on(request), _workstream_of(request))
         return await self._waited_out(result, options)
 
     async def run(
@@ -82,7 +94,8 @@ class Project(Assembly):
 
         Without a specification the newest run goes on. Raises as `runtime.runs.runs.Runs.run` does.
         """
-        return await self.hooks.published(self.runs.run(workstream, specification, options))
+        name = parse_workstream(workstream)
+        return await self.hooks.published(self.runs.run(name, specification, options), name)
 
     async def answer(
         self,
@@ -113,20 +126,22 @@ class Project(Assembly):
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
         await self.hooks.take_in()
-        view = await self._system.in_thread(
-            lambda: self._overview.workstream(self.project_id, name)
-        )
-        if view is None:
-            raise _no_workstream(name)
-        return view
+
+        def look() -> WorkstreamView:
+            view = self._overview.workstream(self.project_id, name)
+            if view is None:
+                raise self._no_workstream(name)
+            return view
+
+        return await self._system.in_thread(look)
 
     async def _require(self, workstream: str) -> None:
-        def is_known() -> bool:
+        def check() -> None:
             known = self.store.workstream(self.project_id, workstream)
-            return bool(known or self.store.conversations(self.project_id, workstream))
+            if not (known or self.store.conversations(self.project_id, workstream)):
+                raise self._no_workstream(workstream)
 
-        if not await self._system.in_thread(is_known):
-            raise _no_workstream(workstream)
+        await self._system.in_thread(check)
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
@@ -169,7 +184,7 @@ class Project(Assembly):
         """
         await self.hooks.take_in()
         name = parse_workstream(workstream)
-        return await self._system.in_thread(lambda: self._settlements.in_doubt(name))
+        return await self._system.in_thread(lambda: tuple(self._doubts_now(name)))
 
     async def effects_held(self, workstream: str) -> tuple[RecordedEffect, ...]:
         """Return what nobody does again before a person has said something of it.
@@ -211,7 +226,7 @@ class Project(Assembly):
 
     async def spent(self, conversation: Conversation) -> Tokens:
         """Return the tokens that a conversation's turns took, as its agents reported them."""
-        from upthread.runtime.cost.spent_tokens import spent_in_conversation
+        from upthread.runtime.record.turn_views import spent_in_conversation
 
         conversation_id = conversation.conversation_id
         return await self._system.in_thread(
@@ -220,7 +235,7 @@ class Project(Assembly):
 
     async def spent_on_run(self, workstream: str) -> Tokens:
         """Return the tokens that the newest run on a workstream took, nothing without one."""
-        from upthread.runtime.cost.spent_tokens import spent_on_run
+        from upthread.runtime.record.turn_views import spent_on_run
 
         name = parse_workstream(workstream)
 
@@ -236,6 +251,17 @@ class Project(Assembly):
 
         view = await self.show(workstream)
         return await self._system.in_thread(lambda: read_audit(self.store, view))
+
+    async def with_audit(self, workstream: str, use: Callable[[Audit], Result]) -> Result:
+        """Let `use` go through all that is kept of a workstream, however long that is.
+
+        As `audit`, but turns and messages are read when `use` asks for them, and anew each time:
+        what it returns must not hold on to them. `use` runs in the store's thread.
+        """
+        from upthread.runtime.record.audit import open_audit
+
+        view = await self.show(workstream)
+        return await self._system.in_thread(lambda: use(open_audit(self.store, view)))
 
     async def resume_command(self, address: str) -> tuple[str, ...] | None:
         """Return the agent's own command that opens the session, None where there is none."""
@@ -255,7 +281,7 @@ class Project(Assembly):
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""
-        from upthread.runtime.record.read_coverage import reading_in
+        from upthread.runtime.record.turn_views import reading_in
 
         if link is None:
             return None
@@ -263,15 +289,15 @@ class Project(Assembly):
 
     async def own_interface(self, link: Link | None) -> OwnInterface:
         """Return how a link's session is opened in its agent's own interface."""
-        from upthread.core.decision.own_interface import NO_SESSION
+        from upthread.core.sessions import NO_SESSION
 
         if link is None:
             return NO_SESSION
         return await self._system.in_thread(lambda: self._own_interface(link))
 
     def _own_interface(self, link: Link) -> OwnInterface:
-        from upthread.core.decision.own_interface import MainSession, of_link
-        from upthread.runtime.turns.conversation import main_session_of
+        from upthread.core.sessions import MainSession, of_link
+        from upthread.runtime.record.turn_views import main_session_of
 
         try:
             adapter = self._preparing.adapter(link.agent)
@@ -425,7 +451,8 @@ class Project(Assembly):
             request = await self._request(result.conversation.key.address, "", options)
             request.listener.limited(result)
             await wait_until(result.parked.reset_at_ms, self._system)
-            result = await self.hooks.published(self._turns.go_on(request, result.turn_id))
+            going_on = self._turns.go_on(request, result.turn_id)
+            result = await self.hooks.published(going_on, _workstream_of(request))
         return result
 
     async def _tell_place(self, request: TellRequest) -> None:
@@ -446,12 +473,21 @@ class Project(Assembly):
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
+            like = did_you_mean(name, self._addresses())
             raise NotFoundError(
-                f"{shown(name)} has no conversation yet",
+                f"{shown(name)} has no conversation yet{like}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
         return resolved
+
+    def _no_workstream(self, name: str) -> NotFoundError:
+        known = (each.workstream for each in self.store.workstreams(self.project_id))
+        return NotFoundError(
+            f"there is no workstream {shown(name)} in this project{did_you_mean(name, known)}",
+            hint="see `upthread ls`",
+            workstream=name,
+        )
 
     def _by_instance_name(self, text: str) -> Address:
         base_name, dash, role = text.partition("-")
@@ -470,12 +506,8 @@ _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
 _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
 
 
-def _no_workstream(name: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no workstream {shown(name)} in this project",
-        hint="see `upthread ls`",
-        workstream=name,
-    )
+def _workstream_of(request: TellRequest) -> str:
+    return request.claim.address.workstream
 
 
 def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:

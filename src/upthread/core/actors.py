@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from upthread.core.agents import AGENTS
-from upthread.core.text.visible import visible_line
+from upthread.core.text import visible_line
 
 ActorKind: TypeAlias = Literal["person", "model", "program"]
 

@@ -16,16 +16,16 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from types import MappingProxyType, NoneType
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast, get_args, get_type_hints
 
 import msgspec
 
 from upthread.core import events
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.slot_values import maker
 from upthread.core.types import (
     ContextPart,
     ErasedPart,
@@ -37,6 +37,7 @@ from upthread.core.types import (
     ToolCallPart,
     ToolResultPart,
     UnknownPart,
+    maker,
 )
 from upthread.errors import StoreError, UsageError
 
@@ -96,7 +97,7 @@ def encode_json(value: object) -> bytes:
 def encode_plain_json(values: tuple[str | int | None, ...]) -> bytes:
     """Return what `encode_json` would, of values that hold no float: there is nothing to look for.
 
-    The chain is computed under the write lock, where the look took longer than all the rest.
+    There is one for each part, of which the look took longer than all the rest.
     """
     try:
         return _ENCODER.encode(values)
@@ -186,47 +187,32 @@ def _plain(value: object) -> object:
 
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
+_PACKER: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+
+# As MessagePack has a number: 0xcb, then its eight bytes, of which the exponent is all ones.
+_LIKE_NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def _has_non_finite(value: object) -> bool:
-    # The concrete types first: a look at an abstract one takes ten times as long.
-    if type(value) in _FINITE:
-        return False
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, (str, int)):
-        return False
-    if isinstance(value, (dict, Mapping)):
-        return _has_any_non_finite(cast("Mapping[str, object]", value).values())
-    if isinstance(value, (list, tuple, Sequence)):
-        return _has_any_non_finite(cast("Sequence[object]", value))
-    cls: Any = type(value)
-    return _has_any_non_finite([getattr(value, name) for name in _fields_for_floats(cls)])
+    """Return whether a number in a value, however deep, is not finite."""
+    try:
+        packed = _PACKER.encode(value)
+    except (OverflowError, RecursionError):  # an integer of more than 64 bits
+        return _is_or_has_non_finite(msgspec.to_builtins(value, enc_hook=_plain))
+    # Most often nothing looks like one, which is told at once. Other bytes may look like one, too.
+    return _LIKE_NON_FINITE.search(packed) is not None and _is_or_has_non_finite(
+        msgspec.to_builtins(value, enc_hook=_plain)
+    )
 
 
-def _has_any_non_finite(values: Iterable[object]) -> bool:
-    return any(_has_non_finite(each) for each in values if type(each) not in _FINITE)
-
-
-_FINITE: Final = frozenset({str, int, bool, NoneType})
-"""Types of most values there are, none of which is a float."""
-
-
-@functools.cache
-def _fields_for_floats(cls: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a dataclass in which there may be a float."""
-    has_fields = is_dataclass(cls) or issubclass(cls, msgspec.Struct)
-    hints = get_type_hints(cls, localns={"JsonValue": Any}) if has_fields else {}
-    return tuple(name for name, hint in hints.items() if _has_place_for_float(hint))
-
-
-def _has_place_for_float(hint: Any) -> bool:
-    """Return False where a type says that none can be there, True for all it does not know."""
-    plain = getattr(hint, "__supertype__", hint)
-    if isinstance(plain, type):
-        return not issubclass(plain, (str, int, NoneType))
-    inner = [each for each in get_args(plain) if each is not Ellipsis]
-    return not inner or any(map(_has_place_for_float, inner))
+def _is_or_has_non_finite(plain: object) -> bool:
+    if isinstance(plain, float):
+        return not math.isfinite(plain)
+    if isinstance(plain, dict):
+        return any(map(_is_or_has_non_finite, cast("dict[str, object]", plain).values()))
+    return isinstance(plain, list | tuple) and any(
+        map(_is_or_has_non_finite, cast("list[object]", plain))
+    )
 
 
 def _encode_leniently(value: object) -> bytes:
@@ -263,7 +249,7 @@ def _decode_leniently(shape: Any, content: bytes, what: str) -> Any:
         raise StoreError(f"stored {what} is damaged: {error}", hint=_DAMAGED) from error
 
 
-def _shape_of(cls: type[Any], *, without: frozenset[str] = frozenset()) -> _Decoder:
+def _shape_of(cls: type[Any]) -> _Decoder:
     """Return a decoder for a dataclass's fields.
 
     A TypedDict stands in for the class because msgspec takes no recursive union such as JsonValue;
@@ -273,7 +259,6 @@ def _shape_of(cls: type[Any], *, without: frozenset[str] = frozenset()) -> _Deco
     shape: dict[str, Any] = {
         name: NotRequired[hints[name]] if has_default else hints[name]
         for name, has_default in _members_of(cls)
-        if name not in without
     }
     return _decoder(TypedDict(cls.__name__, shape))  # type: ignore[operator]  # fields known at run time
 
@@ -290,10 +275,26 @@ def _members_of(cls: type[Any]) -> Iterator[tuple[str, bool]]:
             yield each.name, each.default is not MISSING or each.default_factory is not MISSING
 
 
+def _content_of(cls: type[Any], *, without: frozenset[str]) -> _Decoder:
+    """Return a decoder of a part's content into a struct with its fields.
+
+    Whole conversations are read by it: the dictionary of `_shape_of` takes twice as long.
+    """
+    hints = get_type_hints(cls, localns={"JsonValue": Any})
+    members = [
+        (each.name, hints[each.name])
+        if each.default is MISSING
+        else (each.name, hints[each.name], each.default)
+        for each in fields(cls)
+        if each.name not in without
+    ]
+    return _decoder(msgspec.defstruct(f"{cls.__name__}Content", members))
+
+
 _ANY: Final = _decoder(Any)
 _CALL_ID: Final = frozenset({"call_id"})
-_TOOL_CALL: Final = _shape_of(ToolCallPart, without=_CALL_ID)
-_TOOL_RESULT_HEAD: Final = _shape_of(ToolResultPart, without=_CALL_ID | {"text"})
+_TOOL_CALL: Final = _content_of(ToolCallPart, without=_CALL_ID)
+_TOOL_RESULT_HEAD: Final = _content_of(ToolResultPart, without=_CALL_ID | {"text"})
 _FILE: Final = _shape_of(FilePart)
 _UNKNOWN: Final = _shape_of(UnknownPart)
 
@@ -341,19 +342,21 @@ _make_tool_result: Final = maker(ToolResultPart)
 
 def _decode_tool_call(call_id: str, content: bytes) -> Part:
     call = _decode_as(_TOOL_CALL, content, "tool_call")
-    locations = call.get("locations", ())
-    return _make_tool_call(
-        call_id, call["title"], call["tool_kind"], call.get("arguments"), locations
-    )
+    return _make_tool_call(call_id, call.title, call.tool_kind, call.arguments, call.locations)
 
 
 def _decode_tool_result(call_id: str, content: bytes) -> Part:
     line, newline, text = content.partition(b"\n")
-    head = _decode_as(_TOOL_RESULT_HEAD, line, "tool_result")
+    head = _decode_result_head(line)
     if not newline:
         raise StoreError("stored tool_result has no text", hint=_DAMAGED)
-    child = head.get("child_conversation_id")
-    return _make_tool_result(call_id, head["status"], decode_text(text), child)
+    return _make_tool_result(call_id, head.status, decode_text(text), head.child_conversation_id)
+
+
+@functools.lru_cache(maxsize=100)
+def _decode_result_head(line: bytes) -> Any:
+    """Decode what stands before a result's text; most of them say "completed" and no more."""
+    return _decode_as(_TOOL_RESULT_HEAD, line, "tool_result")
 
 
 def _decode_foreign_part(kind: str, content: bytes) -> Part:

@@ -137,7 +137,7 @@ class EnqueueTransition(Struct, frozen=True, kw_only=True):
 
     `run_seq` is the seq of the event it follows. `due_at_ms` is by the writer's clock; `delay_ms`
     says the same for whoever has another one: how long after the commit. `queue` is where it may
-    run, a name of core/runs/queue_name.py; empty: wherever the run's project is.
+    run, a name of core/runs/pipeline.py; empty: wherever the run's project is.
     """
 
     run_id: RunId

@@ -105,12 +105,16 @@ class UsageReported(AgentEvent, frozen=True, kw_only=True):
 
     `tokens_read` and `tokens_written` are those of one request to the model, told once for each:
     all that it read, what a cache held included. None where the agent does not count its requests.
+    `tokens_cached` is how much of what was read came from a provider's cache, and
+    `tokens_cache_written` how much was put into one; None where the agent does not say.
     """
 
     tokens_used: int | None
     tokens_window: int | None = None
     tokens_read: int | None = None
     tokens_written: int | None = None
+    tokens_cached: int | None = None
+    tokens_cache_written: int | None = None
 
 
 class ContextCompacted(AgentEvent, frozen=True, kw_only=True):
@@ -207,6 +211,24 @@ class PromptRecognised(Struct, frozen=True, kw_only=True):
     recognition: str
 
 
+class Usage(Struct, frozen=True, kw_only=True):
+    """What a turn's requests to a model took, as its agent counted them: core/turns/usage.py.
+
+    A figure is None where the agent did not tell it of every request. `read` is all that was read,
+    of it `cached` from a provider's cache; `cache_written` was put into one. `first_read` and
+    `first_cached` are those of the session's own first request: what it took to begin, or to go on.
+    `requests` is 0 where the agent told only the sum.
+    """
+
+    requests: int = 0
+    read: int | None = None
+    written: int | None = None
+    cached: int | None = None
+    cache_written: int | None = None
+    first_read: int | None = None
+    first_cached: int | None = None
+
+
 class TurnEnded(Struct, frozen=True, kw_only=True):
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash.
 
@@ -220,7 +242,10 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
     reads before our words, None where nobody knows: core/decision/price.py. `calls_open` is how
     many calls had no end when the turn had: nobody knows what they came to, however well it ended.
     `session_stamp` is what the session's own store was known by then: while it is the same, nobody
-    has gone on in it since. Empty where that is not known.
+    has gone on in it since. Empty where that is not known. `usage` is what was counted since the
+    turn was last parked, None where the agent counts nothing. `turns_before` is how many turns the
+    conversation had before this one, None where nobody added them up; they took `tokens_before`,
+    and `failed_before` are those that did not end well: core/turns/totals.py.
     """
 
     outcome: Outcome
@@ -239,13 +264,19 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
     tokens_fixed: int | None = None
     is_fixed_estimated: bool = False
     session_stamp: str = ""
+    usage: Usage | None = None
+    turns_before: int | None = None
+    tokens_before: int = 0
+    is_before_estimated: bool = False
+    failed_before: tuple[str, ...] = ()
 
 
 class TurnParked(Struct, frozen=True, kw_only=True):
     """The turn waits for a human: `reason` says why, `detail` what is known.
 
     `tokens_spent` is what its prompts took until then, as in TurnEnded; `tokens_held` is what its
-    session held, which the next request reads again, None where nobody said.
+    session held, which the next request reads again, None where nobody said. `usage` as in
+    TurnEnded.
     """
 
     reason: str
@@ -254,6 +285,7 @@ class TurnParked(Struct, frozen=True, kw_only=True):
     tokens_spent: int | None = None
     is_spent_estimated: bool = False
     tokens_held: int | None = None
+    usage: Usage | None = None
 
 
 TurnEvent: TypeAlias = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -36,6 +36,7 @@ _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _DIGESTED = re.compile(r"(?:\A|-)[0-9a-f]{8}\Z")
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+_MARKS = re.compile(r"[\W_]+")
 _SLOT = re.compile(r"(?P<role>.+)~(?P<slot>[1-9][0-9]{0,5})")
 
 
@@ -119,6 +120,14 @@ def shown(text: str) -> str:
     return ascii(cut) if not cut.isprintable() else repr(cut)
 
 
+def did_you_mean(typed: str, known: Iterable[str]) -> str:
+    """Return the end of an error about a name that is not known: the one that is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only where there is an error
+
+    close = get_close_matches(typed, list(known), n=1)
+    return f". Did you mean {shown(close[0])}?" if close else ""
+
+
 def choose_base_name(workstream: str, taken: Collection[str]) -> str:
     """Return the first free base name in this workstream's own order of the list."""
     start = int.from_bytes(hashlib.sha256(workstream.encode()).digest()[:4], "big")
@@ -130,3 +139,8 @@ def choose_base_name(workstream: str, taken: Collection[str]) -> str:
             if name not in used:
                 return name
         lap += 1
+
+
+def folded(name: str) -> str:
+    """Return a name without case and marks: `filePath` and `file_path` are one."""
+    return _MARKS.sub("", name).casefold()

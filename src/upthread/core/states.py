@@ -22,7 +22,7 @@ from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.run_view import RunView
 from upthread.core.runs.stops import OURS, Source, Stop, shortfall, stop_in_words
 from upthread.core.runs.verdicts import VerdictView
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import Outcome
 

@@ -130,9 +130,22 @@ def is_before(recorded_at_ms: int, before_ms: int | None) -> bool:
     return before_ms is None or recorded_at_ms < before_ms
 
 
+def covered_by_chain(digest: bytes, header: PartHeader) -> bytes:
+    """Return what a part adds to its chain: the digest of its content, its header as a JSON array.
+
+    It does not depend on what is before it, so a writer makes it before it waits for any lock.
+    """
+    return digest + encode_plain_json(header)
+
+
+def chained_to(previous: bytes, covered: bytes) -> bytes:
+    """Return the SHA-256 of the previous chain and of what `covered_by_chain` says of a part."""
+    return sha256(previous + covered).digest()
+
+
 def chained(previous: bytes, digest: bytes, header: PartHeader) -> bytes:
     """Return SHA-256(previous chain, digest of the content, header as a JSON array)."""
-    return sha256(previous + digest + encode_plain_json(header)).digest()
+    return chained_to(previous, covered_by_chain(digest, header))
 
 
 def seal_of(*columns: str | float | bytes | None) -> bytes:

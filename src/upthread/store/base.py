@@ -278,9 +278,19 @@ class Store(Protocol):
         ...
 
     def messages(
-        self, conversation_id: ConversationId, /, *, after_seq: int = 0, newest: int | None = None
+        self,
+        conversation_id: ConversationId,
+        /,
+        *,
+        after_seq: int = 0,
+        first: int | None = None,
+        newest: int | None = None,
     ) -> tuple[Message, ...]:
-        """Return messages after `after_seq`, oldest first; with `newest`, only the last so many."""
+        """Return messages after `after_seq`, oldest first.
+
+        With `first` only the first so many of them: whoever reads a long conversation whole reads
+        it in pages. With `newest` only the last so many; it is asked for without `first`.
+        """
         ...
 
     def message(self, conversation_id: ConversationId, /, seq: int) -> Message | None:
@@ -297,7 +307,7 @@ class Store(Protocol):
     ) -> tuple[Message, ...]:
         """Return what was said in the newest so many exchanges, oldest message first (S22).
 
-        An exchange is a prompt and its reply (core/context/exchanges.py), of a long one the
+        An exchange is a prompt and its reply (core/context/prior_context.py), of a long one the
         beginning and the end. Of messages of users and assistants, with a text that is not blank,
         under no upstream session or one of the given; their other parts are left out.
         """

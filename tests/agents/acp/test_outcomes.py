@@ -3,13 +3,13 @@
 import pytest
 
 from upthread.agents._prompt import TurnSeen
-from upthread.agents.acp.outcomes import failure_of, outcome_of_suspicion, result_of
+from upthread.agents.acp.outcomes import outcome_of_suspicion, refusal_in, result_of
 from upthread.agents.acp.quirks import NO_QUIRK, QUIRKS, quirk_for
 from upthread.core.types import Outcome
 
 
 def seen_as(outcome, code, message, data=None, agent=""):
-    failure = failure_of(code, message, data, quirk=quirk_for(agent))
+    failure = refusal_in(code, message, data, quirk=quirk_for(agent))
     assert failure.outcome == outcome
     assert failure.detail
     return failure

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from upthread.agents._process import ChildStart, started_child
-from upthread.agents.acp.peer import Peer, RpcError
+from upthread.agents.acp.peer import AgentWords, Peer, RpcError
+from upthread.agents.acp.quirks import NO_QUIRK
 from upthread.tasks import task_group
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,14 @@ async def talking(program, tmp_path, *, on_request=None):
         command=command, working_directory=str(tmp_path), stderr_path=None, redactor=None
     )
     async with started_child(start) as child, task_group() as tasks:
-        peer = Peer(child, on_notification=note, on_request=on_request or refuse)
+        words = AgentWords(agent="agent", quirk=NO_QUIRK, now_ms=lambda: 0, home=tmp_path)
+        peer = Peer(
+            child,
+            words,
+            timeout_s=20,
+            on_notification=note,
+            on_request=on_request or refuse,
+        )
         tasks.start_soon(peer.serve, tasks)
         yield peer, told
         tasks.cancel_scope.cancel()

@@ -1,13 +1,11 @@
 """Frames and what they say."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.agents._json import Unreadable, write_frame
-from upthread.agents.acp.wire import Message, events_of, read_frame
+from upthread.agents._json_lines import Unreadable, read_json, write_frame
+from upthread.agents.acp.wire import Message, events_of, message_in
 from upthread.core.events import (
     PlanChanged,
     ReasoningReceived,
@@ -33,19 +31,19 @@ def test_any_json_survives_the_wire(params):
     message = {"jsonrpc": "2.0", "method": "x", "params": params}
     line = write_frame(message)
     assert b"\n" not in line
-    frame = read_frame(line)
+    frame = message_in(read_json(line))
     assert isinstance(frame, Message)
     assert frame.content == message
 
 
 @given(st.binary())
 def test_no_line_of_bytes_is_an_error(line):
-    assert isinstance(read_frame(line), Message | Unreadable | None)
+    assert isinstance(message_in(read_json(line)), Message | Unreadable)
 
 
 @given(st.dictionaries(st.sampled_from(["id", "method", "result", "error"]), json_values))
 def test_what_is_handed_on_can_be_matched_to_a_request(content):
-    frame = read_frame(json.dumps(content).encode())
+    frame = message_in(content)
     if isinstance(frame, Message) and frame.method is None:
         identity = frame.content.get("id")
         assert identity is None or type(identity) in {int, str}
@@ -76,7 +74,7 @@ def test_a_malformed_update_is_kept_never_an_error(kind, content):
 
 def test_deep_nesting_is_past_a_limit_not_a_crash():
     with pytest.raises(QuotaExceededError, match="nesting"):
-        read_frame(b"[" * 100_000)
+        read_json(b"[" * 100_000)
 
 
 TEXT = {"type": "text", "text": "hi"}

@@ -1,4 +1,7 @@
-"""Frames to events: what is said, by whom, once, and nothing that is not known is lost."""
+"""Frames to events: what is said, by whom, once, and nothing that is not known is lost.
+
+Sub-agents: whose words a frame holds, when one began and ended.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import pytest
 from tests.agents.claude_code.frames import (
     CALL,
     CHILD,
+    ENDED,
     OF_CHILD,
     SESSION,
     STARTED,
@@ -19,9 +23,16 @@ from tests.agents.claude_code.frames import (
     user,
 )
 
-from upthread.agents._json import Unreadable
-from upthread.agents.claude_code.translation import Translator, session_of
+from upthread.agents._json_lines import Unreadable
+from upthread.agents.claude_code.translation import (
+    Children,
+    Translator,
+    child_session,
+    role_of,
+    session_of,
+)
 from upthread.core.events import (
+    ChildEnded,
     ChildStarted,
     ContextCompacted,
     PlanChanged,
@@ -34,6 +45,7 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
+from upthread.core.types import Outcome
 
 
 def events_of(*frames: object):
@@ -60,7 +72,11 @@ def test_a_streamed_answer_is_told_in_pieces_and_once():
         TextReceived(upstream_session_id=SESSION, text="hel", message_id="msg_1"),
         TextReceived(upstream_session_id=SESSION, text="lo", message_id="msg_1"),
         UsageReported(
-            upstream_session_id=SESSION, tokens_used=22, tokens_read=15, tokens_written=7
+            upstream_session_id=SESSION,
+            tokens_used=22,
+            tokens_read=15,
+            tokens_written=7,
+            tokens_cached=10,
         ),
     ]
 
@@ -156,7 +172,7 @@ def test_what_a_childs_request_read_is_told_once_for_all_frames_of_its_answer():
         frames[0],  # the session's own is told of while it is streamed
     )
     assert [event for event in events if isinstance(event, UsageReported)] == [
-        UsageReported(upstream_session_id=CHILD, tokens_used=15, tokens_read=15)
+        UsageReported(upstream_session_id=CHILD, tokens_used=15, tokens_read=15, tokens_cached=10)
     ]
 
 
@@ -214,3 +230,67 @@ def test_the_session_is_the_one_the_frame_names():
     assert session_of({"session_id": ""}) is None
     (event,) = events_of({**assistant(said("x")), "session_id": "another"})
     assert event.upstream_session_id == "another"
+
+
+def test_a_child_is_started_by_its_task_and_ended_by_its_notification():
+    children = Children()
+    assert children.started(STARTED, SESSION) == (
+        ChildStarted(
+            upstream_session_id=SESSION,
+            child_upstream_session_id=CHILD,
+            role="general-purpose",
+            call_id=CALL,
+        ),
+    )
+    assert children.speaking(OF_CHILD, SESSION) == ((), CHILD)
+    assert children.of_call(CALL) == CHILD
+    assert children.ended(ENDED, SESSION) == (
+        ChildEnded(upstream_session_id=SESSION, child_upstream_session_id=CHILD),
+    )
+
+
+def test_a_child_that_speaks_before_it_is_told_of_starts_then():
+    children = Children()
+    started, speaker = children.speaking({"parent_tool_use_id": CALL}, SESSION)
+    assert speaker == child_session(SESSION, CALL)
+    assert [event.role for event in started] == ["subagent"]
+    assert children.speaking({"parent_tool_use_id": CALL}, SESSION) == ((), speaker)
+
+
+def test_a_childs_child_belongs_to_the_child():
+    children = Children()
+    children.started(STARTED, SESSION)
+    deeper = {**STARTED, "task_id": "b2", "tool_use_id": "toolu_9"}
+    (started,) = children.started({**deeper, "parent_task_id": STARTED["task_id"]}, SESSION)
+    assert started.upstream_session_id == CHILD
+
+
+def test_a_task_that_is_no_sub_agent_is_none():
+    children = Children()
+    assert children.started({**STARTED, "task_type": "local_bash"}, SESSION) == ()
+    assert children.started(system("task_started", task_type="local_agent"), SESSION) == ()
+    assert children.ended(ENDED, SESSION) == ()
+
+
+def test_a_child_that_was_stopped_or_failed_says_so():
+    outcomes = []
+    for status in ("stopped", "failed", ""):
+        children = Children()
+        children.started(STARTED, SESSION)
+        (ended,) = children.ended({**ENDED, "status": status}, SESSION)
+        outcomes.append(ended.outcome)
+    assert outcomes == [Outcome.CANCELLED, Outcome.UNKNOWN, Outcome.UNKNOWN]
+
+
+def test_the_role_is_the_sub_agents_type():
+    assert role_of({"subagent_type": "Explore"}) == "Explore"
+    assert role_of({}) == "subagent"
+
+
+@pytest.mark.parametrize("odd", [[], {}, 7, None])
+def test_a_word_that_is_none_is_kept_and_ends_nothing(odd):
+    """What stands in a set must be hashable, and JSON's lists are not."""
+    for frame in ({"type": odd}, {"type": "system", "subtype": odd, "session_id": "s"}):
+        (kept,) = Translator().translate(frame)
+        assert isinstance(kept, UnknownReceived)
+        assert kept.raw == said

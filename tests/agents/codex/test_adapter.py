@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from upthread.agents.base import PermissionAnswer
-from upthread.agents.codex import connection, threads
+from upthread.agents.codex import adapter, server
 from upthread.agents.codex.adapter import CodexAdapter
 from upthread.core.events import ChildStarted, PermissionAnswered, TextReceived, UnknownReceived
 from upthread.core.types import Outcome
@@ -116,7 +116,7 @@ async def test_a_sub_agent_whose_thread_is_not_written_yet_is_asked_about_again(
     request_in, recorded, monkeypatch, refusals, role
 ):
     """And its work is recorded without a role where none is ever told."""
-    monkeypatch.setattr(threads, "ROLE_PATIENCE_S", 0.5)
+    monkeypatch.setattr(server, "ROLE_PATIENCE_S", 0.5)
     async with scripted().open(request_in) as connected:
         session = await connected.new_session()
         result = await connected.prompt(session, f"spawn {refusals}", on_event=recorded)
@@ -191,7 +191,7 @@ async def test_a_limit_of_the_subscription_says_when_it_ends(request_in, recorde
 async def test_a_limit_that_is_waited_out_in_silence_ends_the_turn(
     request_in, recorded, monkeypatch
 ):
-    monkeypatch.setattr(connection, "RETRY_WAIT_MAX_S", 0.2)
+    monkeypatch.setattr(adapter, "RETRY_WAIT_MAX_S", 0.2)
     async with scripted().open(request_in) as connected:
         session = await connected.new_session()
         with anyio.fail_after(5):

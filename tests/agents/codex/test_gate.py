@@ -10,9 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from upthread.agents._call_listener import VARIABLE, listening
+from upthread.agents._permissions import VARIABLE, listening
 from upthread.agents.base import CallAnswer
-from upthread.agents.codex import gate, gate_hook
+from upthread.agents.codex import gate
+from upthread.agents.codex.hooks import hook_command
 
 PUSH = CallAnswer(answered_by="the test", why="it pushes")
 
@@ -28,7 +29,7 @@ TOLD = {
 
 async def run(environment: Mapping[str, str], told: object = TOLD) -> dict[str, Any]:
     done = await anyio.run_process(
-        shlex.split(gate_hook.command()),
+        shlex.split(hook_command()),
         input=json.dumps(told).encode(),
         env={"PATH": "", **environment},
         check=False,

@@ -171,3 +171,19 @@ def test_tokens_are_what_the_thread_holds_now(last, window, expected):
 def test_a_command_that_failed_by_itself_did_run(status, exit_code, did_run):
     item = {**RUN, "status": status, "exitCode": exit_code}
     assert items.updated(item, "own").did_run is did_run
+
+
+def test_what_a_cache_held_is_told_beside_what_was_read():
+    last = {"totalTokens": 12, "inputTokens": 10, "cachedInputTokens": 8, "outputTokens": 2}
+    told = items.usage({"tokenUsage": {"last": last}}, "own")
+    assert told is not None
+    assert (told.tokens_read, told.tokens_cached, told.tokens_cache_written) == (10, 8, None)
+
+
+@pytest.mark.parametrize("odd", [[], {}, 7, None])
+def test_a_word_that_is_none_is_no_error(odd):
+    """What stands in a set must be hashable, and JSON's lists are not."""
+    assert (
+        items.children_named({"type": items.CALL, "tool": odd, "receiverThreadIds": ["t1"]}) == ()
+    )
+    assert items.spoken({"type": odd, "text": "said"}) == ""

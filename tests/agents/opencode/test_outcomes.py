@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from upthread.agents.opencode.client import ApiError
 from upthread.agents.opencode.outcomes import (
     RETRIES_MAX,
     RETRY_WAIT_MAX_S,
     failure_of_message,
-    failure_of_request,
     failure_of_retry,
 )
+from upthread.agents.opencode.server import ApiError
 from upthread.core.types import Outcome
 
 NOW_MS = 1_000_000
@@ -56,8 +55,8 @@ def test_a_rate_limit_tells_when_the_provider_said_to_come_back():
 
 
 def test_a_refused_request_is_missing_only_by_the_servers_own_word():
-    assert failure_of_request(ApiError(404, "NotFoundError", "gone")).outcome is Outcome.MISSING
-    assert failure_of_request(ApiError(500, "", "")).outcome is Outcome.UNKNOWN
+    assert ApiError(404, "NotFoundError", "gone").outcome is Outcome.MISSING
+    assert ApiError(500, "", "").outcome is Outcome.UNKNOWN
 
 
 def retry(attempt, next_ms, message="slow down"):

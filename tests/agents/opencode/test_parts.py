@@ -106,3 +106,14 @@ def test_a_call_is_named_by_its_tool_and_object_until_opencode_names_it():
     ended = tool("write", input={"filePath": "x0.txt"}, title="x0.txt")
     assert updated(ended, SESSION).title == "x0.txt"
     assert updated(tool("weather"), SESSION).title is None
+
+
+def test_what_a_cache_held_and_took_is_told_beside_what_was_read():
+    tokens = {"total": 120, "input": 5, "output": 15, "cache": {"read": 90, "write": 10}}
+    told = usage({"tokens": tokens}, SESSION, window=None)
+    assert told is not None
+    assert (told.tokens_read, told.tokens_written) == (105, 15)
+    assert (told.tokens_cached, told.tokens_cache_written) == (90, 10)
+    silent = usage({"tokens": {"total": 12, "input": 5}}, SESSION, window=None)
+    assert silent is not None
+    assert (silent.tokens_cached, silent.tokens_cache_written) == (None, None)

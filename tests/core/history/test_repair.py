@@ -12,10 +12,10 @@ import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
 
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
-from upthread.core.history.model import History
+from upthread.core.history.model import History, faults, is_sound
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
-from upthread.core.history.provider_requests import (
+from upthread.core.history.proof import (
     as_anthropic_messages,
     as_chat_messages,
     as_responses_input,
@@ -25,12 +25,12 @@ from upthread.core.history.repair import (
     CHANGES_TOLD_MAX,
     MISSING_BEGINNING,
     RULES,
+    damage_told,
     repair,
     told_to_model,
 )
 from upthread.core.history.rules import violations
-from upthread.core.history.soundness import faults, is_sound
-from upthread.core.history.unicode import unicode_text
+from upthread.core.text import unicode_text
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import Speaker, TextPart, ToolCallPart, ToolResultPart, UnknownPart
 from upthread.testing.rehearsal_model.history_rules import (
@@ -305,3 +305,30 @@ def test_an_empty_history_stays_empty():
 def answered(given: History) -> list[str]:
     parts = [part for each in given.messages for part in each.parts]
     return [part.call_id for part in parts if isinstance(part, ToolResultPart)]
+
+
+# --- what is told of damage, and that a cut at the beginning is none ------------------------------
+
+
+SOUND = (
+    message("user", text("go")),
+    message("assistant", call("c1", "git push")),
+    message("tool", result("c1")),
+    message("assistant", text("done")),
+)
+
+
+def test_of_a_sound_history_nothing_is_told():
+    assert damage_told(SOUND) == ""
+    assert damage_told(()) == ""
+
+
+def test_a_call_without_a_result_is_told():
+    told = damage_told((SOUND[0], SOUND[1]))
+    assert "call c1 (git push) has no result" in told
+    assert "look before you do it again" in told
+
+
+def test_a_cut_before_the_first_user_is_no_damage():
+    assert damage_told((SOUND[2], SOUND[3], *SOUND)) == ""
+    assert damage_told((SOUND[2],)) == ""

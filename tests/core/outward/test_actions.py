@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.outward.actions import Action
+from upthread.core.outward.actions import Action, look_of
+from upthread.core.outward.calls import actions_of_call
 
 WORDS = st.none() | st.sampled_from(["a", "b"])
 ACTIONS = st.builds(
@@ -26,3 +30,46 @@ def test_two_that_say_different_things_of_one_place_are_not_the_same(one, other)
     said = zip(one.target, other.target, strict=False)
     differs = one.family != other.family or any(a and b and a != b for a, b in said)
     assert one.may_be(other) != differs
+
+
+# --- with what a person may see whether an action was done: it changes nothing and means one  -----
+
+
+ANY_WORD = st.none() | st.text(max_size=30) | st.sampled_from(["-x", "ext::sh", "a b", "$(x)", "x"])
+
+
+@pytest.mark.parametrize(
+    ("line", "look"),
+    [
+        ("git push origin main", "git ls-remote origin refs/heads/main"),
+        ("git push -u origin HEAD", "git ls-remote origin"),
+        ("git push", "git ls-remote"),
+        ("git push origin --delete old", "git ls-remote origin refs/heads/old"),
+        ("git push https://example.org/x.git main", ""),
+        ("cd sub && git push origin main", ""),
+        ("hg push", ""),
+        ("gh release create v1", "gh release view v1"),
+        ("gh pr merge 7 --repo a/b", "gh pr view 7 --repo a/b"),
+        ("gh pr create", ""),
+        ("docker push example.org/app:1", "docker manifest inspect example.org/app:1"),
+        ("docker push", ""),
+        ("docker push 'A B'", ""),
+        ("curl -d x=1 https://example.org", ""),
+        ("sh deploy.sh", ""),
+    ],
+)
+def test_what_can_be_looked_at_is_said_with_the_command(line: str, look: str):
+    (action,) = actions_of_call("", {"command": line})
+    assert look_of(action) == look
+
+
+@given(
+    st.sampled_from(["push", "delete of a ref", "push an image", "gh pr merge"]),
+    st.lists(ANY_WORD, max_size=4),
+)
+def test_whatever_an_agent_wrote_is_one_plain_command_of_plain_words(family: str, target: list):
+    look = look_of(Action(family=family, target=tuple(target)))
+    words = shlex.split(look)
+    assert look == " ".join(words), "no word needs to be quoted"
+    assert not any(word.startswith("-") for word in words if word != "--repo")
+    assert "::" not in look or words[0] == "docker"

@@ -6,8 +6,9 @@ import posixpath
 
 import pytest
 
+from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call
-from upthread.core.outward.hidden_repeats import run_by, why_may_repeat
+from upthread.core.outward.hidden_repeats import mentioned, run_by, same_as, why_may_repeat
 
 PUSH = "git push origin main"
 FILES = {
@@ -374,3 +375,84 @@ def test_what_a_line_runs_without_saying_so_is_found(line: str):
 )
 def test_what_runs_nothing_outward_is_none(line: str):
     assert runs(line) == ()
+
+
+# --- the words that tell of an action -------------------------------------------------------------
+
+
+PUSHED = Action(family="push", target=("origin", "main", None))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("git push", "push"),
+        ("do_push()", "push"),
+        ("gitPush()", "Push"),
+        ("PUSH=1", "PUSH"),
+        ("send-pack", "send-pack"),
+        ("pushMain()", "push"),
+        ("simple-git; x.push(1)", "push"),
+        ("x.push(1)", ""),
+        ("github; x.push(1)", ""),
+        ("git; heappush(1)", ""),
+        ("pushd a", ""),
+        ("pushed", ""),
+        ("", ""),
+    ],
+)
+def test_a_push_is_told_by_whole_words(text, word):
+    assert mentioned(PUSHED, text) == word
+
+
+@pytest.mark.parametrize(
+    ("action", "word"),
+    [
+        (Action(family="HTTP POST", target=("http://h/a",)), "h"),
+        (Action(family="HTTP POST", target=("http://h",)), "h"),
+        (Action(family="HTTP POST", target=("http://localhost:8080",)), "127.0.0.1:8080"),
+        (Action(family="HTTP POST", target=("/repos/x",)), "/repos/x"),
+        (Action(family="HTTP POST", target=(None,)), "curl"),
+        (Action(family="configured", target=("./ship it",)), "ship"),
+        (Action(family="configured", target=()), "configured"),
+        (Action(family="mcp__a__create_issue", target=(None,)), "create_issue"),
+        (Action(family="kubectl apply", target=()), "kubectl"),
+        (Action(family="deploy: fly deploy", target=()), "fly"),
+        (Action(family="script release", target=()), "release"),
+        (Action(family="unpublish a package", target=()), "unpublish"),
+        (Action(family="push an image", target=()), "push"),
+        (Action(family="copy", target=("host:/a",)), "host"),
+        (Action(family="mail", target=(None,)), "smtplib"),
+    ],
+)
+def test_each_family_is_told_by_its_own_words(action, word):
+    assert mentioned(action, f"x {word} y") == word
+    assert mentioned(action, "x y") == ""
+
+
+# --- which remotes of a repository are one, by its configuration ----------------------------------
+
+
+TEXT = """
+[core]
+    url = https://example.org/a
+[remote "a"]
+    url = https://me@example.org/x/y.git
+[remote "b"]
+    url = git@example.org:x/y
+[remote "c"]
+    fetch = +refs/heads/*
+    pushurl = "ssh://git@example.org/x/y/"
+[remote "d"]
+    url = https://example.org/z
+[remote "e"]
+    url = /srv/x.git
+[remote "f"]
+    url = file:///srv/x
+"""
+
+
+def test_remotes_at_one_address_are_one_however_it_is_spelled():
+    assert same_as({"a"}, TEXT) == {"b", "c"}
+    assert same_as({"e"}, TEXT) == {"f"}
+    assert same_as({"d"}, TEXT) == same_as({"none"}, TEXT) == same_as(set(), "") == set()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from upthread.testing.secret_corpus import FORMS, sample_of
+from tests.support.secret_corpus import FORMS, sample_of
 
 RECORDED = Path(__file__).parent / "recorded"
 

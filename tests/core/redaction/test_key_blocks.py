@@ -5,10 +5,10 @@ import random
 import time
 
 import pytest
+from tests.support.secret_corpus import FORMS, sample_of
 
 from upthread.core.redaction.key_blocks import KEY_LINES_MAX, is_key_line, key_blocks
 from upthread.core.redaction.redactor import Redactor
-from upthread.testing.secret_corpus import FORMS, sample_of
 
 REDACTOR = Redactor(b"k" * 32)
 KEYS = {form.name: sample_of(form).text for form in FORMS if form.family == "private keys"}

@@ -1,17 +1,17 @@
 """What is found: three hundred forms of secrets, each over sixty ways to reach the record."""
 
 import pytest
-
-from upthread.core.redaction.redactor import Redactor
-from upthread.testing.secret_corpus import (
+from tests.support.secret_corpus import (
     CHANNELS,
     FORMS,
     recall_by_family,
     recall_of_plain_forms,
     sample_of,
 )
-from upthread.testing.secret_corpus.forms import ENCODED, PRIVATE_KEYS
-from upthread.testing.secret_corpus.recall import kept_of
+from tests.support.secret_corpus.forms import ENCODED, PRIVATE_KEYS
+from tests.support.secret_corpus.recall import kept_of
+
+from upthread.core.redaction.redactor import Redactor
 
 REDACTOR = Redactor(bytes(32))
 PLAIN_FORMS_MIN = 300

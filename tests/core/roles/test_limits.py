@@ -18,7 +18,7 @@ from upthread.core.roles.limits import (
     named_tools,
     unheld_in_words,
 )
-from upthread.core.shell.call_kinds import KINDS
+from upthread.core.shell.call_commands import KINDS
 
 
 def deny(*tools: str, pattern: str = "*") -> tuple[ToolRule, ...]:

@@ -5,24 +5,38 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from upthread.core.decision.rollover import ROLLOVER, Recovery
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
+from upthread.core.events import (
+    PromptSent,
+    SessionAttached,
+    TurnEnded,
+    TurnEvent,
+    TurnIntended,
+    TurnParked,
+)
+from upthread.core.roles.reports import Report, ReportedQuestion, Verdict
 from upthread.core.runs import pipeline
 from upthread.core.runs.pipeline import REJECTED_TOO_OFTEN
 from upthread.core.runs.stops import (
     LIMITS,
+    NO_TURN,
     NO_WORDS,
     NOTHING_SAID,
     REFUSAL,
+    UNDER_WAY,
+    Ending,
     Source,
     Stop,
+    ending_of,
     shortfall,
     stop_in_words,
 )
-from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE
-from upthread.core.types import Outcome
+from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnView, fold
+from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.runtime.permissions.gate import NEEDS_PERMISSION
 from upthread.runtime.runs.runs import CANNOT_RUN
 
@@ -82,3 +96,59 @@ def test_a_turn_that_went_well_without_an_answer_says_so():
     assert silent.cure
     declined = stop_in_words(Outcome.OK, f"{REFUSAL}not that")
     assert (declined.said, declined.detail) == ("the agent declined to go on", "not that")
+
+
+# --- whether a role's last turn has finished, and how: a few words, whatever came after it --------
+
+
+SENT: tuple[TurnEvent, ...] = (
+    TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1),
+    SessionAttached(upstream_session_id=UpstreamSessionId("ses_1"), how="new", agent="codex"),
+    PromptSent(prompt_seq=1, prompts_before=0),
+)
+APPROVES = Report(status="done", verdict=Verdict(result="approved"))
+ASKS = Report(status="needs_input", questions=(ReportedQuestion(id="q1", text="Which?"),))
+
+
+def turn(*events: TurnEvent) -> TurnView:
+    return fold((*SENT, *events))
+
+
+def ended(report: Report | None = None) -> TurnEnded:
+    return TurnEnded(outcome=Outcome.OK, report=msgspec.to_builtins(report) if report else None)
+
+
+@pytest.mark.parametrize(
+    ("report", "how"),
+    [
+        (None, "finished"),
+        (Report(status="done"), "finished: done"),
+        (APPROVES, "finished: approved"),
+        (ASKS, "finished: it asks"),
+        (Report(status="blocked"), "finished: it is blocked"),
+    ],
+)
+def test_a_turn_that_ended_well_has_finished_as_its_report_says(report: Report | None, how: str):
+    assert ending_of(turn(ended(report)), is_held=False) == Ending(is_finished=True, how=how)
+
+
+@pytest.mark.parametrize(
+    ("events", "how"),
+    [
+        ((), "cut off"),
+        ((TurnParked(reason="permission", detail="x"),), "stopped: it needs a permission"),
+        ((TurnEnded(outcome=Outcome.PROCESS_DIED),), "ended: the agent died"),
+        (
+            (TurnEnded(outcome=Outcome.OK, detail=NOTHING_SAID),),
+            "ended: the agent answered nothing",
+        ),
+    ],
+)
+def test_any_other_has_not(events: tuple[TurnEvent, ...], how: str):
+    assert ending_of(turn(*events), is_held=False) == Ending(is_finished=False, how=how)
+
+
+def test_what_is_under_way_or_was_never_asked_is_neither():
+    assert ending_of(turn(ended()), is_held=True) == UNDER_WAY
+    assert ending_of(None, is_held=True) == UNDER_WAY
+    assert ending_of(None, is_held=False) == NO_TURN

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from upthread.core.shell.call_kinds import KINDS
+from upthread.core.shell.call_commands import KINDS
 from upthread.core.shell.expected_call import Foreseen, Told, foreseen, judged, places_of
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upthread.core.shell.reads import READ_MAX, files_read, is_reading_known
+from upthread.core.shell.reads import (
+    READ_MAX,
+    files_read,
+    is_reading_known,
+    looped_over,
+    opened_in,
+    substituted_in,
+)
 
 WAYS = [
     *("cat a.py", "cat -n a.py", "cat ./a.py", "cat 'a.py'", 'cat "a.py"', "/bin/cat a.py"),
@@ -130,3 +137,42 @@ def test_of_a_line_that_names_too_many_it_is_not_known():
 @given(st.text(max_size=60))
 def test_no_line_is_too_odd_to_be_judged(line):
     assert isinstance(is_reading_known(line, is_a_py), bool)
+
+
+# --- what code in a line opens, what a loop goes through, what stands in the place of `$(< fi -----
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("open('a.py').read()", 'open("a.py", "rb")', "open(r'a.py')", 'open(\\"a.py\\")'),
+        *("Path('a.py').read_text()", "require('fs').readFileSync('a.py', 'utf8')"),
+        *("File.read('a.py')", "IO.readlines('a.py')", "file_get_contents('a.py')"),
+    ],
+)
+def test_what_code_opens_is_read(code: str):
+    assert [*opened_in(f"python3 -c {code}")] == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("open('a.py', 'w')", 'open("a.py", "ab")', "Path('a.py').write_text('x')", "open(name)"),
+        *("open(f'{x}.py')", "reopen('a.py')", "print('a.py')"),
+    ],
+)
+def test_what_code_writes_or_only_names_is_not_read(code: str):
+    assert [*opened_in(f"python3 -c {code}")] == []
+
+
+def test_what_is_substituted_is_read():
+    assert [*substituted_in("x=$(<a.py); y=$( < b/c.py )")] == ["a.py", "b/c.py"]
+
+
+def test_a_loop_is_its_body_for_each_word():
+    line = "for f in a.py b.py; do cat $f ${f} $file; done"
+    assert [each.strip() for each in looped_over(line)] == [
+        "cat a.py a.py $file;",
+        "cat b.py b.py $file;",
+    ]
+    assert [*looped_over("for f in $(ls); do cat $f; done")] == []

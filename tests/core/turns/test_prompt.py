@@ -1,7 +1,14 @@
+"""X"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from upthread.core.decision.freshness import ChangedFile, Freshness, Shift, change_lines
 from upthread.core.decision.handshake import (
     DECISIONS,
     FIRST,
@@ -19,6 +26,7 @@ from upthread.core.turns.prompt import (
     context_for,
     continuation,
     effects_block,
+    render_update,
     role_block,
     wants_fresh,
     without_fresh,
@@ -118,3 +126,66 @@ def test_actions_that_must_not_be_done_again_are_listed_and_none_is_nothing():
 def test_a_continuation_can_always_be_told_from_its_prompt(prompt: str, effects: tuple[str, ...]):
     assert continuation(prompt, effects) != prompt
     assert continuation(prompt, effects) == continuation(prompt, effects)
+
+
+# --- core/decision/change_note --------------------------------------------------------------------
+
+
+STEPWISE = Role(name="planner", instructions="Plan in small steps.")
+CHANGED = Freshness(
+    changed=(
+        ChangedFile(path="src/a.py", how="changed"),
+        ChangedFile(path="b.py", how="deleted"),
+    ),
+    changed_count=2,
+)
+
+
+def test_a_resumed_session_is_told_which_files_changed():
+    assert render_update(CHANGED, role=STEPWISE) == (
+        "# What has changed since your last turn\n"
+        "- `src/a.py`: changed\n"
+        "- `b.py`: deleted\n\n"
+        "Read these files again before you rely on what you remember of them."
+    )
+
+
+def test_branch_and_directory_are_told():
+    found = Freshness(
+        branch=Shift(was="main", now=None), directory=Shift(was="/srv/a", now="/srv/b")
+    )
+    assert change_lines(found) == (
+        "the branch is none; it was `main`",
+        "the working directory is `/srv/b`; it was `/srv/a`, and your paths lead there",
+    )
+
+
+def test_new_instructions_are_told_whole():
+    told = render_update(Freshness(is_configuration_changed=True), role=STEPWISE)
+    assert told.endswith('<role name="planner">\nPlan in small steps.\n</role>')
+    assert render_update(Freshness(is_configuration_changed=True), role=Role(name="x")) == ""
+
+
+def test_nothing_new_is_nothing_told():
+    assert render_update(Freshness(commit=Shift(was="a", now="b")), role=STEPWISE) == ""
+
+
+def test_files_beyond_those_listed_are_counted():
+    assert change_lines(replace(CHANGED, changed_count=9))[-1] == (
+        "and 7 more of the files you had read"
+    )
+
+
+def test_a_long_path_keeps_its_end():
+    found = Freshness(changed=(ChangedFile(path="x" * 999 + "/end.py", how="changed"),))
+    (line,) = change_lines(found)
+    assert line.endswith("/end.py`: changed")
+    assert len(line) < 320
+
+
+@given(st.text(max_size=80) | st.text("`~# \n", max_size=12))
+@example("`")
+@example("```")
+def test_no_path_forges_a_line(path):
+    found = Freshness(changed=(ChangedFile(path=path, how="changed"),), changed_count=1)
+    assert len(render_update(found, role=STEPWISE).splitlines()) == 4

@@ -12,6 +12,7 @@ from upthread.core.events import (
     RecoveryStarted,
     TurnEnded,
     TurnParked,
+    Usage,
     UsageReported,
 )
 from upthread.core.turns.spent_tokens import (
@@ -118,7 +119,9 @@ def test_each_request_of_a_turn_is_added_and_the_first_of_its_own_session_is_kep
     counted_so_far = NOTHING_COUNTED.and_one(request(6_000, 5), is_own=False)
     for read in (8_000, 8_100, 8_200):
         counted_so_far = counted_so_far.and_one(request(read, 10), is_own=True)
-    assert counted_so_far == Counted(requests=4, tokens=30_335, first_read=8_000)
+    usage = Usage(requests=4, read=30_300, written=35, first_read=8_000)
+    expected = Counted(requests=4, tokens=30_335, first_read=8_000, usage=usage)
+    assert counted_so_far == expected
     assert counted_so_far.and_one(request(None, None), is_own=True) == counted_so_far
 
 

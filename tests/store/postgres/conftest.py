@@ -6,15 +6,15 @@ from hashlib import sha256
 
 import psycopg
 import pytest
-
-from upthread.store.postgres import PostgresStore
-from upthread.testing.postgres_server import (
+from tests.support.postgres_server import (
     PostgresServer,
     database_at,
     drop_database_at,
     migrated_database_at,
     with_database,
 )
+
+from upthread.store.postgres import PostgresStore
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.default_turn import commits_of, open_place, prepare_turn, record_turn
 
 from upthread.core.commands import RecordExamined
 from upthread.core.decision.examined import ExaminedFile
@@ -10,7 +11,6 @@ from upthread.core.types import TextPart, UpstreamSessionId
 from upthread.store.postgres import batch
 from upthread.store.postgres.prepared import Prepared
 from upthread.store.postgres.remembered import Memory
-from upthread.testing.default_turn import commits_of, open_place, prepare_turn, record_turn
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, TURN
 

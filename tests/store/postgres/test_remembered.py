@@ -12,13 +12,13 @@ import time
 
 import psycopg
 import pytest
+from tests.support.default_turn import open_place, prepare_turn, record_turn
 
 from upthread.core.commands import RecordAct, RecordExamined
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import TextPart, UpstreamSessionId
 from upthread.errors import ConflictError, FencedError
 from upthread.store.postgres import PostgresStore, remembered
-from upthread.testing.default_turn import open_place, prepare_turn, record_turn
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER, OTHER_HOLDER, TURN
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import psycopg
 import pytest
 from psycopg import errors, sql
+from tests.support.postgres_server import as_owner, drop_database_at, migrated_database_at
 
 from upthread.core.types import ProjectId
 from upthread.store.postgres import PostgresStore
-from upthread.testing.postgres_server import as_owner, drop_database_at, migrated_database_at
 from upthread.testing.store_conformance.copies import everything
 from upthread.testing.store_conformance.samples import HOLDER, PROJECT
 

@@ -7,7 +7,7 @@ import pytest
 
 from upthread.core.commands import EnqueueTransition
 from upthread.core.events import StepStarted
-from upthread.core.runs.queue_name import queue_of
+from upthread.core.runs.pipeline import queue_of
 from upthread.core.types import RunId
 from upthread.store.postgres.workers import Recovered, Registration, WorkerTable
 from upthread.testing.store_conformance import samples

@@ -5,10 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-
-from upthread.core.types import Durability
-from upthread.store.sqlite import SqliteStore
-from upthread.testing.default_turn import (
+from tests.support.default_turn import (
     CHARACTERS,
     MESSAGES,
     commits_of,
@@ -16,10 +13,13 @@ from upthread.testing.default_turn import (
     prepare_turn,
     record_turn,
 )
-from upthread.testing.sqlite_faults import faulty_file_system
+from tests.support.sqlite_faults import faulty_file_system
+
+from upthread.core.types import Durability
+from upthread.store.sqlite import SqliteStore
 
 TURNS = 40
-STATEMENTS_MAX = 36  # 5 commits: 15 with the look at the lease; 2 for `synchronous`; 19 for writes
+STATEMENTS_MAX = 27  # 5 commits: 10; 2 for `synchronous`; 15 for writes
 LOG_BYTES_MAX = 116_000  # 27 pages of 4 kB
 TEXT_BYTES = sum(CHARACTERS)
 

@@ -49,7 +49,7 @@ def test_no_file_of_a_database_in_use_holds_a_word(tmp_path):
     store = SqliteStore(path, key=KEY)
     store.commit([*samples.home(), samples.said(1, TextPart(text=SAID))])
     names = sorted(each.name for each in path.parent.iterdir())
-    assert names == ["u.db", "u.db-shm", "u.db-wal"]
+    assert names == ["u.db", "u.db-queue", "u.db-shm", "u.db-wal"]
     assert found_in_files(path.parent, "KIWI") == []
     assert found_in_files(path.parent, "conversation") == []  # not even the tables' names
     store.scrub()

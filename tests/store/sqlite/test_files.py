@@ -55,6 +55,7 @@ def test_files_and_directories_are_private_whatever_the_umask(tmp_path, mask):
         "store.db": 0o600,
         "store.db-wal": 0o600,
         "store.db-shm": 0o600,
+        "store.db-queue": 0o600,
     }
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
@@ -66,7 +67,7 @@ def test_a_file_that_others_can_read_is_made_private(tmp_path):
     SqliteStore(path).close()
     path.chmod(0o644)
     SqliteStore(path).close()
-    assert modes_below(tmp_path) == {"store.db": 0o600}
+    assert modes_below(tmp_path) == {"store.db": 0o600, "store.db-queue": 0o600}
 
 
 def test_a_symlinked_directory_is_refused(tmp_path):
@@ -198,4 +199,5 @@ def test_no_mount_table_is_no_reason_to_refuse():
 def test_a_name_with_url_characters_is_one_file(tmp_path):
     store = SqliteStore(tmp_path / "a b?mode=memory#%20'.db")
     store.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["a b?mode=memory#%20'.db"]
+    name = "a b?mode=memory#%20'.db"
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"{name}-queue"}

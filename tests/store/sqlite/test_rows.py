@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 import apsw
 import pytest
@@ -251,3 +252,21 @@ def test_a_row_that_no_index_leads_to_is_found_by_verifying(path):
 def test_seals_tell_apart_what_looks_alike_beside_each_other():
     columns = [("1",), (1,), (b"1",), (None,), ("1", ""), ("", "1"), ("i1", 1), (1.0,)]
     assert len({seal_of(*each) for each in columns}) == len(columns)
+
+
+def test_reading_again_and_again_leaves_nothing_in_memory(tmp_path):
+    store = SqliteStore(tmp_path / "store.db")
+    store.commit([*samples.home(), samples.said(1)])
+
+    def read():
+        for _ in range(1_000):
+            store.messages(samples.CONVERSATION)
+            store.prior_messages(samples.CONVERSATION, upstream_session_ids=(), newest=1)
+
+    read()
+    tracemalloc.start()
+    read()
+    left = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    store.close()
+    assert left < 20_000  # a cursor of each read would be 400,000

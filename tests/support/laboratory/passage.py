@@ -21,7 +21,7 @@ from tests.support.laboratory.oracle_process import Oracle
 from tests.support.laboratory.plan import NO_LOAD, Plan
 from tests.support.world import World
 
-from upthread.agents._marks import MARK_VARIABLE
+from upthread.agents._guard import MARK_VARIABLE
 from upthread.core.turns.turn import HELD_BACK
 
 WORKSTREAM: Final = "spec-42"

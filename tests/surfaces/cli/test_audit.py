@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import apsw
 import pytest
+from tests.support.record_page import Seen
 
 FORGED = "```\n````\n# Forged heading\n## `spec/planner` (`Kael-planner`)\n| a | b |\n"
 
@@ -159,3 +161,107 @@ def test_who_did_what_is_told_of_every_act_and_of_nothing_else(make_upthread, tm
     told = [(act["by_user"], act["what"], act["detail"]) for act in run["acts"]]
     assert told == [("ada (program)", "started", ""), ("bea `# (program)", "answered", "opening")]
     assert "``bea `# (program)`` answered `opening`" in up("audit", "spec-42").out
+
+
+def test_a_page_is_written_whole_for_its_owner_alone_and_says_what_the_audit_says(record):
+    file = record.home / "w.html"
+    said = record("audit", "w", "--format", "html", "-o", str(file))
+    assert (said.out, said.err) == ("", f"written to {file}\n")
+    html = file.read_text("utf-8")
+    assert file.stat().st_mode & 0o777 == 0o600
+    seen = Seen(html)
+    for words in (
+        "w/planner",
+        "What upthread told it first",
+        "the agent no longer has the session",
+        "the call comes from inside this very conversation",
+        "Kept apart, since nobody knows whose it is: no session id",
+        "Sub-agent explorer",
+        "look around",
+        "Nobody has answered yet.",
+        "answered by nobody",
+        FORGED.splitlines()[2],
+    ):
+        assert words in seen.text
+    assert "script" not in seen.tags
+    assert "What it took" in seen.text
+    assert record("audit", "w", "--format", "html").out.splitlines()[:-1] == html.splitlines()[:-1]
+    assert not list(file.parent.glob(".w.html.*"))
+
+
+def test_a_page_that_cannot_be_written_leaves_what_was_there(record):
+    place = record.home / "place"
+    place.mkdir()
+    (place / "w.html").write_text("older")
+    nowhere = record("audit", "w", "-o", str(place / "no" / "w.html"), code=2)
+    assert "cannot be written: No such file or directory" in nowhere.err
+    both = record("audit", "w", "--format", "html", "--json", code=2)
+    assert "--json and --format html are two forms" in both.out
+    record("audit", "w", "-o", str(place / "w.json"), "--json")
+    assert json.loads((place / "w.json").read_text())["workstream"] == "w"
+    record("audit", "w", "-o", "/dev/null")
+    assert Path("/dev/null").is_char_device()
+    assert (place / "w.html").read_text() == "older"
+
+
+def test_what_was_forgotten_is_shown_as_erased(make_upthread, tmp_path):
+    up = make_upthread(tmp_path)
+    prompt = "[[rehearse: read README.md]] [[rehearse: say the very words]]"
+    up("tell", "w/planner", prompt, "--agent", "rehearsal")
+    up("forget", "w", "--yes")
+    html = up("audit", "w", "--format", "html").out
+    assert "very words" not in html
+    marks = re.findall(r'<mark class="gone">([^<]*)</mark>', html)
+    assert {"erased", "text: erased", "result: erased"} <= set(marks)
+
+
+def test_the_tree_has_a_line_for_each_session_turn_and_sub_agent(record):
+    lines = [line.strip() for line in record("show", "w", "--tree").out.splitlines()]
+    shape = [
+        r"w \(\w+\): waiting",
+        "planner: done",
+        "ses_.* · rehearsal · no session yet",
+        r"1 STARTED · .* · ~\d+ tokens · .*",
+        r"2 RESUMED · .* · 1 call · \[\[rehearse: child .*",
+        r"sub-agent explorer · \d part.*",
+        r"3 RESUMED.* · .* · the agent failed · .* · 2 calls · .*",
+        r"ses_.* · rehearsal · the agent no longer has the session",
+        r"4 ROLLED OVER to a new session with replay · .*",
+        r"5 RESUMED · .*",
+        "clarifier: .*",
+        "ses_.* · rehearsal · no session yet",
+        r"1 STARTED · .*",
+    ]
+    assert len(lines) == len(shape), lines
+    assert [line for line, form in zip(lines, shape, strict=True) if not re.match(form, line)] == []
+    planner = record("show", "w/planner", "--tree").out.splitlines()
+    assert [line.strip() for line in planner][1:] == lines[1:10]
+    told = record("show", "w", "--tree", "--json").json["conversations"]
+    assert [turn["outcome"] for turn in told[0]["turns"]] == ["ok", "ok", "unknown", "ok", "ok"]
+    (child,) = told[0]["turns"][1]["children"]
+    assert (child["role"], child["address"], child["children"]) == ("explorer", None, [])
+
+
+def test_trajectories_and_spans_are_one_json_object_on_a_line_without_what_is_secret(
+    make_upthread, tmp_path
+):
+    up = make_upthread(tmp_path)
+    up.configure('record = "full"\n')
+    secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    prompt = f"[[rehearse: say my token is {secret} é]] [[rehearse: read README.md]]"
+    up("tell", "w/planner", prompt, "--agent", "rehearsal")
+    assert secret in up("show", "w/planner", "--json", code=None).out + (
+        up.home / "upthread" / "upthread.db"
+    ).read_bytes().decode("latin-1")
+    for words in (("atif",), ("otel",), ("otel", "--content"), ("html",), ("md",)):
+        out = up("audit", "w", "--format", *words).out
+        assert secret not in out
+        assert ("[redacted:" in out) == (words != ("otel",))
+    (trajectory,) = up("audit", "w", "--format", "atif").out.splitlines()
+    assert trajectory.isascii()
+    assert json.loads(trajectory)["schema_version"] == "ATIF-v1.8"
+    (spans,) = up("audit", "w", "--format", "otel").out.splitlines()
+    assert json.loads(spans).keys() == {"resourceSpans"}
+    assert "é" not in spans
+    refused = up("audit", "w", "--format", "atif", "--content", code=2)
+    assert "--content is for --format otel" in refused.err

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.agent_homes import Months, make_home
+from tests.support.postgres_server import database_at, migrated_database_at
 from tests.vendors.opencode_database import damaged_database
-
-from upthread.testing.postgres_server import database_at, migrated_database_at
 
 pytestmark = pytest.mark.timeout(420)  # one fixture calls every verb
 
@@ -95,11 +94,14 @@ def live(tmp_path_factory, make_upthread):
     make_home(up.home / "agents", few)
     agents = up.beside(HOME=str(up.home / "agents"))
     seen.append(("upthread alone", agents("--all", "--json", "-C", "/").json))
+    found = agents("search", "parser", "--json").stream
+    seen.extend((name_of(line, "search"), line) for line in found)
     one("ls", "ls")
     stream("tell", "w/planner", everything, "--agent", "opencode")
     stream("tell", "w/planner", "[[rehearse: write a.txt a]]")
     one("show of a workstream", "show", "w")
     one("show of an address", "show", "w/planner")
+    one("show --tree", "show", "w", "--tree")
     one("fork", "fork", "w/planner", "--as", "v/planner", "--dry-run")
     one("fork", "fork", "w/planner", "--as", "v/planner", "--yes")
     stream("tell", "w/planner", "--continue")
@@ -137,6 +139,8 @@ def live(tmp_path_factory, make_upthread):
     one("effects", "effects", "p")
     one("why", "why", "p/validator")
     one("audit", "audit", "p")
+    one("savings", "savings", "w")
+    one("savings", "savings", "--prices", "read=1,cached=1,cache_written=1,written=1")
     one("audit", "audit", "w")
     damaged_database(up.home / ".local" / "share" / "opencode" / "opencode.db").close()
     one("doctor", "doctor")

@@ -10,14 +10,14 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.support.dumps import Dump, dump
-
-from upthread.core.types import TextPart
-from upthread.store.sqlite import SqliteStore
-from upthread.testing.postgres_server import (
+from tests.support.postgres_server import (
     database_at,
     drop_database_at,
     migrated_database_at,
 )
+
+from upthread.core.types import TextPart
+from upthread.store.sqlite import SqliteStore
 from upthread.testing.store_conformance import samples
 
 pytestmark = pytest.mark.timeout(300)  # many processes, one after the other

@@ -27,12 +27,11 @@ from tests.support.hostile_record import (
     write_record,
 )
 
-from upthread.surfaces.cli.__main__ import main
+from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
+from upthread.surfaces.cli.program import main, verb_function
 from upthread.surfaces.cli.terminal.line_wrap import width
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.typed.parameters import parameters_of
-from upthread.surfaces.cli.typed.verb_table import VERBS as VERBS_THERE_ARE
-from upthread.surfaces.cli.typed.verb_table import verb_function
 
 COLUMNS = 60
 VERBS = sorted(VERBS_THERE_ARE)
@@ -148,6 +147,28 @@ def test_every_verb_says_as_many_lines_of_a_hostile_record(
     if verb not in {"audit", *STRANGER_S_LINES}:
         assert not [line for line in lines if line.startswith(FORGED[:6])]
     assert max(map(len, lines)) < 10_000
+
+
+FORMS = (
+    ("show", "--tree"),
+    ("audit", "--format", "html"),
+    ("audit", "--format", "atif"),
+    ("audit", "--format", "otel", "--content"),
+)
+"""Other forms of what a verb shows of the record."""
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+def test_every_form_says_as_many_lines_of_a_hostile_record(
+    form, places, monkeypatch, capfd, tmp_path
+):
+    verb, *more = form
+    benign, hostile = (
+        run_verb(place, verb, more, monkeypatch, capfd, tmp_path) for place in places
+    )
+    assert (hostile.code, benign.code) == (0, 0), hostile
+    assert hostile.out.count("\n") == benign.out.count("\n"), hostile.out
+    assert not [c for c in hostile.out if not c.isprintable() and c not in "\n\t\u00a0"]
 
 
 @pytest.mark.parametrize("verb", [v for v in VERBS if v not in SKIPPED])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.support.postgres_server import as_role, drop_database_at, migrated_database_at
 
-from upthread.surfaces.cli.typed.verb_table import VERBS as VERBS_THERE_ARE
-from upthread.testing.postgres_server import as_role, drop_database_at, migrated_database_at
+from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
 
 OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 ROLE = "upthread_worker"
@@ -50,6 +50,7 @@ VERBS: list[tuple[tuple[str, ...], int]] = [
     (("reset", "x/planner", "--yes"), 0),
     (("adopt", "y/planner", "ses_unknown", *AGENT), 1),
     (("audit", "w"), 0),
+    (("savings", "w"), 0),
     (("effects", "w"), 0),
     (("effects", "w", "done"), 3),
     (("worktree", "w"), 3),

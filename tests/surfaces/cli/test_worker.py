@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from upthread.testing.postgres_server import (
+from tests.support.postgres_server import (
     database_at,
     drop_database_at,
     migrated_database_at,

@@ -375,7 +375,7 @@ def test_files_are_private_and_names_are_never_paths(place):
 
 HEAVY = (
     *("json", "re", "typing", "dataclasses", "pathlib", "enum", "subprocess", "argparse", "apsw"),
-    *("unicodedata", "upthread.core.text.visible"),
+    *("unicodedata", "upthread.core.text"),
 )
 LISTING = """
 import sys

@@ -1,8 +1,8 @@
 """Any agent that speaks ACP, the Agent Client Protocol (agentclientprotocol.com).
 
-`adapter` starts and attaches, `connection` holds one running agent, `peer` its frames in
-order, `wire` turns frames into events, `outcomes` its failures into words, `quirks` is what is
-particular to each agent.
+`adapter` starts one and holds one that runs, `peer` its messages in order, `sessions` what it has
+stored, `wire` turns updates into events, `children` knows the sub-agents, `outcomes` says what its
+answers mean, `quirks` is what is particular to each agent.
 """
 
 from upthread.agents.acp.adapter import AcpAdapter

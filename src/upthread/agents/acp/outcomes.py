@@ -1,7 +1,7 @@
 """What an agent's answer means, in the one vocabulary of outcomes. Pure.
 
 The protocol's codes come first, then the agent's own structured data, then its row in `quirks`.
-General words only raise a suspicion (`Failure.is_certain` False): what is left of it is said by
+General words only raise a suspicion (`Refusal.is_certain` False): what is left of it is said by
 `outcome_of_suspicion`, and else the outcome is `unknown`, with the agent's words for the person.
 """
 
@@ -15,9 +15,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from upthread.agents._json import member
+from upthread.agents._json_lines import member
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, outcome_of_status, says_no_credit
 from upthread.agents._prompt import TurnSeen
-from upthread.agents._statuses import outcome_of_status, says_no_credit
 from upthread.agents.acp.quirks import GENERAL_ERRORS, UNPAIRED_CALL, Quirk
 from upthread.agents.base import PromptResult
 from upthread.core.runs.stops import REFUSAL
@@ -27,7 +27,6 @@ CODE_AUTH_REQUIRED: Final = -32000
 CODE_NOT_FOUND: Final = -32002
 CODE_METHOD_NOT_FOUND: Final = -32601
 
-DETAIL_CHARACTERS_MAX: Final = 2000
 CONTEXT_NEARLY_FULL: Final = 0.9
 RESET_S_MAX: Final = 366 * 24 * 3600
 
@@ -79,7 +78,7 @@ _RETRY_IN: Final = re.compile(
 )
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class Refusal(Struct, frozen=True, kw_only=True):
     """An agent's error, understood. `is_certain` False: a suspicion, from words alone."""
 
     outcome: Outcome
@@ -88,11 +87,11 @@ class Failure(Struct, frozen=True, kw_only=True):
     reset_after_s: float | None = None
 
 
-def failure_of(code: int, message: str, data: object, *, quirk: Quirk) -> Failure:
+def refusal_in(code: int, message: str, data: object, *, quirk: Quirk) -> Refusal:
     """Say what an error answer means."""
     said = f"{message} {_as_text(data)}".strip()
     outcome, is_certain = _judge(code, data, said, quirk=quirk)
-    return Failure(
+    return Refusal(
         outcome=outcome,
         detail=f"{said} (code {code})"[:DETAIL_CHARACTERS_MAX],
         is_certain=is_certain,
@@ -105,7 +104,7 @@ def _judge(code: int, data: object, said: str, *, quirk: Quirk) -> tuple[Outcome
     if certain is not None:
         return certain, True
     for meaning in (*quirk.errors, *GENERAL_ERRORS):
-        if meaning.outcome is not Outcome.UNKNOWN and meaning.pattern.search(said):
+        if meaning.outcome is not Outcome.UNKNOWN and meaning.matches(said):
             return meaning.outcome, meaning.is_certain
     return Outcome.UNKNOWN, False
 
@@ -116,8 +115,8 @@ def _by_code(code: int, data: object, said: str) -> Outcome | None:
         return _OUTCOME_OF_CODE[code]
     kind, status = member(data, "errorKind"), _status_of(code, data)
     is_refused = kind == _INVALID_REQUEST or status == HTTPStatus.BAD_REQUEST
-    if is_refused and UNPAIRED_CALL.search(said):
-        return Outcome.CORRUPTED
+    if is_refused and UNPAIRED_CALL.matches(said):
+        return UNPAIRED_CALL.outcome
     if says_no_credit(HTTPStatus.BAD_REQUEST if is_refused else status, said):
         return Outcome.CREDIT_EXHAUSTED
     of_kind = _OUTCOME_OF_KIND.get(kind) if isinstance(kind, str) else None

@@ -1,28 +1,34 @@
 """The other end of the wire: JSON-RPC 2.0 with one agent, its messages in the order it wrote them.
 
 What we ask is answered under the number we gave it. What the agent tells is handed to
-`on_notification` and awaited before the next line is read: a full pipe then stops an agent that is
-faster than we are. What it asks is answered in a task of its own, for a person may think about it,
-and the answer to our own prompt comes after. Lines that cannot be read are handed on raw.
+`on_notification` and awaited before the next line is read. What it asks is answered in a task of
+its own, for a person may think about it, and the answer to our own prompt comes after. Lines that
+cannot be read are handed on raw. Every way a request outside a prompt can fail becomes an
+UpstreamError in full words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias
 
 from anyio.abc import TaskGroup
 
-from upthread.agents._json import Unreadable, as_object, write_frame
+from upthread.agents._json_lines import JsonLines, Unreadable, as_object, text_at
 from upthread.agents._process import ChildProcess
-from upthread.agents._questions import Questions
-from upthread.agents.acp.wire import Message, read_frame
-from upthread.errors import QuotaExceededError
+from upthread.agents.acp.outcomes import Refusal, refusal_in
+from upthread.agents.acp.quirks import Quirk
+from upthread.agents.acp.wire import Message, message_in
+from upthread.core.quotas import HISTORY, TURN, milliseconds_of
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
 
 OnNotification: TypeAlias = Callable[[Message | Unreadable], Awaitable[None]]
 OnRequest: TypeAlias = Callable[[str, Any], Awaitable[dict[str, Any]]]
 
-UNREADABLE_SHOWN_CHARACTERS: Final = 200
 CODE_INTERNAL_ERROR: Final = -32603
 _HAS_ENDED: Final = "the agent's output has ended"
 
@@ -36,64 +42,135 @@ class RpcError(Exception):
         self.data = data
 
 
-class Peer:
+class RefusedByAgentError(UpstreamError):
+    """The agent answered with an error. `is_certain` False: confirm `missing` by listing."""
+
+    def __init__(self, message: str, *, refusal: Refusal, **more: Any) -> None:
+        super().__init__(message, outcome=refusal.outcome, **more)
+        self.is_certain = refusal.is_certain
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentWords:
+    """The agent as its user named it, what is particular to it, and the clock for reset times.
+
+    `quirk` is settled once the agent has said its own name. `home` is the agent's HOME.
+    """
+
+    agent: str
+    quirk: Quirk
+    now_ms: Callable[[], int]
+    home: Path
+
+    def refusal(self, error: Exception | None) -> Refusal:
+        """Say what an error answer means for this agent."""
+        code = getattr(error, "code", 0)
+        return refusal_in(code, str(error), getattr(error, "data", None), quirk=self.quirk)
+
+    def reset_at_ms(self, refusal: Refusal) -> int | None:
+        """Return when a rate limit ends, None where the agent did not say."""
+        after_ms = milliseconds_of(refusal.reset_after_s)
+        return None if after_ms is None else self.now_ms() + after_ms
+
+
+class Peer(JsonLines):
     """A running agent at the other end. `serve` reads it until its output ends."""
 
+    speaks: ClassVar = "ACP"
+
     def __init__(
-        self, child: ChildProcess, *, on_notification: OnNotification, on_request: OnRequest
+        self,
+        child: ChildProcess,
+        words: AgentWords,
+        *,
+        timeout_s: float,
+        on_notification: OnNotification,
+        on_request: OnRequest,
     ) -> None:
-        self._child = child
+        super().__init__(child, agent=words.agent, timeout_s=timeout_s)
+        self.words = words
         self._on_notification = on_notification
         self._on_request = on_request
-        self._questions = Questions()
-        self.first_unreadable = ""
-        self.violation: QuotaExceededError | None = None
+        self._tasks: TaskGroup | None = None
 
     async def serve(self, tasks: TaskGroup) -> None:
         """Read every message until there will be no more; requests are answered in `tasks`."""
+        self._tasks = tasks
+        await self.read_all()
+
+    # --- what we ask ---------------------------------------------------------------------------
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask, within the start-up deadline. Raises UpstreamError for every way it can fail."""
+        # The answer to a load comes after the whole history, which has a quota of its own.
+        self.child.allowance.renew(HISTORY)
+        answer = await self._answer_to(
+            method,
+            lambda number: self._send({"id": number, "method": method, "params": params}),
+            session=text_at(params, "sessionId"),
+        )
         try:
-            while (frame := await self._read()) is not None:
-                await self._take(frame, tasks)
-        finally:
-            self._questions.end()
+            return as_object(_result_of(answer))
+        except RpcError as error:
+            raise self._refusal(method, text_at(params, "sessionId"), error) from error
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> object:
-        """Return the result. Raises RpcError for a refusal, ConnectionError when none can come."""
+        """Return the result, however late. RpcError for a refusal, ConnectionError for none."""
         return _result_of(
             await self._questions.ask(
                 lambda number: self._send({"id": number, "method": method, "params": params})
             )
         )
 
+    async def prompt(
+        self, session: UpstreamSessionId, text: str
+    ) -> tuple[object, Exception | None]:
+        """Return the answer to a prompt, or the error it ended with."""
+        self.child.allowance.renew(TURN)
+        # No deadline here: how long a prompt may take is kept by `RunningPrompt`.
+        content = [{"type": "text", "text": text}]
+        try:
+            return await self.ask("session/prompt", {"sessionId": session, "prompt": content}), None
+        except (RpcError, ConnectionError) as error:
+            return None, error
+
+    async def send_cancel(self, session: UpstreamSessionId) -> None:
+        """Ask the agent to stop the running prompt; one that is gone has ended it."""
+        with suppress(ConnectionError):
+            await self.tell("session/cancel", {"sessionId": session})
+
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Tell what has no answer. Raises ConnectionError when nobody is there."""
-        if self._questions.has_ended.is_set():
+        if self.has_ended.is_set():
             raise ConnectionError(_HAS_ENDED)
         await self._send({"method": method, "params": params})
 
+    def _refusal(self, method: str, session: str, error: RpcError) -> RefusedByAgentError:
+        refusal = self.words.refusal(error)
+        is_auth = refusal.outcome is Outcome.AUTH
+        hint = "sign in with the agent's own command first" if is_auth else ""
+        refused = self.refused(
+            method, refusal.detail, outcome=refusal.outcome, session=session, hint=hint
+        )
+        return RefusedByAgentError(
+            refused.message,
+            refusal=refusal,
+            reset_at_ms=self.words.reset_at_ms(refusal),
+            hint=refused.hint,
+            **refused.ids,
+        )
+
     # --- what it says --------------------------------------------------------------------------
 
-    async def _read(self) -> Message | Unreadable | None:
-        """Return the next frame; None when there will be no more, or it went past a limit."""
-        try:
-            while (line := await self._child.read_line()) is not None:
-                frame = read_frame(line)
-                if isinstance(frame, Message) and frame.is_request:
-                    self._child.allowance.take_request()
-                if frame is not None:
-                    return frame
-        except QuotaExceededError as violation:
-            self.violation = violation
-        return None
-
-    async def _take(self, frame: Message | Unreadable, tasks: TaskGroup) -> None:
+    async def _take(self, message: object) -> None:
+        frame = message if isinstance(message, Unreadable) else message_in(message)
         if isinstance(frame, Unreadable):
-            self.first_unreadable = (
-                self.first_unreadable or str(frame.raw)[:UNREADABLE_SHOWN_CHARACTERS]
-            )
+            self.note_unreadable(frame.raw)
             await self._on_notification(frame)
         elif frame.is_request:
-            tasks.start_soon(self._answer, frame)
+            self.child.allowance.take_request()
+            assert self._tasks is not None
+            self._tasks.start_soon(self._answer, frame)
         elif frame.method is not None:
             await self._on_notification(frame)
         else:
@@ -107,13 +184,10 @@ class Peer:
             )
         except RpcError as error:
             said["error"] = {"code": error.code, "message": str(error), "data": error.data}
-        try:
-            await self._send(said)
-        except ConnectionError:
-            return  # it is gone, which whoever waits for its answers learns by itself
+        await self._send(said)
 
     async def _send(self, message: Mapping[str, Any]) -> None:
-        await self._child.write_line(write_frame({"jsonrpc": "2.0", **message}))
+        await self.send({"jsonrpc": "2.0", **message})
 
 
 def _result_of(answer: dict[str, Any] | None) -> object:

@@ -15,17 +15,29 @@ from msgspec import Struct, field
 
 from upthread.core.types import JsonValue, Outcome
 
+_ANY_CASE: Final = "(?i)"
+
 
 class ErrorMeaning(Struct, frozen=True, kw_only=True):
-    """What an error says that matches `pattern`.
+    """What an error says that matches `pattern`, a regular expression.
 
     `is_certain` is for an agent's own fixed words, as seen in the version its row names. Any other
     words are a suspicion: a server of tools, a file's name or a test's output may hold them.
     """
 
-    pattern: re.Pattern[str]
+    pattern: str
     outcome: Outcome
     is_certain: bool = False
+
+    @property
+    def words(self) -> str:
+        """The pattern as a person reads it."""
+        return self.pattern.removeprefix(_ANY_CASE)
+
+    def matches(self, said: str) -> bool:
+        """Whether an error's words are these."""
+        # Compiled when first searched: most turns end well, and all of them load this.
+        return re.search(self.pattern, said) is not None
 
 
 class Quirk(Struct, frozen=True, kw_only=True):
@@ -39,7 +51,7 @@ class Quirk(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    recognised_by: re.Pattern[str]
+    recognised_by: str
     versions_seen: str
     errors: tuple[ErrorMeaning, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -51,24 +63,24 @@ class Quirk(Struct, frozen=True, kw_only=True):
 
 
 def _says(pattern: str, outcome: Outcome) -> ErrorMeaning:
-    return ErrorMeaning(pattern=re.compile(pattern), outcome=outcome, is_certain=True)
+    return ErrorMeaning(pattern=pattern, outcome=outcome, is_certain=True)
 
 
 def _sounds_like(pattern: str, outcome: Outcome) -> ErrorMeaning:
-    return ErrorMeaning(pattern=re.compile(pattern, re.IGNORECASE), outcome=outcome)
+    return ErrorMeaning(pattern=_ANY_CASE + pattern, outcome=outcome)
 
 
-NO_QUIRK: Final = Quirk(name="", recognised_by=re.compile(r"(?!)"), versions_seen="")
+NO_QUIRK: Final = Quirk(name="", recognised_by=r"(?!)", versions_seen="")
 
 QUIRKS: Final = (
     Quirk(
         name="rehearsal",
-        recognised_by=re.compile(r"rehearsal"),
+        recognised_by=r"rehearsal",
         versions_seen="our own",
     ),
     Quirk(
         name="opencode",
-        recognised_by=re.compile(r"\bopencode\b", re.IGNORECASE),
+        recognised_by=r"(?i)\bopencode\b",
         versions_seen="1.18.33",
         errors=(
             _says(r"ContextOverflowError", Outcome.CONTEXT_FULL),
@@ -81,7 +93,7 @@ QUIRKS: Final = (
     ),
     Quirk(
         name="codex",
-        recognised_by=re.compile(r"\bcodex\b", re.IGNORECASE),
+        recognised_by=r"(?i)\bcodex\b",
         versions_seen="codex-acp 2.6.0",
         errors=(
             _sounds_like(r"no rollout found for thread id|thread not found", Outcome.MISSING),
@@ -97,14 +109,14 @@ QUIRKS: Final = (
     ),
     Quirk(
         name="claude-code",
-        recognised_by=re.compile(r"\bclaude\b", re.IGNORECASE),
+        recognised_by=r"(?i)\bclaude\b",
         versions_seen="claude-agent-acp 0.100.0",
         # A sub-agent that goes on in the background would answer after its turn.
         environment={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"},
     ),
     Quirk(
         name="gemini",
-        recognised_by=re.compile(r"\bgemini\b", re.IGNORECASE),
+        recognised_by=r"(?i)\bgemini\b",
         versions_seen="0.61.0",
         errors=(_says(r"No previous sessions found", Outcome.MISSING),),
         # It starts itself again as a child, which a signal to the first process does not reach.
@@ -138,10 +150,10 @@ GENERAL_ERRORS: Final = (
 )
 """What words sound like where an agent has no row, or its row does not know them. First wins."""
 
-UNPAIRED_CALL: Final = re.compile(
+UNPAIRED_CALL: Final = _sounds_like(
     r"tool_(result|use|call)[^.]{0,160}(unexpected|without|none match|must be followed)"
     r"|No tool (output|call) found for function call",
-    re.IGNORECASE,
+    Outcome.CORRUPTED,
 )
 """What providers say of a history with a call that has no result, or a result without a call."""
 
@@ -149,6 +161,6 @@ UNPAIRED_CALL: Final = re.compile(
 def quirk_for(*names: str) -> Quirk:
     """Return the row of the agent that any of `names` belongs to, NO_QUIRK for an unknown one."""
     for quirk in QUIRKS:
-        if any(quirk.recognised_by.search(name) for name in names):
+        if any(re.search(quirk.recognised_by, name) for name in names):
             return quirk
     return NO_QUIRK

@@ -2,19 +2,27 @@
 
 `missing` is said only where it is known: by the agent's own code for it, or because the agent lists
 its sessions and this is not among them. Whatever else goes wrong leaves the session where it is.
+
+One agent would empty a session that it loads too soon. Gemini CLI 0.61.0 keeps a session in a file
+that carries the minute it was begun in. Each load begins a recording of its own first, under the
+minute of the load: within the same minute that is the very file, whose messages are gone then for
+good. Which minute a session has a file for can be seen, so that there is never a wait without need,
+and at most one of a minute.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 
-from upthread.agents.acp.calls import AgentCalls, AgentWords, RefusedByAgentError
-from upthread.agents.acp.outcomes import ABOUT_THE_SESSION, Failure, outcome_of_suspicion
-from upthread.agents.acp.same_minute import wait_ms
+from upthread.agents.acp.outcomes import ABOUT_THE_SESSION, outcome_of_suspicion
+from upthread.agents.acp.peer import Peer, RefusedByAgentError
 from upthread.agents.acp.wire import SessionPage, shaped
 from upthread.agents.base import ListedSession
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -27,47 +35,44 @@ _IF_LISTED: Final = {
     False: "; the agent does not list this session",
 }
 
+MINUTE_MS: Final = 60_000
+_HEAD_CHARACTERS: Final = 8
+_HEAD: Final = re.compile(rf"[0-9a-z-]{{{_HEAD_CHARACTERS}}}")
+
 
 class Sessions:
     """The sessions of one running agent, in one working directory."""
 
-    def __init__(self, calls: AgentCalls, words: AgentWords, *, working_directory: str) -> None:
-        self._calls = calls
-        self._words = words
+    def __init__(self, peer: Peer, *, working_directory: str) -> None:
+        self._peer = peer
         self._place: dict[str, Any] = {"cwd": working_directory, "mcpServers": []}
         self.can_list = False
 
     async def new(self) -> UpstreamSessionId:
         """Make a session. Raises UpstreamError when none was named."""
-        answer = await self._calls.call("session/new", self._place)
-        return self._session_named(answer, "session/new")
+        answer = await self._peer.call("session/new", self._place)
+        return self._peer.session_named(answer.get("sessionId"), "session/new")
 
     async def attach(self, method: str, session: UpstreamSessionId) -> None:
         await self._wait_out_minute(session)
         try:
-            answer = await self._calls.call(method, {**self._place, "sessionId": session})
+            answer = await self._peer.call(method, {**self._place, "sessionId": session})
         except RefusedByAgentError as refused:
             raise await self._confirmed(refused, session) from refused
         # ACP has no id in this answer; one that is there all the same has to be this (A4).
         returned = answer.get("sessionId", session)
         if returned != session:
-            other = RefusedByAgentError(
-                f"{self._words.agent} opened session {returned} when asked for {session}",
-                failure=Failure(outcome=Outcome.UNKNOWN, detail="", is_certain=False),
-                hint="it was not used",
-                upstream_session_id=session,
-            )
-            raise await self._confirmed(other, session)
-        if self._words.quirk.attaches_what_is_gone and await self.is_listed(session) is False:
+            raise await self._confirmed(self._peer.opened_another(returned, session), session)
+        if self._peer.words.quirk.attaches_what_is_gone and await self.is_listed(session) is False:
             raise UpstreamError(
-                f"{self._words.agent} attached session {session} and does not list it",
+                f"{self._peer.agent} attached session {session} and does not list it",
                 outcome=Outcome.MISSING,
                 hint="it was not used",
                 upstream_session_id=session,
             )
 
     async def _wait_out_minute(self, session: UpstreamSessionId) -> None:
-        words = self._words
+        words = self._peer.words
 
         def patience_ms() -> int:
             pattern = words.quirk.file_of_minute
@@ -76,11 +81,9 @@ class Sessions:
         if words.quirk.file_of_minute:
             await anyio.sleep(await anyio.to_thread.run_sync(patience_ms) / 1000)
 
-    async def _confirmed(
-        self, refused: RefusedByAgentError, session: UpstreamSessionId
-    ) -> UpstreamError:
+    async def _confirmed(self, refused: UpstreamError, session: UpstreamSessionId) -> UpstreamError:
         """Return the error with an outcome that can be relied on (A4)."""
-        if refused.is_certain:
+        if isinstance(refused, RefusedByAgentError) and refused.is_certain:
             return refused
         # An opaque refusal of this very session suggests the one thing that its list can tell.
         is_opaque = refused.outcome is Outcome.UNKNOWN
@@ -118,7 +121,7 @@ class Sessions:
         cursor: str | None = None
         for _ in range(LIST_PAGES_MAX):
             params = {**scope, "cursor": cursor} if cursor else dict(scope)
-            page = shaped(await self._calls.call("session/list", params), SessionPage)
+            page = shaped(await self._peer.call("session/list", params), SessionPage)
             if page is None:
                 raise self._unreadable_list()
             listed += [
@@ -138,7 +141,7 @@ class Sessions:
 
     def _unreadable_list(self) -> UpstreamError:
         return UpstreamError(
-            f"{self._words.agent} answered session/list with something that is no list",
+            f"{self._peer.agent} answered session/list with something that is no list",
             outcome=Outcome.UNKNOWN,
             hint="its sessions cannot be confirmed",
         )
@@ -146,25 +149,22 @@ class Sessions:
     async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
         params = {**self._place, "sessionId": session}
         try:
-            answer = await self._calls.call("session/fork", params)
+            answer = await self._peer.call("session/fork", params)
         except RefusedByAgentError as refused:
             raise await self._confirmed(refused, session) from refused
-        forked = self._session_named(answer, "session/fork")
-        if forked == session:
-            raise UpstreamError(
-                f"{self._words.agent} answered the fork of session {forked} with that session",
-                outcome=Outcome.UNKNOWN,
-                hint="start a fresh session with a briefing instead",
-                upstream_session_id=forked,
-            )
-        return forked
+        return self._peer.fork_named(answer.get("sessionId"), session, "session/fork")
 
-    def _session_named(self, answer: Mapping[str, Any], method: str) -> UpstreamSessionId:
-        session = answer.get("sessionId")
-        if not isinstance(session, str) or not session:
-            raise UpstreamError(
-                f"{self._words.agent} answered {method} without a session id",
-                outcome=Outcome.UNKNOWN,
-                hint="nothing was recorded; try again",
-            )
-        return UpstreamSessionId(session)
+
+def wait_ms(home: Path, pattern: str, session: str, *, now_ms: int) -> int:
+    """Return how long a load is to wait, 0 where it may begin. Blocking.
+
+    `pattern` says where below `home` the file of a session is; `{minute}` in it is a minute of UTC,
+    `{head}` how the session's id begins.
+    """
+    head = session[:_HEAD_CHARACTERS]
+    if not _HEAD.fullmatch(head):
+        return 0  # no session of that agent: it will say so
+    minute = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M")
+    if not any(home.glob(pattern.format(minute=minute, head=head))):
+        return 0
+    return MINUTE_MS - now_ms % MINUTE_MS

@@ -1,4 +1,4 @@
-"""ACP frames and what they say: lines to messages, `session/update` to events. Pure.
+"""ACP frames and what they say: JSON to messages, `session/update` to events. Pure.
 
 Frames are checked against the small shapes below; a frame or update that does not fit is kept as it
 came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
@@ -7,26 +7,15 @@ came, never dropped and never an error. Shapes follow ACP schema 1.19.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from upthread.agents._exits import did_run
-from upthread.agents._json import Unreadable, as_object, member, read_json
-from upthread.core.events import (
-    AgentEvent,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    TitleChanged,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
-)
+from upthread.agents._json_lines import Unreadable, as_object, member
+from upthread.agents._outcomes import did_run
+from upthread.core import events
+from upthread.core.events import AgentEvent
 from upthread.core.turns.stream import CALL_FAILED
 from upthread.core.types import UpstreamSessionId
 
@@ -56,15 +45,8 @@ class Message(Struct, frozen=True, kw_only=True):
     is_request: bool
 
 
-def read_frame(line: bytes) -> Message | Unreadable | None:
-    """Read one line; None for a blank one."""
-    if not line.strip():
-        return None
-    content = read_json(line)
-    return content if isinstance(content, Unreadable) else _message(content)
-
-
-def _message(content: Any) -> Message | Unreadable:
+def message_in(content: Any) -> Message | Unreadable:
+    """Return the message that a line holds, Unreadable for what is none."""
     frame = as_object(content)
     method, identity = frame.get("method"), frame.get("id")
     is_answer = method is None and ("result" in frame or "error" in frame)
@@ -224,10 +206,10 @@ def events_of(
     if kind in SILENT_UPDATES:
         return ()
     reader = _READERS.get(kind)
-    events = reader(update, session) if reader else None
-    if events is None:
-        return (UnknownReceived(upstream_session_id=session, kind=kind, raw=update),)
-    return events
+    told = reader(update, session) if reader else None
+    if told is None:
+        return (events.UnknownReceived(upstream_session_id=session, kind=kind, raw=update),)
+    return told
 
 
 _Events: TypeAlias = "tuple[AgentEvent, ...] | None"
@@ -237,19 +219,23 @@ def _text(update: object, session: UpstreamSessionId | None) -> _Events:
     text, message_id = _text_of(update)
     if text is None:
         return None
-    return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 def _user_text(update: object, session: UpstreamSessionId | None) -> _Events:
     text, message_id = _text_of(update)
     if text is None:
         return None
-    return (UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 def _reasoning(update: object, session: UpstreamSessionId | None) -> _Events:
     text, _ = _text_of(update)
-    return None if text is None else (ReasoningReceived(upstream_session_id=session, text=text),)
+    return (
+        None
+        if text is None
+        else (events.ReasoningReceived(upstream_session_id=session, text=text),)
+    )
 
 
 def _text_of(update: object) -> tuple[str | None, str | None]:
@@ -264,7 +250,7 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
     call = shaped(update, ToolCall)
     if call is None:
         return None
-    announced = ToolCallAnnounced(
+    announced = events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=call.tool_call_id,
         title=call.title or "",
@@ -276,7 +262,7 @@ def _tool_call(update: object, session: UpstreamSessionId | None) -> _Events:
     text = result_text(call)
     if call.status in {None, "pending"} and text is None:
         return (announced,)
-    more = ToolCallUpdated(
+    more = events.ToolCallUpdated(
         upstream_session_id=session,
         call_id=call.tool_call_id,
         status=call.status,
@@ -290,7 +276,7 @@ def _tool_call_update(update: object, session: UpstreamSessionId | None) -> _Eve
     call = shaped(update, ToolCall)
     if call is None:
         return None
-    changed = ToolCallUpdated(
+    changed = events.ToolCallUpdated(
         upstream_session_id=session,
         call_id=call.tool_call_id,
         status=call.status,
@@ -343,14 +329,14 @@ def _plan(update: object, session: UpstreamSessionId | None) -> _Events:
     if plan is None:
         return None
     entries = tuple((entry.content, entry.status) for entry in plan.entries)
-    return (PlanChanged(upstream_session_id=session, entries=entries),)
+    return (events.PlanChanged(upstream_session_id=session, entries=entries),)
 
 
 def _usage(update: object, session: UpstreamSessionId | None) -> _Events:
     usage = shaped(update, _Usage)
     if usage is None:
         return None
-    reported = UsageReported(
+    reported = events.UsageReported(
         upstream_session_id=session, tokens_used=usage.used, tokens_window=usage.size
     )
     return (reported,)
@@ -360,7 +346,9 @@ def _session_info(update: object, session: UpstreamSessionId | None) -> _Events:
     told = shaped(update, _SessionInfo)
     if told is None:
         return None
-    return (TitleChanged(upstream_session_id=session, title=told.title),) if told.title else ()
+    return (
+        (events.TitleChanged(upstream_session_id=session, title=told.title),) if told.title else ()
+    )
 
 
 _READERS: Final = {
@@ -373,8 +361,3 @@ _READERS: Final = {
     "usage_update": _usage,
     "session_info_update": _session_info,
 }
-
-
-def permission_kinds(options: Sequence[PermissionOption]) -> dict[str, str]:
-    """Return the kind of each option by its id."""
-    return {option.option_id: option.kind for option in options}

@@ -1,20 +1,22 @@
 """Starting Claude Code. It holds no state: every `open` is a conversation of its own with the CLI.
 
-Opening asks the CLI for its version, which takes it some 20 ms, and so finds out whether it runs at
-all; the process that is spoken to starts with the session it is bound to.
+Opening asks the CLI for its version, unless that is remembered of this very program, and so finds
+out whether it runs at all; the process that is spoken to starts with the session it is bound to.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
 
-from upthread.agents._process import ChildStart, started_child
+from upthread.agents._connection import Adapter, start_of
+from upthread.agents._probes import remember, remembered
+from upthread.agents._process import started_child, whole_command
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.claude_code.connection import ClaudeCodeConnection, Installation
 from upthread.core.agents import AGENTS
@@ -31,36 +33,18 @@ ENVIRONMENT: Final = {
 _VERSION: Final = re.compile(rb"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
 
+_SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
+"""The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
 
-class ClaudeCodeAdapter:
+
+class ClaudeCodeAdapter(Adapter):
     """Claude Code by its command line, `claude` without being told."""
 
-    def __init__(
-        self,
-        *,
-        agent: str = ROW.name,
-        command: Sequence[str] = ROW.ways[0].command,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._agent = agent
-        self._command = tuple(command)
-        self._environment = dict(environment or {})
-
-    @property
-    def agent(self) -> str:
-        return self._agent
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What is started, before the words that say how."""
-        return self._command
-
-    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
-        return self._open(request)
+    row = ROW
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
-        environment = {**self._environment, **request.environment, **ENVIRONMENT}
+        environment = {**self._environment_of(request), **ENVIRONMENT}
         installed = Installation(
             agent=self._agent,
             command=self._command,
@@ -79,20 +63,21 @@ class ClaudeCodeAdapter:
                 tasks.cancel_scope.cancel()
 
     async def _version(self, request: OpenRequest, environment: Mapping[str, str]) -> str:
-        start = ChildStart(
-            command=(*self._command, "--version"),
-            working_directory=request.working_directory,
-            stderr_path=request.stderr_path,
-            redactor=request.redactor,
-            environment=environment,
-        )
+        start = start_of(request, (*self._command, "--version"), environment)
+        # A command of several words may be anybody's, and run another Claude Code tomorrow.
+        command = whole_command(start) if len(self._command) == 1 else []
+        known = remembered(command)
+        if known is not None:
+            return known
         async with started_child(start) as child:
             line: bytes | None = b""
             with anyio.move_on_after(request.start_timeout_s) as patience:
                 line = await child.read_line()
             found = _VERSION.match(line or b"")
             if found is not None:
-                return found[0].decode()
+                version = found[0].decode()
+                remember(command, version)
+                return version
             is_late = patience.cancelled_caught
             said = f"printed {line[:SHOWN_CHARACTERS]!r}" if line else "printed nothing"
             tail = child.tail_of_stderr()
@@ -109,10 +94,6 @@ class ClaudeCodeAdapter:
         if upstream_session_id.startswith("-") or _SUBAGENT.fullmatch(upstream_session_id):
             return None
         return (*self._command, "--resume", upstream_session_id)
-
-
-_SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
-"""The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
 
 
 ADAPTER: Final = ClaudeCodeAdapter

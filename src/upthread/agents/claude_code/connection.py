@@ -16,9 +16,9 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from upthread.agents._connection import Connection, Steps
-from upthread.agents._json import as_object, member, text_at
-from upthread.agents._process import ChildProcess, ChildStart, started_child
+from upthread.agents._connection import Connection, Steps, start_of
+from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._process import started_child
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import (
     Capabilities,
@@ -28,13 +28,11 @@ from upthread.agents.base import (
     PromptResult,
 )
 from upthread.agents.claude_code.histories import find_transcript
-from upthread.agents.claude_code.limits import limiting_words
 from upthread.agents.claude_code.outcomes import is_missing, result_of
-from upthread.agents.claude_code.permissions import HOOKS, decide, hold
-from upthread.agents.claude_code.process import ClaudeProcess
-from upthread.agents.claude_code.transcript import read_history
+from upthread.agents.claude_code.process import STREAMING, ClaudeProcess, limiting_words
+from upthread.agents.claude_code.stored import read_history, writer_of
+from upthread.agents.claude_code.tools import HOOKS, decide, hold
 from upthread.agents.claude_code.translation import Translator, session_of
-from upthread.agents.claude_code.writers import writer_of
 from upthread.core.events import AgentEvent
 from upthread.core.quotas import TURN, milliseconds_of
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -48,13 +46,6 @@ It is sent as no person's words, so that neither the model nor the history takes
 
 INTERRUPT_LEAVES_S: Final = 0.05
 """How long an interrupt gets to leave before an agent that nobody waits for is ended."""
-
-# `stream-json` is refused without `--verbose` (2.1.197).
-STREAMING: Final = (
-    *("-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"),
-    *("--include-partial-messages", "--forward-subagent-text"),
-    *("--permission-prompt-tool", "stdio"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +84,13 @@ class ClaudeCodeConnection(Connection):
             can_hold=True,
         )
 
-    @property
-    def _child(self) -> ChildProcess | None:
-        return self._process.child if self._process is not None else None
-
     async def close(self) -> None:
         """End the process, reading what it still says."""
         if self._process is not None:
             await self._process.child.stop()
             await self._process.has_ended.wait()
             self._process.is_released.set()
-            self._process = None
+            self._process = self._running_agent = None
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -180,11 +167,9 @@ class ClaudeCodeConnection(Connection):
         self._translator = Translator()
         self._session = session
         process: ClaudeProcess = await self._tasks.start(self._serve, words)
-        self._process = process
+        self._process = self._running_agent = process
         try:
-            await process.ask(
-                "initialize", {"hooks": HOOKS}, timeout_s=self._request.start_timeout_s
-            )
+            await process.ask("initialize", {"hooks": HOOKS})
         except UpstreamError as error:
             await self.close()
             # It says so on stderr before it exits (2.1.330), and the hint has the end of that.
@@ -196,15 +181,15 @@ class ClaudeCodeConnection(Connection):
         self, words: tuple[str, ...], *, task_status: TaskStatus[ClaudeProcess]
     ) -> None:
         limits = limiting_words(self._request.limits, agent=self._installed.agent)
-        start = ChildStart(
-            command=(*self._installed.command, *STREAMING, *limits, *words),
-            working_directory=self._request.working_directory,
-            stderr_path=self._request.stderr_path,
-            redactor=self._request.redactor,
-            environment=self._installed.environment,
-        )
+        command = (*self._installed.command, *STREAMING, *limits, *words)
+        start = start_of(self._request, command, self._installed.environment)
         async with started_child(start) as child:
-            process = ClaudeProcess(child, agent=self._installed.agent, on_frame=self._on_frame)
+            process = ClaudeProcess(
+                child,
+                agent=self._installed.agent,
+                timeout_s=self._request.start_timeout_s,
+                on_frame=self._on_frame,
+            )
             task_status.started(process)
             await process.read_all()
             # Until its last words are heard: they are asked of the child, which leaving ends.
@@ -282,15 +267,11 @@ class ClaudeCodeConnection(Connection):
         return None
 
     async def _concluded(self, running: RunningPrompt) -> PromptResult:
-        if running.is_timed_out or running.is_cancelled:
-            outcome, detail = running.aborted(has_died=not self._has_result.is_set())
-            tokens_used = running.seen.tokens_used
-            return PromptResult(outcome=outcome, detail=detail, tokens_used=tokens_used)
+        cut_short = self._cut_short(running, has_died=not self._has_result.is_set())
+        if cut_short is not None:
+            return self._failed(running, cut_short)
         if not self._has_result.is_set():
-            died = await self._require_process().died("a prompt")
-            tokens_used = running.seen.tokens_used
-            outcome = Outcome(died.outcome)
-            return PromptResult(outcome=outcome, detail=str(died), tokens_used=tokens_used)
+            return self._failed(running, await self._require_process().died("a prompt"))
         answered_in = session_of(self._result)
         # What was said was to be added to the session asked for, and to no other (A4).
         if answered_in != running.session:

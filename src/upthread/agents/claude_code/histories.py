@@ -3,15 +3,16 @@
 Entries form a tree by `parentUuid`; what is sent is the branch of the last entry. One answer is
 written as several entries with the same `message.id`, one for each block, and the results of tools
 used at once hang on different ones, so both are gathered beside the branch. Sub-agents are in
-`<session>/subagents/agent-*.jsonl`. Written for Claude Code 2.1 (2.1.197 to
-2.1.330; seen 2026-11).
+`<session>/subagents/agent-*.jsonl`. A transcript is repaired in a copy: tool uses and results are
+made pairs. Written for Claude Code 2.1 (2.1.197 to 2.1.330; seen 2026-11).
 """
 
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -19,20 +20,14 @@ from typing import Final
 
 from upthread.agents.claude_code.entries import SUBAGENTS, file_of, is_put_in
 from upthread.boundary.files import read_all, through_links
+from upthread.core import types
+from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.core.types import (
-    FilePart,
-    JsonValue,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-)
+from upthread.core.turns.stream import INTERRUPTED
+from upthread.core.types import JsonValue
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.vendors.copies import Plan, RepairedCopy, repaired_lines
 from upthread.vendors.lines import Line, read_lines, read_object
 
 AGENT: Final = "claude-code"
@@ -45,6 +40,7 @@ TAIL_BYTES: Final = 256 * 1024
 
 _SYNTHETIC_MODEL: Final = "<synthetic>"
 _INTERRUPTED: Final = "[Request interrupted by user"
+_Object = dict[str, JsonValue]
 
 
 def find_histories(home: Path) -> Iterator[Path]:
@@ -67,7 +63,7 @@ class Entry:
     parent: str
     kind: str
     message_id: str
-    parts: tuple[Part, ...]
+    parts: tuple[types.Part, ...]
     is_synthetic: bool = False
     usage: JsonObject = field(default_factory=dict[str, JsonValue])
 
@@ -219,12 +215,15 @@ def _gather(entries: Sequence[Entry], members: set[int]) -> None:
     answers = {entries[i].message_id for i in members} - {""}
     members |= {i for i, entry in enumerate(entries) if entry.message_id in answers}
     called = {
-        part.call_id for i in members for part in entries[i].parts if isinstance(part, ToolCallPart)
+        part.call_id
+        for i in members
+        for part in entries[i].parts
+        if isinstance(part, types.ToolCallPart)
     }
     members |= {
         i
         for i, entry in enumerate(entries)
-        if any(isinstance(p, ToolResultPart) and p.call_id in called for p in entry.parts)
+        if any(isinstance(p, types.ToolResultPart) and p.call_id in called for p in entry.parts)
     }
 
 
@@ -266,52 +265,128 @@ def _is_interruption(message: JsonObject) -> bool:
 
 def _messages(entry: Entry) -> Iterator[HistoryMessage]:
     """Yield an entry's results, then the rest, as messages of their own."""
-    results = tuple(part for part in entry.parts if isinstance(part, ToolResultPart))
-    others = tuple(part for part in entry.parts if not isinstance(part, ToolResultPart))
+    results = tuple(part for part in entry.parts if isinstance(part, types.ToolResultPart))
+    others = tuple(part for part in entry.parts if not isinstance(part, types.ToolResultPart))
     place = f"line {entry.number}"
     # First: providers take results of calls only before anything else of a message.
     if results:
-        yield HistoryMessage(speaker=Speaker.TOOL, parts=results, place=place)
+        yield HistoryMessage(speaker=types.Speaker.TOOL, parts=results, place=place)
     if others:
-        speaker = Speaker.USER if entry.kind == "user" else Speaker.ASSISTANT
+        speaker = types.Speaker.USER if entry.kind == "user" else types.Speaker.ASSISTANT
         yield HistoryMessage(speaker=speaker, parts=others, place=place)
 
 
-def _parts(content: JsonValue, characters_max: int | None) -> Iterator[Part]:
+def _parts(content: JsonValue, characters_max: int | None) -> Iterator[types.Part]:
     if isinstance(content, str):
-        yield TextPart(text=outlined(content, characters_max))
+        yield types.TextPart(text=outlined(content, characters_max))
         return
     for block in items_of(content):
         yield _part(block, characters_max)
 
 
-def _part(block: JsonObject, characters_max: int | None) -> Part:
+def _part(block: JsonObject, characters_max: int | None) -> types.Part:
     match block.get("type"):
         case "text":
-            return TextPart(text=outlined(text_of(block.get("text")), characters_max))
+            return types.TextPart(text=outlined(text_of(block.get("text")), characters_max))
         case "thinking":
-            return ReasoningPart(text=outlined(text_of(block.get("thinking")), characters_max))
+            return types.ReasoningPart(
+                text=outlined(text_of(block.get("thinking")), characters_max)
+            )
         case "tool_use":
-            return ToolCallPart(
+            return types.ToolCallPart(
                 call_id=text_of(block.get("id")),
                 title=text_of(block.get("name")),
                 tool_kind="other",
                 arguments=block.get("input"),
             )
         case "tool_result":
-            return ToolResultPart(
+            return types.ToolResultPart(
                 call_id=text_of(block.get("tool_use_id")),
                 status="failed" if block.get("is_error") else "completed",
                 text=outlined(_text(block.get("content")), characters_max),
             )
         case "image" | "document":
             source = object_of(block.get("source"))
-            return FilePart(uri=text_of(block["type"]), mime_type=text_of(source.get("media_type")))
+            return types.FilePart(
+                uri=text_of(block["type"]), mime_type=text_of(source.get("media_type"))
+            )
         case kind:
-            return UnknownPart(kind=text_of(kind), raw=None)
+            return types.UnknownPart(kind=text_of(kind), raw=None)
 
 
 def _text(content: JsonValue) -> str:
     if isinstance(content, str):
         return content
     return "".join(text_of(block.get("text")) for block in items_of(content))
+
+
+def repair(
+    path: Path, into: Path, *, session_id: str | None = None, sessions: Iterable[str] = ()
+) -> RepairedCopy:
+    """Copy a transcript and make its tool uses and results pairs in the copy.
+
+    The file is one session: which is asked for makes no difference.
+    """
+    del session_id, sessions
+    return repaired_lines(path, into, read_transcript, _lines)
+
+
+def _lines(line: Line, plan: Plan) -> Iterator[bytes]:
+    entry: _Object = dict(line.value)
+    parent = text_of(entry.get("parentUuid"))
+    if parent in plan.parents:
+        entry["parentUuid"] = plan.parents[parent] or None
+    message: _Object = dict(object_of(entry.get("message")))
+    blocks = items_of(message.get("content"))
+    kept = [block for block in blocks if not _is_orphan(block, plan)]
+    if len(kept) < len(blocks):
+        if not kept:  # its children hang on what it hung on
+            plan.parents[text_of(entry.get("uuid"))] = text_of(entry.get("parentUuid"))
+            plan.edit(line, "results that no tool use waits for")
+            return
+        entry["message"] = {**message, "content": kept}
+        plan.edit(line, "a result that no tool use waits for", encode_json(entry).decode())
+    # Byte for byte where nothing is wrong, also what no reader of ours knows.
+    yield line.raw if entry == line.value else encode_json(entry)
+    yield from _closings(line, entry, kept, plan)
+
+
+def _is_orphan(block: Mapping[str, JsonValue], plan: Plan) -> bool:
+    if block.get("type") != "tool_result":
+        return False
+    return not plan.takes(text_of(block.get("tool_use_id")))
+
+
+def _closings(
+    line: Line, entry: _Object, blocks: list[Mapping[str, JsonValue]], plan: Plan
+) -> Iterator[bytes]:
+    """Yield one entry with a result for each open tool use; what hung on the answer hangs on it."""
+    uses = [text_of(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+    plan.made.update(uses)
+    results: list[JsonValue] = [
+        {"type": "tool_result", "tool_use_id": use, "content": INTERRUPTED, "is_error": True}
+        for use in uses
+        if use in plan.open_calls
+    ]
+    if not results:
+        return
+    uuid = text_of(entry.get("uuid"))
+    own = _uuid(uuid, results)
+    plan.parents[uuid] = own
+    kept = {key: held for key, held in entry.items() if key not in {"message", "requestId"}}
+    closing: _Object = {
+        **kept,
+        "type": "user",
+        "uuid": own,
+        "parentUuid": uuid,
+        "message": {"role": "user", "content": results},
+    }
+    raw = encode_json(closing)
+    plan.edit(line, "tool uses have no result", raw.decode(), is_new=True)
+    yield raw
+
+
+def _uuid(uuid: str, results: list[JsonValue]) -> str:
+    """Return a UUID that follows from what it is for: a second repair writes the same file."""
+    digest = hashlib.sha256(encode_json([uuid, results])).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from upthread.agents._json import member, text_at, texts_at
-from upthread.agents._statuses import says_no_credit
+from upthread.agents._json_lines import member, text_at, texts_at
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX, outcome_of_status, says_no_credit
 from upthread.agents.base import PromptResult
 from upthread.core.types import Outcome
-
-DETAIL_CHARACTERS_MAX: Final = 2000
 
 _OF_ERROR: Final[Mapping[str, Outcome]] = {
     "rate_limit": Outcome.RATE_LIMITED,
@@ -27,12 +25,6 @@ _OF_ERROR: Final[Mapping[str, Outcome]] = {
     "account_on_hold": Outcome.AUTH,
     "verification_required": Outcome.AUTH,
     "cloud_credential_error": Outcome.AUTH,
-}
-_OF_STATUS: Final[Mapping[int, Outcome]] = {
-    401: Outcome.AUTH,
-    402: Outcome.CREDIT_EXHAUSTED,
-    403: Outcome.AUTH,
-    429: Outcome.RATE_LIMITED,
 }
 _OF_REASON: Final[Mapping[str, Outcome]] = {
     "prompt_too_long": Outcome.CONTEXT_FULL,
@@ -75,11 +67,11 @@ def _outcome(frame: Mapping[str, Any], error_kind: str) -> Outcome:
     status = frame.get("api_error_status")
     if error_kind in _OF_ERROR:
         return _OF_ERROR[error_kind]
-    if isinstance(status, int) and says_no_credit(status, text_at(frame, "result")):
+    if not isinstance(status, int):
+        return Outcome.UNKNOWN
+    if says_no_credit(status, text_at(frame, "result")):
         return Outcome.CREDIT_EXHAUSTED
-    if isinstance(status, int):
-        return Outcome.TRANSIENT if status >= 500 else _OF_STATUS.get(status, Outcome.UNKNOWN)
-    return Outcome.UNKNOWN
+    return outcome_of_status(status) or Outcome.UNKNOWN
 
 
 def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
@@ -98,6 +90,21 @@ def _detail(frame: Mapping[str, Any], outcome: Outcome, error_kind: str) -> str:
 def read_of(usage: object) -> int | None:
     """Return the tokens that a request read, those that a cache held too; None for none named."""
     return tokens_of(usage, _READ)
+
+
+def cached_of(usage: object) -> int | None:
+    """Return how many of them came from a cache; None where it does not say."""
+    return _figure(usage, "cache_read_input_tokens")
+
+
+def cache_written_of(usage: object) -> int | None:
+    """Return how many of them were put into a cache; None where it does not say."""
+    return _figure(usage, "cache_creation_input_tokens")
+
+
+def _figure(usage: object, name: str) -> int | None:
+    told = member(usage, name)
+    return told if isinstance(told, int) and not isinstance(told, bool) else None
 
 
 def tokens_of(usage: object, names: tuple[str, ...] = (*_READ, *_WRITTEN)) -> int | None:

@@ -11,7 +11,7 @@ from typing import Final
 from upthread.agents.claude_code.outline import AGENT, files, outline_of
 from upthread.boundary.directories import Directory, open_below
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.vendors.line_ends import decoded
+from upthread.vendors.lines import decoded
 from upthread.vendors.outline import Look, SessionOutline, epoch_ms
 from upthread.vendors.words import Said, Searched, Words, texts_in
 

@@ -1,30 +1,56 @@
-"""A session of Claude Code, its own or a sub-agent's, read back from its transcript.
+"""A session of Claude Code, its own or a sub-agent's, read back from its transcript, as events.
 
+The children's own words are left to their transcripts; here a child is named where it began. What
+Claude Code itself wrote between the messages, such as the note of a cancelled turn, is left out.
 Where nobody was told which sub-agent a call made, the small file beside its transcript names the
-call. What a call asked for is in the main session's transcript as well, from before there is a
+call. What a call asked for is in the main session's transcript too, from before there is a
 sub-agent.
+
+Two writers on one transcript, and the branch of one is lost: Claude Code resumes a session that
+another process has open without a word (2.1.330). Each running process names its session in a file
+of its own, `sessions/PID.json` below its home, with the time it was started; one left by a dead
+process counts for nothing. Files of another form are passed over: upthread's own lease holds in any
+case.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from upthread.agents._json import text_at
+from upthread.agents._json_lines import as_object, read_json, text_at
+from upthread.agents._outcomes import did_run, exit_code_in
+from upthread.agents._process_group import started_at_ticks
 from upthread.agents.claude_code.histories import (
+    Entry,
     called_with,
     find_subagent,
     find_transcript,
     newest_heard,
+    read_branch,
     subagents_by_call,
 )
-from upthread.agents.claude_code.transcript import read_history
+from upthread.agents.claude_code.outcomes import read_of, tokens_of
+from upthread.agents.claude_code.tools import (
+    child_session,
+    kind_of,
+    locations_of,
+    role_of,
+    title_of,
+)
+from upthread.boundary.files import streamed
+from upthread.core import events, types
+from upthread.core.events import AgentEvent
 from upthread.core.turns.hooked_call import CutOffCall, StoredSession
+from upthread.core.turns.stream import CALL_FAILED
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import StoreError
 from upthread.vendors.homes import file_stamp, require_own
 
 TRANSCRIPT_BYTES_MAX: Final = 64 * 1024 * 1024
+FILES_MAX: Final = 1000
+FILE_BYTES_MAX: Final = 64 * 1024
 
 
 def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
@@ -42,22 +68,16 @@ def read_stored(home: Path, call: CutOffCall) -> StoredSession | None:
         )
     if path is None:
         return None
-    require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
-    session = UpstreamSessionId(agent_id)
-    # Before it is read: what is touched in between then counts as not seen by the session.
-    written_at_ns = path.stat().st_mtime_ns
-    return StoredSession(
-        upstream_session_id=session,
-        events=read_history(path, session, with_usage=True),
-        written_at_ns=written_at_ns,
-    )
+    return _read(home, path, UpstreamSessionId(agent_id))
 
 
 def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None:
     """Return a main session as its transcript holds it, None without one. Raises StoreError."""
     path = find_transcript(home, session)
-    if path is None:
-        return None
+    return _read(home, path, session) if path is not None else None
+
+
+def _read(home: Path, path: Path, session: UpstreamSessionId) -> StoredSession:
     require_own(home, path, bytes_max=TRANSCRIPT_BYTES_MAX)
     # Before it is read: what is touched in between then counts as not seen by the session.
     written_at_ns = path.stat().st_mtime_ns
@@ -82,3 +102,107 @@ def read_asked(home: Path, call: CutOffCall) -> str:
     require_own(home, main, bytes_max=TRANSCRIPT_BYTES_MAX)
     given = called_with(main, call.call_id)
     return text_at(given, "prompt") or text_at(given, "message")
+
+
+def read_history(
+    path: Path, session: UpstreamSessionId, *, with_usage: bool = False
+) -> tuple[AgentEvent, ...]:
+    """Return what a transcript holds of its session. StoreError when it cannot be opened.
+
+    `with_usage` adds what the session held after each of the model's messages.
+    """
+    children = {
+        call_id: child_session(session, agent_id)
+        for call_id, agent_id in subagents_by_call(path).items()
+    }
+    told: list[AgentEvent] = []
+    for entry in read_branch(path):
+        for part in entry.parts:
+            told += _events(entry, part, session, children)
+        if with_usage and (held := tokens_of(entry.usage)):
+            read = read_of(entry.usage)
+            told.append(
+                events.UsageReported(
+                    upstream_session_id=session, tokens_used=held, tokens_read=read
+                )
+            )
+    return tuple(told)
+
+
+def _events(
+    entry: Entry,
+    part: types.Part,
+    session: UpstreamSessionId,
+    children: Mapping[str, UpstreamSessionId],
+) -> Iterator[AgentEvent]:
+    match part:
+        case types.ToolResultPart(call_id=call_id, status=status, text=text):
+            yield events.ToolCallUpdated(
+                upstream_session_id=session,
+                call_id=call_id,
+                status=status,
+                text=text,
+                did_run=status == CALL_FAILED and did_run(exit_code_in(text)),
+                child_upstream_session_id=children.get(call_id),
+            )
+        # Only after results, which count whoever wrote the entry: they close a call.
+        case _ if entry.is_synthetic:
+            return
+        case types.TextPart(text=text) if entry.kind == "user":
+            yield events.UserTextReplayed(
+                upstream_session_id=session, text=text, message_id=entry.uuid
+            )
+        case types.TextPart(text=text):
+            yield events.TextReceived(
+                upstream_session_id=session, text=text, message_id=entry.message_id
+            )
+        case types.ReasoningPart(text=text):
+            yield events.ReasoningReceived(upstream_session_id=session, text=text)
+        case types.ToolCallPart():
+            yield from _call(part, session, children.get(part.call_id))
+        case _:
+            return
+
+
+def _call(
+    part: types.ToolCallPart, session: UpstreamSessionId, child: UpstreamSessionId | None
+) -> Iterator[AgentEvent]:
+    yield events.ToolCallAnnounced(
+        upstream_session_id=session,
+        call_id=part.call_id,
+        title=title_of(part.title, part.arguments),
+        tool_kind=kind_of(part.title),
+        arguments=part.arguments,
+        locations=locations_of(part.arguments),
+    )
+    if child is not None:
+        yield events.ChildStarted(
+            upstream_session_id=session,
+            child_upstream_session_id=child,
+            role=role_of(part.arguments),
+            call_id=part.call_id,
+        )
+
+
+def writer_of(home: Path, session: str) -> int | None:
+    """Return the id of a running process that has the session open, None without one.
+
+    `home` is Claude Code's own, `~/.claude`.
+    """
+    for registered in _registered(home / "sessions"):
+        pid = registered.get("pid")
+        if registered.get("sessionId") == session and isinstance(pid, int):
+            ticks = started_at_ticks(pid)
+            # After a SIGKILL its file stays (2.1.330), and the number may be another's by now.
+            if ticks is not None and str(ticks) == registered.get("procStart"):
+                return pid
+    return None
+
+
+def _registered(directory: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(directory.glob("*.json"))[:FILES_MAX]:
+        try:
+            with streamed(str(path)) as file:
+                yield as_object(read_json(file.read(FILE_BYTES_MAX)))
+        except OSError:
+            continue  # it ended meanwhile

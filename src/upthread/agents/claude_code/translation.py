@@ -3,6 +3,10 @@
 The text of a streamed answer comes twice, in pieces and then whole; the pieces count. An answer
 that is an error of the provider is no reply: its kind is remembered for the turn's outcome. Frames
 about the interface are left out; a frame that is not known is kept as it came.
+
+Frames of a sub-agent carry the id of the call that made it (`parent_tool_use_id`), and its own id
+since 2.1.2xx; `task_started` and `task_notification` say when it begins and ends. It is numbered
+within its session, as in its transcript's name.
 """
 
 from __future__ import annotations
@@ -10,27 +14,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json import Unreadable, as_object, member, objects_at, text_at
-from upthread.agents.claude_code.children import Children
-from upthread.agents.claude_code.outcomes import read_of
-from upthread.agents.claude_code.tools import kind_of, locations_of, plan_of, title_of
-from upthread.core.events import (
-    AgentEvent,
-    ContextCompacted,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    TitleChanged,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
+from upthread.agents._json_lines import Unreadable, as_object, member, objects_at, text_at
+from upthread.agents.claude_code.outcomes import cache_written_of, cached_of, read_of
+from upthread.agents.claude_code.tools import (
+    child_session,
+    kind_of,
+    locations_of,
+    plan_of,
+    role_of,
+    title_of,
 )
-from upthread.core.types import JsonValue, UpstreamSessionId
+from upthread.core import events
+from upthread.core.events import AgentEvent
+from upthread.core.types import JsonValue, Outcome, UpstreamSessionId
 
+CHILDREN_REMEMBERED_MAX: Final = 10_000
+SUBAGENT_TASK: Final = "local_agent"
+
+_ENDS: Final = {"completed": Outcome.OK, "stopped": Outcome.CANCELLED}
 STREAMED_REMEMBERED_MAX: Final = 1000
-
 SILENT_FRAMES: Final = frozenset(
     {
         *("keep_alive", "tool_progress", "tool_use_summary", "prompt_suggestion", "auth_status"),
@@ -46,9 +48,83 @@ SILENT_SUBTYPES: Final = frozenset(
     }
 )
 """`system` frames about the interface or about work in progress: no event."""
-
 _Frame: TypeAlias = dict[str, Any]
 _Events: TypeAlias = tuple[AgentEvent, ...]
+
+
+class Children:
+    """The sub-agents of one process, by the call that made each."""
+
+    def __init__(self) -> None:
+        self._by_call: dict[str, UpstreamSessionId] = {}
+        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
+
+    def of_call(self, call_id: str) -> UpstreamSessionId | None:
+        """Return the child that a call made, None for a call that made none."""
+        return self._by_call.get(call_id)
+
+    def speaking(
+        self, frame: dict[str, Any], session: UpstreamSessionId
+    ) -> tuple[tuple[events.ChildStarted, ...], UpstreamSessionId]:
+        """Return whose words a frame holds, after the child's start when they are its first."""
+        call_id = text_at(frame, "parent_tool_use_id")
+        if not call_id:
+            return (), session
+        known = self._by_call.get(call_id)
+        if known is not None:
+            return (), known
+        # Where a version names no sub-agent, its call is an id that no other one has.
+        child = child_session(session, text_at(frame, "agent_id") or call_id)
+        return self._start(child, parent=session, call_id=call_id, role=role_of(frame)), child
+
+    def started(
+        self, frame: dict[str, Any], session: UpstreamSessionId
+    ) -> tuple[events.ChildStarted, ...]:
+        """Return the start that a `task_started` frame tells of, none for another kind of task."""
+        task_id, call_id = text_at(frame, "task_id"), text_at(frame, "tool_use_id")
+        if text_at(frame, "task_type") != SUBAGENT_TASK or not task_id or not call_id:
+            return ()
+        parent_task = text_at(frame, "parent_task_id")
+        parent = child_session(session, parent_task) if parent_task else session
+        child = child_session(session, task_id)
+        return self._start(child, parent=parent, call_id=call_id, role=role_of(frame))
+
+    def ended(self, frame: dict[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        """Return the end that a `task_notification` frame tells of."""
+        child = child_session(session, text_at(frame, "task_id"))
+        if child not in self._parents:
+            return ()
+        outcome = _ENDS.get(text_at(frame, "status"), Outcome.UNKNOWN)
+        ended = events.ChildEnded(
+            upstream_session_id=self._parents[child],
+            child_upstream_session_id=child,
+            outcome=outcome,
+        )
+        return (ended,)
+
+    def _start(
+        self, child: UpstreamSessionId, *, parent: UpstreamSessionId, call_id: str, role: str
+    ) -> tuple[events.ChildStarted, ...]:
+        if len(self._by_call) >= CHILDREN_REMEMBERED_MAX:
+            del self._by_call[next(iter(self._by_call))]
+        self._by_call[call_id] = child
+        self._parents[child] = parent
+        started = events.ChildStarted(
+            upstream_session_id=parent,
+            child_upstream_session_id=child,
+            role=role,
+            call_id=call_id,
+        )
+        return (started,)
+
+
+class _Read:
+    """What a request read: all of it, and of it what a cache held and what was put into one."""
+
+    def __init__(self, usage: object) -> None:
+        self.tokens = read_of(usage) or 0
+        self.cached = cached_of(usage)
+        self.cache_written = cache_written_of(usage)
 
 
 class Translator:
@@ -59,7 +135,7 @@ class Translator:
         self._children = Children()
         self._streamed: dict[str, None] = {}
         self._speaking: dict[UpstreamSessionId, str] = {}
-        self._tokens_in: dict[UpstreamSessionId, int] = {}
+        self._read: dict[UpstreamSessionId, _Read] = {}
         self._models: dict[UpstreamSessionId, str] = {}
         self._counted: dict[UpstreamSessionId, str] = {}
 
@@ -100,7 +176,7 @@ class Translator:
         match event.get("type"):
             case "message_start":
                 self._speaking[session] = text_at(event, "message", "id")
-                self._tokens_in[session] = read_of(member(event, "message", "usage")) or 0
+                self._read[session] = _Read(member(event, "message", "usage"))
                 self._models[session] = text_at(event, "message", "model")
                 return ()
             case "content_block_delta":
@@ -118,8 +194,8 @@ class Translator:
             return ()
         self._remember(message_id)
         if thinking:
-            return (ReasoningReceived(upstream_session_id=session, text=thinking),)
-        return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
+        return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
 
     def _remember(self, message_id: str) -> None:
         if len(self._streamed) >= STREAMED_REMEMBERED_MAX:
@@ -132,14 +208,16 @@ class Translator:
         The sum at the turn's end leaves out what sub-agents took.
         """
         said = member(event, "usage", "output_tokens")
-        if session not in self._tokens_in or not isinstance(said, int):
+        if session not in self._read or not isinstance(said, int):
             return ()
-        read = self._tokens_in[session]
-        report = UsageReported(
+        read = self._read[session]
+        report = events.UsageReported(
             upstream_session_id=session,
-            tokens_used=read + said,
-            tokens_read=read,
+            tokens_used=read.tokens + said,
+            tokens_read=read.tokens,
             tokens_written=said,
+            tokens_cached=read.cached,
+            tokens_cache_written=read.cache_written,
         )
         return (report,)
 
@@ -152,7 +230,7 @@ class Translator:
         for name, used in as_object(frame.get("modelUsage")).items():
             size = member(used, "contextWindow")
             if model and name.startswith(model) and isinstance(size, int) and size > 0:
-                report = UsageReported(
+                report = events.UsageReported(
                     upstream_session_id=session, tokens_used=None, tokens_window=size
                 )
                 return (report,)
@@ -183,10 +261,17 @@ class Translator:
         if not text_at(frame, "parent_tool_use_id") or self._counted.get(session) == message_id:
             return ()
         self._counted[session] = message_id
-        read = read_of(member(frame, "message", "usage"))
-        if read is None:
+        read = _Read(member(frame, "message", "usage"))
+        if not read.tokens:
             return ()
-        return (UsageReported(upstream_session_id=session, tokens_used=read, tokens_read=read),)
+        report = events.UsageReported(
+            upstream_session_id=session,
+            tokens_used=read.tokens,
+            tokens_read=read.tokens,
+            tokens_cached=read.cached,
+            tokens_cache_written=read.cache_written,
+        )
+        return (report,)
 
     # --- results, and what a child is told --------------------------------------------------------
 
@@ -202,12 +287,14 @@ class Translator:
         if results or not text:
             return results
         message_id = text_at(frame, "uuid")
-        heard = UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id)
+        heard = events.UserTextReplayed(
+            upstream_session_id=session, text=text, message_id=message_id
+        )
         return (heard,)
 
-    def _result(self, block: _Frame, session: UpstreamSessionId) -> ToolCallUpdated:
+    def _result(self, block: _Frame, session: UpstreamSessionId) -> events.ToolCallUpdated:
         call_id = text_at(block, "tool_use_id")
-        return ToolCallUpdated(
+        return events.ToolCallUpdated(
             upstream_session_id=session,
             call_id=call_id,
             status="failed" if block.get("is_error") else "completed",
@@ -224,11 +311,15 @@ class Translator:
             case "task_notification":
                 return self._children.ended(frame, session)
             case "compact_boundary":
-                return (ContextCompacted(upstream_session_id=session),)
+                return (events.ContextCompacted(upstream_session_id=session),)
             case "session_title_changed":
                 title = text_at(frame, "title")
-                return (TitleChanged(upstream_session_id=session, title=title),) if title else ()
-            case subtype if subtype in SILENT_SUBTYPES:
+                return (
+                    (events.TitleChanged(upstream_session_id=session, title=title),)
+                    if title
+                    else ()
+                )
+            case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:
                 return (_kept(frame, session, f"system/{subtype}"),)
@@ -240,8 +331,8 @@ def session_of(frame: _Frame) -> UpstreamSessionId | None:
     return UpstreamSessionId(named) if named else None
 
 
-def _kept(raw: JsonValue, session: UpstreamSessionId | None, kind: str) -> UnknownReceived:
-    return UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
+def _kept(raw: JsonValue, session: UpstreamSessionId | None, kind: str) -> events.UnknownReceived:
+    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=raw)
 
 
 def _block(
@@ -254,17 +345,19 @@ def _block(
             return ()
         case "text":
             text = text_at(block, "text")
-            return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+            return (
+                events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),
+            )
         case "thinking":
             thinking = text_at(block, "thinking")
-            return (ReasoningReceived(upstream_session_id=session, text=thinking),)
+            return (events.ReasoningReceived(upstream_session_id=session, text=thinking),)
         case kind:
             return (_kept(block, session, f"block/{kind}"),)
 
 
 def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
     tool, arguments = text_at(block, "name"), as_object(block.get("input"))
-    announced = ToolCallAnnounced(
+    announced = events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=text_at(block, "id"),
         title=title_of(tool, arguments),
@@ -275,7 +368,7 @@ def _call(block: _Frame, session: UpstreamSessionId) -> _Events:
     plan = plan_of(tool, arguments)
     if plan is None:
         return (announced,)
-    return announced, PlanChanged(upstream_session_id=session, entries=plan)
+    return announced, events.PlanChanged(upstream_session_id=session, entries=plan)
 
 
 def _result_text(block: _Frame) -> str:

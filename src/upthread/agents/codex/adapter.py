@@ -1,51 +1,280 @@
-"""Starting Codex's server. It holds no state: every `open` is a process of its own."""
+"""Starting Codex's server, and one that runs: its threads, and one prompt at a time.
+
+It translates and never decides. One task reads the server's lines, another takes what it tells, in
+order, and waits while an event is taken in; what we ask is answered beside that.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Final, Self, TypeAlias
 
-from upthread.agents._call_listener import listening
-from upthread.agents._process import ChildStart, started_child
-from upthread.agents.base import AgentConnection, OpenRequest
-from upthread.agents.codex import gate_hook
-from upthread.agents.codex.connection import CodexConnection
-from upthread.agents.codex.hooks import Hook
-from upthread.agents.codex.server import CodexServer
+import anyio
+from anyio.abc import TaskGroup
+
+from upthread.agents._connection import Adapter, ServerConnection, ServerPrompt, Steps, start_of
+from upthread.agents._json_lines import Unreadable, as_object, text_at
+from upthread.agents._outcomes import Failure
+from upthread.agents._permissions import CallListener, listening
+from upthread.agents._process import started_child
+from upthread.agents._prompt import RunningPrompt
+from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
+from upthread.agents.codex.hooks import Hook, hook_command, hook_words, hooks_in
+from upthread.agents.codex.items import unknown
+from upthread.agents.codex.permissions import PermissionDesk
+from upthread.agents.codex.server import CodexServer, Threads
+from upthread.agents.codex.turn import SPOKEN, Turn
 from upthread.core.agents import AGENTS
-from upthread.core.types import UpstreamSessionId
+from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX
+from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.errors import UpstreamError
+from upthread.tasks import task_group
+from upthread.version import __version__
 
-ROW: Final = AGENTS["codex"]
+RETRY_WAIT_MAX_S: Final = 10.0
+"""How long a silence after a provider's limit is left to Codex, which waits as long as it is told
+to and says neither that nor until when (0.169.0); then the turn is ended as rate limited."""
+INTERRUPT_AGAIN_S: Final = 0.1
+"""An interrupt that comes before the turn has begun has nothing to end: it is repeated."""
+INTERRUPT_LEAVES_S: Final = 0.5
+"""How long an interrupt gets to leave before a server that nobody waits for is ended."""
+
+_VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+\S*)")
+_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+REPLACEMENT: Final = "\ufffd"
 
 
-class CodexAdapter:
+_Prompt: TypeAlias = ServerPrompt[Turn]
+
+
+class CodexConnection(ServerConnection[_Prompt, Threads, PermissionDesk]):
+    """A running server. Use `serving` around everything else."""
+
+    def __init__(self, server: CodexServer, request: OpenRequest, *, calls: CallListener) -> None:
+        threads = Threads(
+            server,
+            working_directory=request.working_directory,
+            title=request.title,
+            limits=request.limits,
+        )
+        super().__init__(request, server, sessions=threads, desk=PermissionDesk(server, request))
+        self._server = server
+        self._waited_out: Failure | None = None
+        calls.hold = self._hold
+        self._can_hold = False
+        self._tasks: TaskGroup | None = None
+        self._version = ""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            agent=self._server.agent,
+            version=self._version,
+            can_resume=True,
+            can_load=True,
+            can_list=True,
+            can_fork=True,
+            can_hold=self._can_hold,
+            has_sandbox=True,
+        )
+
+    # --- its life ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[Self]:
+        """Shake hands, and take what the server tells until the context is left."""
+        async with task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._server.read_all)
+            tasks.start_soon(self._take_all)
+            try:
+                await self._shake_hands()
+                yield self
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._server.child.stop()
+                tasks.cancel_scope.cancel()
+
+    async def _shake_hands(self) -> None:
+        us = {"name": "upthread", "title": None, "version": __version__}
+        # The commands a turn has left running can be ended by an experimental request only.
+        asked = {"clientInfo": us, "capabilities": {"experimentalApi": True}}
+        answer = await self._server.ask("initialize", asked)
+        found = _VERSION.search(text_at(answer, "userAgent"))
+        if found is None:
+            raise UpstreamError(
+                f"{self._server.agent} answered `initialize` without a version: {answer!r}",
+                outcome=Outcome.UNKNOWN,
+                hint="is the command Codex's? it is `codex app-server`",
+            )
+        self._version = found[1][:VERSION_CHARACTERS_MAX]
+        await self._server.notify("initialized")
+        if self._request.hold_call is not None:
+            # Codex leaves out in silence what it does not trust (0.169.0): its list alone tells
+            # whether our hook runs, and what a role may not do rests on that.
+            asked_of = hook_command()
+            hooks = await self.hooks()
+            self._can_hold = any(hook.is_run and hook.command == asked_of for hook in hooks)
+
+    async def hooks(self) -> tuple[Hook, ...]:
+        """Return the hooks that hold in the working directory, in Codex's order."""
+        asked = {"cwds": [self._request.working_directory]}
+        return hooks_in(await self._server.ask("hooks/list", asked))
+
+    async def _take_all(self) -> None:
+        with self._server.told:
+            async for message in self._server.told:
+                await self._take(message)
+        # The server is gone: the end of its turn would be waited for until the deadline.
+        if self._prompt is not None:
+            self._prompt.is_ended.set()
+
+    # --- prompts -------------------------------------------------------------------------------
+
+    async def _answered(
+        self, session: UpstreamSessionId, text: str, on_event: OnEvent
+    ) -> PromptResult:
+        turn = Turn(session, title=self._request.title)
+        prompt = self._prompt = _Prompt(running=RunningPrompt(session), turn=turn)
+
+        async def ask() -> None:
+            self._server.child.allowance.renew(TURN)
+            await self._send(prompt, text)
+            await prompt.is_ended.wait()
+
+        async def cancel() -> None:
+            self._stop(prompt)
+
+        async def leave() -> None:
+            with anyio.move_on_after(INTERRUPT_LEAVES_S):
+                await self._interrupt(prompt)
+
+        await self._run_turn(prompt, Steps(ask=ask, cancel=cancel, leave=leave), on_event)
+        return await self._concluded(prompt)
+
+    async def _send(self, prompt: _Prompt, text: str) -> None:
+        session = prompt.running.session
+        # Half a surrogate pair would have Codex drop the whole message without a word (0.169.0).
+        told = {"type": "text", "text": _LONE_SURROGATE.sub(REPLACEMENT, text)}
+        try:
+            asked = {"threadId": session, "input": [told]}
+            await self._server.ask("turn/start", asked, session=session)
+        except UpstreamError as error:
+            prompt.running.error = error
+            prompt.is_ended.set()
+        if self._server.has_ended.is_set():
+            prompt.is_ended.set()
+
+    def _stop(self, prompt: _Prompt) -> None:
+        """Have the running work interrupted; the server itself says when it has ended."""
+        assert self._tasks is not None
+        prompt.turn.is_stopping = True
+        interrupt = partial(self._interrupt, prompt)
+        until_ended = partial(self._stop_until_ended, again_s=INTERRUPT_AGAIN_S)
+        self._tasks.start_soon(until_ended, prompt, interrupt)
+
+    async def _interrupt(self, prompt: _Prompt) -> None:
+        """Interrupt the turn and those below it, and end the commands they leave running."""
+        # Codex interrupts one thread alone: its commands and sub-agents go on (0.169.0). Of a copy,
+        # since turns end while it is asked.
+        for session, turn_id in tuple(prompt.turn.running.items()):
+            asked = {"threadId": session, "turnId": turn_id}
+            # What an interrupt cannot reach is ended by the deadline for cancelling.
+            with suppress(UpstreamError):
+                await self._server.ask("turn/interrupt", asked)
+                await self._server.ask("thread/backgroundTerminals/clean", {"threadId": session})
+
+    # --- how a prompt ended --------------------------------------------------------------------
+
+    async def _concluded(self, prompt: _Prompt) -> PromptResult:
+        turn = prompt.turn
+        failure = await self._failure_of(prompt)
+        tokens = [each for each in (turn.tokens_in, turn.tokens_out) if each is not None]
+        return PromptResult(
+            outcome=failure.outcome if failure else Outcome.OK,
+            detail=failure.detail if failure else "",
+            reset_at_ms=failure.reset_at_ms if failure else None,
+            tokens_used=sum(tokens) if tokens else prompt.running.seen.tokens_used,
+            tokens_in=turn.tokens_in,
+            tokens_out=turn.tokens_out,
+        )
+
+    async def _failure_of(self, prompt: _Prompt) -> Failure | None:
+        running, turn = prompt.running, prompt.turn
+        cut_short = self._cut_short(running, has_died=self._server.has_ended.is_set())
+        if cut_short is not None:
+            return cut_short
+        if isinstance(running.error, UpstreamError):
+            return Failure(outcome=Outcome(running.error.outcome), detail=str(running.error))
+        # What was given up comes before the interrupt by which it ended: that was no cancel.
+        if turn.given_up is not None or turn.failure is not None:
+            return turn.given_up or turn.failure
+        if not turn.is_over:
+            died = await self._server.died("a prompt")
+            return Failure(outcome=Outcome(died.outcome), detail=str(died))
+        if turn.is_stopping:
+            return Failure(outcome=Outcome.CANCELLED, detail="the turn was interrupted")
+        return None
+
+    # --- what arrives --------------------------------------------------------------------------
+
+    async def _take(self, message: Any) -> None:
+        prompt, told = self._prompt, as_object(message)
+        method, params = text_at(told, "method"), as_object(told.get("params"))
+        # Without a prompt too: it is answered with a cancel then, and not left without an answer.
+        if "id" in told and method:
+            self._answer(told, params)
+        elif prompt is None or prompt.is_ended.is_set():
+            self._late_events += method in SPOKEN
+        elif isinstance(message, Unreadable) or not method:
+            raw = message.raw if isinstance(message, Unreadable) else message
+            await self._deliver((unknown("unreadable_frame", raw, None),), prompt.running)
+        else:
+            await self._take_news(prompt, method, params)
+
+    async def _take_news(self, prompt: _Prompt, method: str, params: Mapping[str, Any]) -> None:
+        turn = prompt.turn
+        newcomers = turn.newcomers(method, params)
+        # Before it is taken: a child is told as started, with its role, before anything it says.
+        roles = {child: await self._sessions.role_of(child) for child in newcomers}
+        await self._deliver(turn.take(method, params, roles=roles), prompt.running)
+        limit = turn.retrying
+        is_limited = limit is not None and limit.outcome is Outcome.RATE_LIMITED
+        # Once for each: what comes meanwhile of other threads tells of the same one again.
+        if limit is not None and is_limited and limit is not self._waited_out:
+            assert self._tasks is not None
+            self._waited_out = limit
+            self._tasks.start_soon(self._lose_patience, prompt, limit)
+        prompt.end_if_over()
+
+    async def _lose_patience(self, prompt: _Prompt, limit: Failure) -> None:
+        """End a turn in which Codex has waited out a limit in silence for too long."""
+        with anyio.move_on_after(RETRY_WAIT_MAX_S):
+            await prompt.is_ended.wait()
+        # The very same one: each error that Codex tells of has a patience of its own.
+        if prompt.turn.retrying is limit and not prompt.is_ended.is_set():
+            prompt.turn.given_up = limit
+            self._stop(prompt)
+
+    def _answer(self, message: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+        """Have a question answered in a task of its own: the others are not kept waiting."""
+        assert self._tasks is not None
+        prompt, call = self._prompt, None
+        if prompt is not None:
+            key = (text_at(params, "threadId"), text_at(params, "itemId"))
+            call = prompt.turn.calls.get(key)
+        running = prompt.running if prompt else None
+        self._tasks.start_soon(self._desk.answer, message, running, call)
+
+
+class CodexAdapter(Adapter):
     """Codex, natively."""
 
-    def __init__(
-        self,
-        *,
-        agent: str = ROW.name,
-        command: Sequence[str] = ROW.ways[0].command,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._agent = agent
-        self._command = tuple(command)
-        self._environment = dict(environment or {})
-
-    @property
-    def agent(self) -> str:
-        return self._agent
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What is started."""
-        return self._command
-
-    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
-        return self._open(request)
+    row = AGENTS["codex"]
 
     async def hooks(self, request: OpenRequest) -> tuple[Hook, ...]:
         """Return the hooks that Codex knows of, and whether it runs them. Raises as `open` does."""
@@ -56,14 +285,9 @@ class CodexAdapter:
     async def _open(self, request: OpenRequest) -> AsyncGenerator[CodexConnection]:
         async with listening() as calls:
             is_asking = request.hold_call is not None
+            command = (*self._command, *(hook_words() if is_asking else ()))
             asking = calls.environment if is_asking else {}
-            start = ChildStart(
-                command=(*self._command, *(gate_hook.words() if is_asking else ())),
-                working_directory=request.working_directory,
-                stderr_path=request.stderr_path,
-                redactor=request.redactor,
-                environment={**self._environment, **request.environment, **asking},
-            )
+            start = start_of(request, command, {**self._environment_of(request), **asking})
             async with started_child(start) as child:
                 server = CodexServer(child, agent=self._agent, timeout_s=request.start_timeout_s)
                 connection = CodexConnection(server, request, calls=calls)
@@ -74,7 +298,7 @@ class CodexAdapter:
         # Any other word would be taken for a thread's name, or for an option.
         if not _ID.fullmatch(upstream_session_id):
             return None
-        return ROW.resume_command(upstream_session_id)
+        return super().resume_command(upstream_session_id)
 
 
 ADAPTER: Final = CodexAdapter

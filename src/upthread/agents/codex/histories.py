@@ -2,35 +2,32 @@
 
 Each line is `{timestamp, type, payload}`; what was sent to the model are the `response_item` lines,
 items of the Responses API. A `compacted` line with `replacement_history` puts that in the place of
-all before it. Written for Codex 0.169 (openai/codex, codex-rs/protocol; seen 2026-11).
+all before it. A rollout is repaired in a copy: calls and outputs are made pairs. Written for Codex
+0.169 (openai/codex, codex-rs/protocol; seen 2026-11).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upthread.core import types
+from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_responses import OUTPUT_OF
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.core.types import (
-    JsonValue,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from upthread.core.turns.stream import INTERRUPTED
+from upthread.core.types import JsonValue
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
-from upthread.vendors.lines import read_lines, read_object
+from upthread.vendors.copies import Plan, RepairedCopy, repaired_lines
+from upthread.vendors.lines import Line, read_lines, read_object
 
 AGENT: Final = "codex"
 WRITTEN_FOR: Final = ("0.169",)
 OUTPUTS: Final = frozenset(OUTPUT_OF.values())
-_SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
+_SPEAKERS: Final = {"user": types.Speaker.USER, "assistant": types.Speaker.ASSISTANT}
 
 
 def find_histories(home: Path) -> Iterator[Path]:
@@ -121,28 +118,30 @@ def _take_item(reading: _Reading, place: str, item: JsonObject) -> None:
         reading.messages.append(message)
 
 
-def _part(item: JsonObject, characters_max: int | None) -> tuple[Speaker, Part | None]:
+def _part(item: JsonObject, characters_max: int | None) -> tuple[types.Speaker, types.Part | None]:
     kind = text_of(item.get("type"))
     call_id = text_of(item.get("call_id"))
     if kind == "message":
         text = "".join(text_of(each.get("text")) for each in items_of(item.get("content")))
         speaker = _SPEAKERS.get(text_of(item.get("role")))
         if speaker is None:  # instructions, sent anew with every request
-            return Speaker.USER, None
-        return speaker, TextPart(text=outlined(text, characters_max))
+            return types.Speaker.USER, None
+        return speaker, types.TextPart(text=outlined(text, characters_max))
     if kind in OUTPUT_OF:
         title = text_of(item.get("name")) or kind.removesuffix("_call")
-        return Speaker.ASSISTANT, ToolCallPart(
+        return types.Speaker.ASSISTANT, types.ToolCallPart(
             call_id=call_id, title=title, tool_kind="other", arguments=arguments_of(item)
         )
     if kind in OUTPUTS:
         text = outlined(output_text(item.get("output")), characters_max)
-        return Speaker.TOOL, ToolResultPart(call_id=call_id, status="completed", text=text)
+        return types.Speaker.TOOL, types.ToolResultPart(
+            call_id=call_id, status="completed", text=text
+        )
     if kind == "reasoning":
         said = items_of(item.get("summary"))
         text = "".join(text_of(each.get("text")) for each in said)
-        return Speaker.ASSISTANT, ReasoningPart(text=outlined(text, characters_max))
-    return Speaker.ASSISTANT, None
+        return types.Speaker.ASSISTANT, types.ReasoningPart(text=outlined(text, characters_max))
+    return types.Speaker.ASSISTANT, None
 
 
 def arguments_of(item: JsonObject) -> JsonValue:
@@ -161,3 +160,31 @@ def output_text(output: JsonValue) -> str:
     if isinstance(output, str):
         return output
     return "".join(text_of(each.get("text")) for each in items_of(output))
+
+
+def repair(
+    path: Path, into: Path, *, session_id: str | None = None, sessions: Iterable[str] = ()
+) -> RepairedCopy:
+    """Copy a rollout and make its calls and outputs pairs in the copy.
+
+    The file is one session: which is asked for makes no difference.
+    """
+    del session_id, sessions
+    return repaired_lines(path, into, read_rollout, _lines)
+
+
+def _lines(line: Line, plan: Plan) -> Iterator[bytes]:
+    item = object_of(line.value.get("payload"))
+    kind, call_id = text_of(item.get("type")), text_of(item.get("call_id"))
+    is_item = line.value.get("type") == "response_item"
+    if is_item and kind in OUTPUTS and not plan.takes(call_id):
+        plan.edit(line, f"an output that no call {call_id} waits for")
+        return
+    yield line.raw
+    if is_item and kind in OUTPUT_OF:
+        plan.made.add(call_id)
+        if call_id in plan.open_calls:
+            output = {"type": OUTPUT_OF[kind], "call_id": call_id, "output": INTERRUPTED}
+            raw = encode_json({**line.value, "payload": output})
+            plan.edit(line, f"call {call_id} has no output", raw.decode(), is_new=True)
+            yield raw

@@ -10,27 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._exits import did_run
-from upthread.agents._json import member, objects_at, text_at, texts_at
-from upthread.agents.codex.children import ACTIVITY, CALL, children_named
-from upthread.core.events import (
-    AgentEvent,
-    ContextCompacted,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
-)
-from upthread.core.text.markdown import one_line
+from upthread.agents._json_lines import member, objects_at, text_at, texts_at
+from upthread.agents._outcomes import did_run
+from upthread.core import events
+from upthread.core.events import AgentEvent
+from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
 TITLE_CHARACTERS_MAX: Final = 200
 
 _Item: TypeAlias = Mapping[str, Any]
+
+CALL: Final = "collabAgentToolCall"
+ACTIVITY: Final = "subAgentActivity"
+GIVES_WORK: Final = frozenset({"spawnAgent", "sendInput", "resumeAgent", "followupTask"})
 
 SILENT_ITEMS: Final = frozenset({ACTIVITY, "hookPrompt", "enteredReviewMode", "exitedReviewMode"})
 """Items about Codex's own bookkeeping, not about the conversation: no event."""
@@ -62,14 +55,24 @@ _STATUSES: Final[Mapping[str, str]] = {
 _PLAN: Final[Mapping[str, str]] = {"inProgress": "in_progress"}
 
 
+def children_named(item: Mapping[str, Any]) -> tuple[UpstreamSessionId, ...]:
+    """Return the threads that an item gives work to, none for any other item."""
+    if item.get("type") == ACTIVITY and item.get("kind") == "started":
+        named = text_at(item, "agentThreadId")
+        return (UpstreamSessionId(named),) if named else ()
+    if item.get("type") != CALL or text_at(item, "tool") not in GIVES_WORK:
+        return ()
+    return tuple(UpstreamSessionId(each) for each in texts_at(item, "receiverThreadIds"))
+
+
 def is_call(item: _Item) -> bool:
     """Whether an item is a tool's call."""
     return text_at(item, "type") in KINDS
 
 
-def announced(item: _Item, session: UpstreamSessionId) -> ToolCallAnnounced:
+def announced(item: _Item, session: UpstreamSessionId) -> events.ToolCallAnnounced:
     """Return the call an item is about, with what is known of it by now."""
-    return ToolCallAnnounced(
+    return events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=text_at(item, "id"),
         title=_title(item),
@@ -79,10 +82,10 @@ def announced(item: _Item, session: UpstreamSessionId) -> ToolCallAnnounced:
     )
 
 
-def updated(item: _Item, session: UpstreamSessionId) -> ToolCallUpdated:
+def updated(item: _Item, session: UpstreamSessionId) -> events.ToolCallUpdated:
     """Return how a call stands. An item without a status that is told as completed is."""
     children = children_named(item)
-    return ToolCallUpdated(
+    return events.ToolCallUpdated(
         upstream_session_id=session,
         call_id=text_at(item, "id"),
         status=_STATUSES.get(text_at(item, "status"), "completed"),
@@ -159,7 +162,7 @@ def spoken(item: _Item) -> str:
     """Return the whole text of a message or a piece of reasoning, "" for any other item."""
     if item.get("type") == "reasoning":
         return "\n\n".join(texts_at(item, "summary") or texts_at(item, "content"))
-    return text_at(item, "text") if item.get("type") in {"agentMessage", "plan"} else ""
+    return text_at(item, "text") if text_at(item, "type") in {"agentMessage", "plan"} else ""
 
 
 def said(item: _Item, session: UpstreamSessionId, text: str) -> tuple[AgentEvent, ...]:
@@ -167,9 +170,9 @@ def said(item: _Item, session: UpstreamSessionId, text: str) -> tuple[AgentEvent
     if not text:
         return ()
     if item.get("type") == "reasoning":
-        return (ReasoningReceived(upstream_session_id=session, text=text),)
+        return (events.ReasoningReceived(upstream_session_id=session, text=text),)
     message_id = text_at(item, "id") or None
-    return (TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.TextReceived(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 def user_text(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
@@ -178,22 +181,22 @@ def user_text(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]
         part for each in objects_at(item, "content") if (part := text_at(each, "text"))
     )
     message_id = text_at(item, "id") or None
-    return (UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 # --- the rest ----------------------------------------------------------------------------------
 
 
-def plan(told: _Item, session: UpstreamSessionId) -> PlanChanged:
+def plan(told: _Item, session: UpstreamSessionId) -> events.PlanChanged:
     """Return the plan of a `turn/plan/updated`."""
     entries = tuple(
         (text_at(step, "step"), _PLAN.get(text_at(step, "status"), text_at(step, "status")))
         for step in objects_at(told, "plan")
     )
-    return PlanChanged(upstream_session_id=session, entries=entries)
+    return events.PlanChanged(upstream_session_id=session, entries=entries)
 
 
-def usage(told: _Item, session: UpstreamSessionId) -> UsageReported | None:
+def usage(told: _Item, session: UpstreamSessionId) -> events.UsageReported | None:
     """Return what a model's answer took and the thread then holds, None while that is not known.
 
     Codex tells of a cache's tokens among those that were read, and of reasoning among the written.
@@ -205,19 +208,21 @@ def usage(told: _Item, session: UpstreamSessionId) -> UsageReported | None:
     known_window = window if isinstance(window, int) and window > 0 else None
     read = member(told, "tokenUsage", "last", "inputTokens")
     written = member(told, "tokenUsage", "last", "outputTokens")
-    return UsageReported(
+    cached = member(told, "tokenUsage", "last", "cachedInputTokens")
+    return events.UsageReported(
         upstream_session_id=session,
         tokens_used=total,
         tokens_window=known_window,
         tokens_read=read if isinstance(read, int) else None,
         tokens_written=written if isinstance(written, int) else None,
+        tokens_cached=cached if isinstance(cached, int) else None,
     )
 
 
-def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> UnknownReceived:
+def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:
     """Return what this version has no words for, as it came."""
     kept: Any = raw
-    return UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
+    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
 
 
 def history_of(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
@@ -237,7 +242,7 @@ def _said_whole(item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ..
 
 def compacted(_item: _Item, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
     """Return that a thread now holds a summary."""
-    return (ContextCompacted(upstream_session_id=session),)
+    return (events.ContextCompacted(upstream_session_id=session),)
 
 
 _STORED: Final[Mapping[str, Callable[[_Item, UpstreamSessionId], tuple[AgentEvent, ...]]]] = {

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from upthread.agents._json import as_object, member, text_at
-from upthread.agents._statuses import outcome_of_status, says_no_credit
+from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._outcomes import (
+    DETAIL_CHARACTERS_MAX,
+    Failure,
+    outcome_of_status,
+    says_no_credit,
+)
 from upthread.core.types import Outcome
 
-DETAIL_CHARACTERS_MAX: Final = 2000
 FULL_PERCENT: Final = 100
 
 _OF_KIND: Final[Mapping[str, Outcome]] = {
@@ -50,15 +53,6 @@ _OF_REFUSAL: Final = (
     (re.compile(r"already has an active writer"), Outcome.BUSY),
     (re.compile(r"failed to read session metadata|invalid paginated history"), Outcome.CORRUPTED),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """How a prompt failed. `reset_at_ms` where the provider said when to come back."""
-
-    outcome: Outcome
-    detail: str
-    reset_at_ms: int | None = None
 
 
 def failure_of_turn(error: object, *, reset_at_ms: int | None = None) -> Failure:

@@ -14,21 +14,17 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import structs
 
-from upthread.agents._json import as_object, member, text_at
-from upthread.agents._permission_request import CANCELLED, as_foreseen, ask_caller, ask_to_hold
+from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._permissions import ALLOW, ALLOW_OR_REJECT, REJECT, ask_to_hold, permission
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
 from upthread.agents.codex.items import unknown
 from upthread.agents.codex.server import CodexServer
-from upthread.core.events import PermissionAnswered, ToolCallAnnounced
-from upthread.core.text.markdown import one_line
+from upthread.core.events import ToolCallAnnounced
+from upthread.core.text import one_line
 from upthread.core.types import JsonValue, UpstreamSessionId
 
-ALLOW: Final = "allow"
-REJECT: Final = "reject"
 CANCEL: Final = "cancel"
-OPTIONS: Final = ((ALLOW, "allow_once"), (REJECT, "reject_once"))
-_KINDS: Final = dict(OPTIONS)
 TITLE_CHARACTERS_MAX: Final = 200
 
 QUESTION: Final = "item/tool/requestUserInput"
@@ -103,7 +99,7 @@ class PermissionDesk:
         if self._hold_call is None:
             return None
         call = structs.replace(_call(told), is_sandboxed=bool(self._sandbox))
-        return await ask_to_hold(as_foreseen(call, running), running, self._hold_call)
+        return await ask_to_hold(call, running, self._hold_call)
 
     async def answer(
         self,
@@ -127,19 +123,7 @@ class PermissionDesk:
     async def _decide(self, asked: PermissionRequest, running: RunningPrompt | None) -> str:
         if running is None:
             return CANCEL
-        asked = as_foreseen(asked, running)
-        answer = await ask_caller(asked, running, self._answer_permission)
-        was_recorded = await running.deliver(
-            PermissionAnswered(
-                upstream_session_id=asked.upstream_session_id,
-                call_id=asked.call_id,
-                title=asked.title,
-                answer=_KINDS[answer.option_id] if answer.option_id else CANCELLED,
-                answered_by=answer.answered_by,
-            )
-        )
-        # What could not be put on record is not granted (A13).
-        return answer.option_id if answer.option_id and was_recorded else CANCEL
+        return await permission(asked, running, self._answer_permission) or CANCEL
 
     async def _dismiss(
         self, request_id: object, told: _Told, running: RunningPrompt | None
@@ -188,7 +172,7 @@ def _request(kind: _Kind, told: _Told, call: ToolCallAnnounced | None) -> Permis
         tool_kind=call.tool_kind if call and kind.tool_kind == "edit" else kind.tool_kind,
         arguments=_with_changes(arguments, call),
         locations=call.locations if call else (),
-        options=OPTIONS,
+        options=ALLOW_OR_REJECT,
         reads_by_commands=True,
     )
 

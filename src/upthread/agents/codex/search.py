@@ -12,7 +12,7 @@ from upthread.agents.codex.outline import AGENT, entitled, files, outline_of, ti
 from upthread.boundary.directories import open_below
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.vendors.compressed import SUFFIX, CompressedError, ExpandedStream
-from upthread.vendors.line_ends import decoded
+from upthread.vendors.lines import decoded
 from upthread.vendors.outline import Look, SessionOutline, epoch_ms
 from upthread.vendors.words import Said, Searched, Words, texts_in
 

@@ -1,72 +1,73 @@
-"""One `codex app-server` as a child process: JSON-RPC in lines, both ways.
+"""One `codex app-server` as a child process, and the threads it knows.
 
 What we ask is answered under the number we gave it. What the server tells and asks goes into a
 queue, in order, and whoever takes it may ask in between. The queue is short: a reader that is slow
-fills it, then the pipe, and so stops the agent. Every way a request can fail is an UpstreamError
-that names the agent, what was asked, the session, and ends with the server's last words.
+fills it, then the pipe, and so stops the agent. Every way a request can fail is an UpstreamError.
+
+Only ids reach the server, in the one form Codex gives them: what is no UUID it would take for a
+name or refuse with words of its own. What comes back is compared with what was asked for.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from upthread.agents._json import Unreadable, as_object, read_json, text_at, write_frame
+from upthread.agents._json_lines import JsonLines, as_object, objects_at, text_at
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
 from upthread.agents._process import ChildProcess
-from upthread.agents._process_end import died, last_words
-from upthread.agents._questions import Questions
+from upthread.agents.base import ListedSession
+from upthread.agents.codex.items import history_of
 from upthread.agents.codex.outcomes import outcome_of_refusal
+from upthread.agents.codex.turn import FIRST_NAME
+from upthread.core.events import AgentEvent
+from upthread.core.quotas import HISTORY
+from upthread.core.roles.limits import RoleLimits
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.errors import QuotaExceededError, UpstreamError
+from upthread.errors import UpstreamError
 
 QUEUED_MAX: Final = 64
-MESSAGE_CHARACTERS_MAX: Final = 2000
 BUSY_HINT: Final = (
     "leave it where it is open; Codex's own command leaves a server behind that keeps it: "
     "codex app-server daemon stop"
 )
 """Seen in 0.169.0; `codex resume --no-daemon` leaves none."""
 
-UNREADABLE_SHOWN_CHARACTERS: Final = 200
 CODE_METHOD_NOT_FOUND: Final = -32601
 
+PAGE: Final = 100
+PAGES_MAX: Final = 10_000
+ROLE_PATIENCE_S: Final = 2.0
+"""How long the server may take to say what a sub-agent is, while its words wait."""
+ROLE_ASKED_AGAIN_S: Final = 0.05
+SOURCES: Final = ("cli", "vscode", "exec", "appServer")
+"""Threads that people or programs have begun; those of sub-agents are left out."""
 
-class CodexServer:
-    """A running server. `read_all` serves it, until its output ends; `has_ended` is set then."""
+_AS_NARROW: Final = {
+    "read-only": frozenset({"readOnly"}),
+    "workspace-write": frozenset({"readOnly", "workspaceWrite"}),
+}
+"""The policies a thread answers with, as narrow as each mode or narrower (0.169.0)."""
+
+
+class CodexServer(JsonLines):
+    """A running server. `told` is what it says by itself, and ends with its output."""
 
     def __init__(self, child: ChildProcess, *, agent: str, timeout_s: float) -> None:
-        self.child = child
-        self.agent = agent
-        self._questions = Questions()
-        self.has_ended = self._questions.has_ended
+        super().__init__(child, agent=agent, timeout_s=timeout_s)
         self.told: MemoryObjectReceiveStream[Any]
         self._queue, self.told = anyio.create_memory_object_stream[Any](QUEUED_MAX)
-        self._timeout_s = timeout_s
-        self._violation: QuotaExceededError | None = None
-        self._first_unreadable = ""
 
     async def read_all(self) -> None:
-        """Hand on every message until there will be no more."""
-        try:
-            # Its end tells whoever takes from it that nothing more comes.
-            with self._queue:
-                while (line := await self.child.read_line()) is not None:
-                    if line.strip():
-                        await self._take(read_json(line))
-        except QuotaExceededError as violation:
-            self._violation = violation
-            # Past a limit it is ended, and what it had said before is kept (A12, ADR 63).
-            await self.child.stop()
-        finally:
-            # Whoever waits is woken without an answer, and says how the server ended.
-            self._questions.end()
+        """As every agent's; its end tells whoever takes what is told that nothing more comes."""
+        with self._queue:
+            await super().read_all()
 
     async def _take(self, message: object) -> None:
-        if isinstance(message, Unreadable) and not self._first_unreadable:
-            self._first_unreadable = str(message.raw)[:UNREADABLE_SHOWN_CHARACTERS]
         answer = as_object(message)
         number = answer.get("id")
         if "method" in answer and "id" in answer:
@@ -76,8 +77,6 @@ class CodexServer:
         else:  # of a question that was waited for too long, it is nobody's
             self._questions.answer(number, answer)
 
-    # --- what we say ---------------------------------------------------------------------------
-
     async def ask(
         self,
         method: str,
@@ -86,66 +85,173 @@ class CodexServer:
         session: UpstreamSessionId | None = None,
     ) -> dict[str, Any]:
         """Ask, within the start-up deadline, and return the result."""
-        try:
-            with anyio.fail_after(self._timeout_s):
-                answer = await self._questions.ask(
-                    lambda number: self._send({"id": number, "method": method, "params": params})
-                )
-        except TimeoutError as error:
-            raise self._timed_out(method) from error
-        if answer is None:
-            raise await self.died(method)
+        answer = await self._answer_to(
+            method,
+            lambda number: self.send({"id": number, "method": method, "params": params}),
+            session=session or "",
+        )
         if "error" in answer:
-            raise self._refused(method, session, text_at(answer, "error", "message"))
+            said = text_at(answer, "error", "message")
+            outcome = outcome_of_refusal(said)
+            hint = BUSY_HINT if outcome is Outcome.BUSY else ""
+            said = said[:DETAIL_CHARACTERS_MAX]
+            raise self.refused(method, said, outcome=outcome, session=session or "", hint=hint)
         return as_object(answer.get("result"))
 
     async def notify(self, method: str) -> None:
         """Tell the server something that has no answer."""
-        await self._send({"method": method})
+        await self.send({"method": method})
 
     async def answer(self, request_id: object, result: Mapping[str, Any]) -> None:
         """Answer what the server asked."""
-        await self._send({"id": request_id, "result": result})
+        await self.send({"id": request_id, "result": result})
 
     async def refuse(self, request_id: object, why: str) -> None:
         """Say that what the server asked cannot be answered."""
         error = {"code": CODE_METHOD_NOT_FOUND, "message": why}
-        await self._send({"id": request_id, "error": error})
+        await self.send({"id": request_id, "error": error})
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
-        await self.child.write_line(write_frame(message))
 
-    # --- how it fails --------------------------------------------------------------------------
+class Threads:
+    """The threads one server knows. Each method may raise UpstreamError."""
 
-    def _refused(self, method: str, session: UpstreamSessionId | None, said: str) -> UpstreamError:
-        about = f" for session {session}" if session else ""
-        outcome = outcome_of_refusal(said)
-        error = UpstreamError(
-            f"{self.agent} refused {method}{about}: {said[:MESSAGE_CHARACTERS_MAX]}",
-            outcome=outcome,
-            hint=BUSY_HINT if outcome is Outcome.BUSY else self.last_words(),
+    def __init__(
+        self, server: CodexServer, *, working_directory: str, title: str, limits: RoleLimits
+    ) -> None:
+        self._server = server
+        self._limits = limits
+        self._place = {"cwd": working_directory}
+        self._title = title
+
+    async def new(self) -> UpstreamSessionId:
+        """Make a thread and have it written down, which takes a name."""
+        session = self._named("thread/start", await self._asked("thread/start", self._place))
+        await self._name(session, self._title or FIRST_NAME)
+        return session
+
+    async def attach(self, session: UpstreamSessionId) -> None:
+        """Load exactly this thread, to work in our own directory (A4)."""
+        if not _is_id(session):
+            raise UpstreamError(
+                f"{self._server.agent} has no session {session}",
+                outcome=Outcome.MISSING,
+                hint="its sessions are named by UUIDs",
+                upstream_session_id=session,
+            )
+        # Without `cwd` it would work where it was begun, and not here (0.169.0).
+        asked = {**self._place, "threadId": session, "excludeTurns": True}
+        answer = await self._asked("thread/resume", asked, session=session)
+        returned = self._named("thread/resume", answer)
+        if returned != session:
+            raise self._server.opened_another(returned, session)
+
+    async def read(self, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
+        """Return a thread's history. A call that was cut off is not in it (0.169.0)."""
+        await self.attach(session)
+        # Each history has a quota of its own: what came before counts in neither (ADR 63).
+        self._server.child.allowance.renew(HISTORY)
+        asked = {"threadId": session, "sortDirection": "asc"}
+        stored = await self._pages("thread/items/list", asked, session=session)
+        return tuple(
+            event for each in stored for event in history_of(as_object(each.get("item")), session)
         )
-        if session:
-            error.ids["upstream_session_id"] = session
-        return error
 
-    def _timed_out(self, method: str) -> UpstreamError:
-        return UpstreamError(
-            f"{self.agent} did not answer {method} within {self._timeout_s:g} s",
-            outcome=Outcome.TIMED_OUT,
-            hint=self.last_words(),
-        )
+    async def listed(self) -> tuple[ListedSession, ...]:
+        """Return the threads of this machine, newest first, those of sub-agents left out."""
+        found = await self._pages("thread/list", {"sourceKinds": SOURCES, "modelProviders": []})
+        return tuple(_listed(thread) for thread in found)
 
-    async def died(self, during: str) -> UpstreamError:
-        """End what is left of a server whose output ended, and say how it went."""
-        return await died(
-            self.child,
-            agent=self.agent,
-            during=during,
-            hint=self.last_words(),
-            violation=self._violation,
-        )
+    async def fork(self, session: UpstreamSessionId) -> UpstreamSessionId:
+        """Return a new thread with the same history."""
+        await self.attach(session)
+        asked = {**self._place, "threadId": session, "excludeTurns": True}
+        answer = await self._asked("thread/fork", asked, session=session)
+        forked = self._server.fork_named(text_at(answer, "thread", "id"), session, "thread/fork")
+        if self._title:
+            await self._name(forked, self._title)
+        return forked
 
-    def last_words(self) -> str:
-        """Return what it last wrote to stderr, and what on its stdout was no JSON."""
-        return last_words(self.child, unreadable=self._first_unreadable)
+    async def _asked(
+        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
+    ) -> dict[str, Any]:
+        """Ask for a thread within the role's limits.
+
+        Its sandbox is only ever made narrower: where the person's own is as narrow, or narrower, it
+        is left as it is. Raises UpstreamError where the one asked for is not what is there.
+        """
+        model = self._limits.model_for(self._server.agent)
+        asked = {**asked, **({"model": model} if model else {})}
+        wanted = self._limits.sandbox
+        if wanted == "read-only":
+            asked = {**asked, "sandbox": wanted}
+        answer = await self._server.ask(method, asked, session=session)
+        if wanted == "workspace-write" and _sandbox_in(answer) == "dangerFullAccess":
+            # Only an answer tells the person's own sandbox. What `thread/start` made for the first
+            # one has no name yet, so that nothing of it is on disk (0.169.0).
+            answer = await self._server.ask(method, {**asked, "sandbox": wanted}, session=session)
+        if wanted and _sandbox_in(answer) not in _AS_NARROW[wanted]:
+            raise UpstreamError(
+                f"{self._server.agent} did not take the role's sandbox {wanted}",
+                outcome=Outcome.UNKNOWN,
+                hint="nothing was sent; look at sandbox_mode in the role's file",
+            )
+        return answer
+
+    async def _name(self, session: UpstreamSessionId, name: str) -> None:
+        asked = {"threadId": session, "name": name}
+        await self._server.ask("thread/name/set", asked, session=session)
+
+    async def role_of(self, child: UpstreamSessionId) -> str:
+        """Return what kind of sub-agent a thread is, "" for one without a kind or not known.
+
+        Codex refuses while the file of a new thread is still empty (0.169.0), so it is asked again.
+        """
+        with anyio.move_on_after(ROLE_PATIENCE_S):
+            while not self._server.has_ended.is_set():
+                try:
+                    answer = await self._server.ask("thread/read", {"threadId": child})
+                except UpstreamError:
+                    await anyio.sleep(ROLE_ASKED_AGAIN_S)
+                else:
+                    return text_at(answer, "thread", "agentRole")
+        return ""  # a child without a role is a child all the same
+
+    async def _pages(
+        self, method: str, asked: Mapping[str, Any], *, session: UpstreamSessionId | None = None
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(PAGES_MAX):
+            page = await self._server.ask(
+                method, {**asked, "limit": PAGE, "cursor": cursor}, session=session
+            )
+            found += objects_at(page, "data")
+            cursor = text_at(page, "nextCursor") or None
+            if cursor is None:
+                break
+        return found
+
+    def _named(self, asked: str, answer: Mapping[str, Any]) -> UpstreamSessionId:
+        return self._server.session_named(text_at(answer, "thread", "id"), asked)
+
+
+def _sandbox_in(answer: Mapping[str, Any]) -> str:
+    return text_at(answer, "sandbox", "type")
+
+
+def _listed(thread: Mapping[str, Any]) -> ListedSession:
+    updated = thread.get("updatedAt")
+    return ListedSession(
+        upstream_session_id=UpstreamSessionId(text_at(thread, "id")),
+        title=text_at(thread, "name") or text_at(thread, "preview"),
+        working_directory=text_at(thread, "cwd"),
+        updated_at=str(updated) if isinstance(updated, int) else "",
+    )
+
+
+def _is_id(session: str) -> bool:
+    try:
+        # As text: `UUID` also takes capitals, braces and `urn:uuid:`, and Codex gives no such id.
+        return str(uuid.UUID(session)) == session
+    except ValueError:
+        return False

@@ -5,6 +5,9 @@ What belongs to a prompt is what its own thread says in the turn that was starte
 the threads below it say. The prompt is over when that turn has ended and nobody below is still at
 work: a sub-agent of Codex's goes on by itself, and would be cut off with the server. After a
 failure or an interrupt nobody is waited for.
+
+A sub-agent is a thread of its own, named by the call that spawned it or gave it more work. It is
+told as started before anything it says.
 """
 
 from __future__ import annotations
@@ -12,12 +15,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from upthread.agents._json import as_object, member, text_at
+from upthread.agents._json_lines import as_object, member, text_at
+from upthread.agents._outcomes import Failure
 from upthread.agents.codex import items
-from upthread.agents.codex.children import CALL, Family, children_named
-from upthread.agents.codex.outcomes import Failure, end_of_limit_ms, failure_of_turn
-from upthread.core.events import AgentEvent, TitleChanged, ToolCallAnnounced
-from upthread.core.types import UpstreamSessionId
+from upthread.agents.codex.items import CALL, children_named
+from upthread.agents.codex.outcomes import end_of_limit_ms, failure_of_turn
+from upthread.core.events import (
+    AgentEvent,
+    ChildEnded,
+    ChildStarted,
+    TitleChanged,
+    ToolCallAnnounced,
+)
+from upthread.core.types import Outcome, UpstreamSessionId
+
+ROLE_UNKNOWN: Final = "subagent"
+"""A sub-agent spawned without a type has no role."""
+
+_ENDS: Final[Mapping[str, Outcome]] = {
+    "completed": Outcome.OK,
+    "interrupted": Outcome.CANCELLED,
+}
 
 FIRST_NAME: Final = "upthread"
 """The name of a new thread that was given none: Codex writes one down with its first turn or its
@@ -46,6 +64,58 @@ SILENT_PREFIXES: Final = (
 _Told: TypeAlias = Mapping[str, Any]
 _Events: TypeAlias = tuple[AgentEvent, ...]
 _Reader: TypeAlias = Callable[[_Told, UpstreamSessionId], _Events]
+
+
+class Family:
+    """A thread and all below it. `working` are the children that have not ended."""
+
+    def __init__(self, session: UpstreamSessionId) -> None:
+        self.working: set[UpstreamSessionId] = set()
+        self._session = session
+        self._parents: dict[UpstreamSessionId, UpstreamSessionId] = {}
+
+    def has_child(self, session: UpstreamSessionId) -> bool:
+        """Whether a thread is known to be below the prompt's own."""
+        return session in self._parents
+
+    def start(
+        self,
+        child: UpstreamSessionId,
+        *,
+        parent: UpstreamSessionId,
+        role: str = "",
+        call_id: str | None = None,
+    ) -> tuple[ChildStarted, ...]:
+        """Return the start of a child, nothing for one that has started already."""
+        if child in self._parents or child == self._session:
+            return ()
+        self._parents[child] = parent
+        self.working.add(child)
+        started = ChildStarted(
+            upstream_session_id=parent,
+            child_upstream_session_id=child,
+            role=role or ROLE_UNKNOWN,
+            call_id=call_id,
+        )
+        return (started,)
+
+    def goes_on(self, child: UpstreamSessionId) -> None:
+        """Note that a child has begun to work, perhaps again."""
+        # It may be given more work once it has ended, and is waited for again.
+        if child in self._parents:
+            self.working.add(child)
+
+    def end(self, child: UpstreamSessionId, status: str) -> tuple[ChildEnded, ...]:
+        """Return the end of a child's work, nothing for one that was not at work."""
+        if child not in self.working:
+            return ()
+        self.working.discard(child)
+        ended = ChildEnded(
+            upstream_session_id=self._parents[child],
+            child_upstream_session_id=child,
+            outcome=_ENDS.get(status, Outcome.UNKNOWN),
+        )
+        return (ended,)
 
 
 class Turn:

@@ -1,96 +1,78 @@
-"""Starting OpenCode's server. It holds no state: every `open` is a process of its own."""
+"""Starting OpenCode's server, with the plug-in of ours that asks before each call."""
 
 from __future__ import annotations
 
+import json
 import os
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any, Final
 
-import anyio.to_thread
-from msgspec import structs
-
-from upthread.agents._call_listener import CallListener, listening
+from upthread.agents._connection import Adapter, wall_clock_ms
+from upthread.agents._json_lines import as_object
+from upthread.agents._permissions import CallListener, listening
 from upthread.agents._process import inherited_environment
 from upthread.agents.base import AgentConnection, OpenRequest
 from upthread.agents.opencode.connection import OpenCodeConnection
-from upthread.agents.opencode.gate import with_gate
 from upthread.agents.opencode.server import started_server
 from upthread.core.agents import AGENTS
-from upthread.core.types import UpstreamSessionId
 
-ROW: Final = AGENTS["opencode"]
-
-
-def _wall_clock_ms() -> int:
-    """Only to compare with the times an agent gives: it is not recorded as one of ours."""
-    return time.time_ns() // 1_000_000
+CONFIG: Final = "OPENCODE_CONFIG_CONTENT"
+"""The variable with more configuration. OpenCode adds up the plug-ins of all its configurations."""
 
 
-class OpenCodeAdapter:
+class OpenCodeAdapter(Adapter):
     """OpenCode, natively."""
+
+    row = AGENTS["opencode"]
 
     def __init__(
         self,
         *,
-        agent: str = ROW.name,
-        command: Sequence[str] = ROW.ways[0].command,
+        agent: str = "",
+        command: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
-        now_ms: Callable[[], int] = _wall_clock_ms,
+        now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        self._agent = agent
-        self._command = tuple(command)
-        self._environment = dict(environment or {})
+        super().__init__(agent=agent, command=command, environment=environment)
         self._now_ms = now_ms
-
-    @property
-    def agent(self) -> str:
-        return self._agent
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What is started, without the arguments that say where it listens."""
-        return self._command
-
-    def open(self, request: OpenRequest) -> AbstractAsyncContextManager[AgentConnection]:
-        return self._open(request)
 
     @asynccontextmanager
     async def _open(self, request: OpenRequest) -> AsyncGenerator[AgentConnection]:
-        await anyio.to_thread.run_sync(_import_library)
         async with listening() as calls:
-            asking = self._gated(request, calls)
-            async with started_server(
-                self._agent, self._command, asking or request, self._environment
-            ) as server:
+            given = self._environment_of(request)
+            asking = _gate(given, calls) if request.hold_call is not None else None
+            environment = {**given, **(asking or {})}
+            async with started_server(self._agent, self._command, request, environment) as server:
                 connection = OpenCodeConnection(
                     server, request, calls=calls if asking else None, now_ms=self._now_ms
                 )
                 async with connection.serving():
                     yield connection
 
-    def _gated(self, request: OpenRequest, calls: CallListener) -> OpenRequest | None:
-        """Return the request with a plug-in that asks us before each call, None without one."""
-        if request.hold_call is None:
+
+def _gate(given: Mapping[str, str], calls: CallListener) -> dict[str, str] | None:
+    """Return what has OpenCode ask us before each call, None where it cannot be had."""
+    # What it would inherit: a configuration of the person's own in that variable stays in it.
+    gate = with_gate({**inherited_environment(os.environ), **given})
+    # Sooner without it, which `can_hold` tells, than in the place of what cannot be read.
+    return {**calls.environment, **gate} if gate is not None else None
+
+
+def with_gate(environment: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the variable that adds the plug-in to what it held; None where that cannot be read."""
+    given: Any = {}
+    if environment.get(CONFIG):
+        try:
+            given = json.loads(environment[CONFIG])
+        except ValueError:  # OpenCode also takes comments
             return None
-        # What it would inherit: a configuration of the person's own in that variable stays in it.
-        given = {**inherited_environment(os.environ), **self._environment, **request.environment}
-        gate = with_gate(given)
-        # Sooner without it, which `can_hold` tells, than in the place of what cannot be read.
-        if gate is None:
-            return None
-        return structs.replace(
-            request, environment={**request.environment, **calls.environment, **gate}
-        )
-
-    def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        return ROW.resume_command(upstream_session_id)
-
-
-def _import_library() -> None:
-    """Import httpx off the event loop's thread: it takes a good part of a second, once."""
-    import httpx  # noqa: PLC0415, F401  # pyright: ignore[reportUnusedImport]  # for its effect
+    plugins = as_object(given).get("plugin", [])
+    if not isinstance(given, dict) or not isinstance(plugins, list):
+        return None
+    gate = f"file://{files('upthread').joinpath('agents/opencode/gate.js')}"
+    return {CONFIG: json.dumps({**given, "plugin": [*plugins, gate]})}
 
 
 ADAPTER: Final = OpenCodeAdapter

@@ -15,19 +15,17 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import field, structs
 
-from upthread.agents._call_listener import CallListener
 from upthread.agents._connection import ServerConnection, ServerPrompt, Steps
-from upthread.agents._json import Unreadable, as_object, member, text_at
-from upthread.agents._process import ChildProcess
+from upthread.agents._json_lines import Unreadable, as_object, member, text_at
+from upthread.agents._outcomes import Failure
+from upthread.agents._permissions import CallListener
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import Capabilities, OnEvent, OpenRequest, PromptResult
-from upthread.agents.opencode.client import ApiError, ServerGoneError
-from upthread.agents.opencode.limits import prompt_limits
-from upthread.agents.opencode.outcomes import Failure, detail_of_finish, failure_of_request
+from upthread.agents.opencode.outcomes import detail_of_finish
 from upthread.agents.opencode.parts import unknown, window_of
 from upthread.agents.opencode.permissions import PermissionDesk
-from upthread.agents.opencode.server import OpenCodeServer
-from upthread.agents.opencode.sessions import Sessions, path_of
+from upthread.agents.opencode.server import ApiError, OpenCodeServer, ServerGoneError
+from upthread.agents.opencode.sessions import Sessions, path_of, prompt_limits
 from upthread.agents.opencode.turn import SPOKEN, Turn
 from upthread.core.quotas import TURN, VERSION_CHARACTERS_MAX, one_line_name
 from upthread.core.types import Outcome, UpstreamSessionId
@@ -68,6 +66,7 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     ) -> None:
         super().__init__(
             request,
+            server,
             sessions=Sessions(server, title=request.title),
             desk=PermissionDesk(server.client, request),
         )
@@ -94,10 +93,6 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     @property
     def capabilities(self) -> Capabilities:
         return self._capabilities
-
-    @property
-    def _child(self) -> ChildProcess:
-        return self._server.child
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -247,26 +242,21 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
     # --- how a prompt ended --------------------------------------------------------------------
 
     async def _concluded(self, prompt: _Prompt) -> PromptResult:
-        tokens_used = prompt.running.seen.tokens_used
         failure = await self._failure_of(prompt)
-        if failure is None:
-            detail = detail_of_finish(prompt.turn.finish)
-            return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
-        self._settled_at = anyio.current_time() + SETTLE_S
-        return PromptResult(
-            outcome=failure.outcome,
-            detail=failure.detail,
-            reset_at_ms=failure.reset_at_ms,
-            tokens_used=tokens_used,
-        )
+        if failure is not None:
+            self._settled_at = anyio.current_time() + SETTLE_S
+            return self._failed(prompt.running, failure)
+        detail = detail_of_finish(prompt.turn.finish)
+        tokens_used = prompt.running.seen.tokens_used
+        return PromptResult(outcome=Outcome.OK, detail=detail, tokens_used=tokens_used)
 
     async def _failure_of(self, prompt: _Prompt) -> Failure | None:
         running = prompt.running
-        # Ours first, whatever error OpenCode has for a turn that was cut short (A10, A11).
-        if running.is_timed_out or running.is_cancelled:
-            return self._aborted(running)
+        cut_short = self._cut_short(running, has_died=bool(self._lost), asked_to="abort")
+        if cut_short is not None:
+            return cut_short
         if isinstance(running.error, ApiError):
-            return failure_of_request(running.error)
+            return Failure(outcome=running.error.outcome, detail=str(running.error))
         if isinstance(running.error, TimeoutError):
             waited_s = self._request.start_timeout_s
             detail = f"the server did not take the prompt within {waited_s:g} s"
@@ -277,20 +267,6 @@ class OpenCodeConnection(ServerConnection[_Prompt, Sessions, PermissionDesk]):
             return Failure(outcome=Outcome(died.outcome), detail=detail)
         # What was given up comes before the error that our own abort of it leaves.
         return prompt.turn.given_up or prompt.turn.failure
-
-    def _aborted(self, running: RunningPrompt) -> Failure:
-        waited_s = self._request.cancel_timeout_s
-        forced = f"it did not answer the abort within {waited_s:g} s and was ended"
-        if running.is_timed_out:
-            detail = f"no answer within {self._request.prompt_timeout_s:g} s"
-            detail = f"{detail}; {forced}" if running.is_forced else detail
-            return Failure(outcome=Outcome.TIMED_OUT, detail=detail)
-        if running.is_forced:
-            return Failure(outcome=Outcome.PROCESS_DIED, detail=forced)
-        if self._lost:
-            detail = "the server ended when it was asked to abort"
-            return Failure(outcome=Outcome.PROCESS_DIED, detail=detail)
-        return Failure(outcome=Outcome.CANCELLED, detail="")
 
     # --- what arrives --------------------------------------------------------------------------
 

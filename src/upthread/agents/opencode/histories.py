@@ -5,7 +5,9 @@ while it has none. Within a message `step-start` begins what the model was asked
 OpenCode 1.18 (1.18.33; the tables session, message and part as its binary makes them, 2026-11).
 
 The database is opened so that nothing beside it changes either: its log is read through a
-connection that may not touch the shared memory, or, where no process has it open, from a copy.
+connection that may not touch the shared memory, or, where no process has it open, from a copy. It
+is repaired in a copy: calls without a result are closed, each gets an id of its own. Rows that
+cannot be read stay as they are, since OpenCode has its own reading of them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,21 +25,15 @@ from urllib.parse import quote
 import apsw
 
 from upthread.boundary.files import through_links
+from upthread.core import types
+from upthread.core.codec import encode_json
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.rules import JsonObject, object_of, text_of
-from upthread.core.types import (
-    ConversationId,
-    FilePart,
-    JsonValue,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from upthread.core.turns.stream import INTERRUPTED
+from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.vendors.copies import Edit, RepairedCopy, keep, prepare, still_wrong
 from upthread.vendors.lines import LINE_BYTES_MAX, read_object
 
 AGENT: Final = "opencode"
@@ -70,6 +66,10 @@ _PARTS: Final = """
 
 
 Row: TypeAlias = Sequence[Any]
+_TOOLS: Final = """
+    SELECT part.session_id, part.id, part.data FROM part
+    WHERE (?1 IS NULL OR part.session_id = ?1) AND length(part.data) <= ?2
+    ORDER BY part.session_id, part.message_id, part.id"""
 
 
 class Database(Protocol):
@@ -222,12 +222,12 @@ class _Reading:
     characters_max: int | None
     messages: list[HistoryMessage] = field(default_factory=list[HistoryMessage])
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
-    said: list[Part] = field(default_factory=list[Part])
-    results: list[Part] = field(default_factory=list[Part])
+    said: list[types.Part] = field(default_factory=list[types.Part])
+    results: list[types.Part] = field(default_factory=list[types.Part])
 
-    def flush(self, speaker: Speaker, place: str) -> None:
+    def flush(self, speaker: types.Speaker, place: str) -> None:
         """End a step: what was said, then the results."""
-        for who, parts in ((speaker, self.said), (Speaker.TOOL, self.results)):
+        for who, parts in ((speaker, self.said), (types.Speaker.TOOL, self.results)):
             if parts:
                 message = HistoryMessage(speaker=who, parts=tuple(parts), place=place)
                 self.messages.append(message)
@@ -239,14 +239,16 @@ def _session(
 ) -> VendorHistory:
     session_id, parent, directory, title, version = (str(each or "") for each in row)
     reading = _Reading(characters_max)
-    place, speaker = "", Speaker.USER
+    place, speaker = "", types.Speaker.USER
     rows = connection.execute(_PARTS, (session_id, LINE_BYTES_MAX))
     for message_id, message_data, part_id, part_data in rows:
         if message_id != place:
             reading.flush(speaker, place)
             place = str(message_id)
             message = _object(reading, place, message_data)
-            speaker = Speaker.USER if message.get("role") == "user" else Speaker.ASSISTANT
+            speaker = (
+                types.Speaker.USER if message.get("role") == "user" else types.Speaker.ASSISTANT
+            )
         if part_id is not None:
             part = _object(reading, f"{place} {part_id}", part_data)
             _take(reading, part, speaker=speaker, place=place)
@@ -278,21 +280,23 @@ def _object(reading: _Reading, place: str, data: object) -> JsonObject:
     return value
 
 
-def _take(reading: _Reading, part: JsonObject, *, speaker: Speaker, place: str) -> None:
+def _take(reading: _Reading, part: JsonObject, *, speaker: types.Speaker, place: str) -> None:
     match part.get("type"):
         case "step-start":
             reading.flush(speaker, place)
         case "text" if not part.get("ignored"):
-            if reading.results or any(isinstance(said, ToolCallPart) for said in reading.said):
+            if reading.results or any(
+                isinstance(said, types.ToolCallPart) for said in reading.said
+            ):
                 reading.flush(speaker, place)
             text = outlined(text_of(part.get("text")), reading.characters_max)
-            reading.said.append(TextPart(text=text))
+            reading.said.append(types.TextPart(text=text))
         case "reasoning":
             text = outlined(text_of(part.get("text")), reading.characters_max)
-            reading.said.append(ReasoningPart(text=text))
+            reading.said.append(types.ReasoningPart(text=text))
         case "file":
             uri = text_of(part.get("filename")) or text_of(part.get("url"))[:200]
-            reading.said.append(FilePart(uri=uri, mime_type=text_of(part.get("mime"))))
+            reading.said.append(types.FilePart(uri=uri, mime_type=text_of(part.get("mime"))))
         case "tool":
             _take_tool(reading, part)
         case _:
@@ -305,7 +309,7 @@ def _take_tool(reading: _Reading, part: JsonObject) -> None:
     title = text_of(part.get("tool"))
     arguments: JsonValue = state.get("input")
     reading.said.append(
-        ToolCallPart(call_id=call_id, title=title, tool_kind="other", arguments=arguments)
+        types.ToolCallPart(call_id=call_id, title=title, tool_kind="other", arguments=arguments)
     )
     status = text_of(state.get("status"))
     if status in OPEN_STATES:
@@ -315,10 +319,99 @@ def _take_tool(reading: _Reading, part: JsonObject) -> None:
     text = text_of(state.get("output")) or text_of(state.get("error"))
     child = text_of(metadata.get("sessionId"))
     reading.results.append(
-        ToolResultPart(
+        types.ToolResultPart(
             call_id=call_id,
             status="completed" if status == "completed" else failed,
             text=outlined(text, reading.characters_max),
-            child_conversation_id=ConversationId(child) if child else None,
+            child_conversation_id=types.ConversationId(child) if child else None,
         )
     )
+
+
+def repair(
+    path: Path, into: Path, *, session_id: str | None = None, sessions: Iterable[str] = ()
+) -> RepairedCopy:
+    """Copy OpenCode's database and close, in the copy, each call that has no result.
+
+    Only `sessions` are touched: those whose form the reader knows. UsageError when `into` has a
+    copy already.
+    """
+    before, after = prepare(into, path)
+    # With its log, which may hold what the file itself lacks.
+    for suffix in ("", "-wal", "-shm"):
+        beside = path.with_name(path.name + suffix)
+        if beside.exists():
+            keep(beside, before.with_name(before.name + suffix))
+    after.touch(mode=0o600)
+    edits: tuple[Edit, ...] = ()
+    with (
+        opened(path) as source,
+        closing(connected(str(after), apsw.SQLITE_OPEN_READWRITE)) as copy,
+    ):
+        with copy.backup("main", source, "main") as backup:
+            backup.step()
+        # A backup takes over that the source has a log; the copy is to be one file.
+        list(copy.execute("PRAGMA journal_mode = DELETE"))
+        copy.execute("BEGIN")
+        edits = tuple(_edited(copy, session_id, frozenset(sessions)))
+        copy.execute("COMMIT")
+    repaired = read_histories(after, session_id=session_id, characters_max=0)
+    left = tuple(line for history in repaired for line in still_wrong(history))
+    return RepairedCopy(source=path, before=before, after=after, edits=edits, left=left)
+
+
+def _edited(copy: Database, session_id: str | None, known: frozenset[str]) -> Iterator[Edit]:
+    used: set[tuple[str, str]] = set()
+    rows = list(copy.execute(_TOOLS, (session_id, LINE_BYTES_MAX)))
+    for session, part_id, data in rows:
+        raw = data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogatepass")
+        part, _ = read_object(raw)
+        if part.get("type") != "tool" or session not in known:
+            continue
+        changed = dict(part)
+        reasons = [*_closed(changed), *_own_id(changed, str(session), used)]
+        if reasons:
+            copy.execute(
+                "UPDATE part SET data = ? WHERE id = ?", (encode_json(changed).decode(), part_id)
+            )
+            yield Edit(
+                place=f"{session} {part_id}",
+                before=_in_words(part),
+                after=_in_words(changed),
+                why="; ".join(reasons),
+            )
+
+
+def _closed(part: dict[str, JsonValue]) -> Iterator[str]:
+    state = object_of(part.get("state"))
+    if text_of(state.get("status")) not in OPEN_STATES:
+        return
+    start = object_of(state.get("time")).get("start", 0)
+    part["state"] = {
+        "status": "error",
+        "input": state.get("input") or {},
+        "error": INTERRUPTED,
+        # By this the reader knows a call that was cut off, whose end is unknown, from a failed one.
+        "metadata": {**object_of(state.get("metadata")), "interrupted": True},
+        "time": {"start": start, "end": start},
+    }
+    yield "the call has no result"
+
+
+def _own_id(part: dict[str, JsonValue], session: str, used: set[tuple[str, str]]) -> Iterator[str]:
+    call_id = text_of(part.get("callID"))
+    number = 2
+    own = call_id
+    # Ids are the model's, and only as different as it makes them (1.18.33).
+    while (session, own) in used:
+        own, number = f"{call_id}_{number}", number + 1
+    used.add((session, own))
+    if own != call_id:
+        part["callID"] = own
+        yield "another call has its id"
+
+
+def _in_words(part: Mapping[str, JsonValue]) -> str:
+    state = object_of(part.get("state"))
+    error = f": {text_of(state.get('error'))}" if state.get("error") else ""
+    return f"{text_of(part.get('tool'))} {text_of(part.get('callID'))} {state.get('status')}{error}"

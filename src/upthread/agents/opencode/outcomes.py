@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from upthread.agents._json import member, text_at
-from upthread.agents._statuses import outcome_of_status, says_no_credit
-from upthread.agents.opencode.client import ApiError
+from upthread.agents._json_lines import member, text_at
+from upthread.agents._outcomes import (
+    DETAIL_CHARACTERS_MAX,
+    Failure,
+    outcome_of_status,
+    says_no_credit,
+)
 from upthread.core.runs.stops import REFUSAL
 from upthread.core.types import Outcome
 
-DETAIL_CHARACTERS_MAX: Final = 2000
 RETRIES_MAX: Final = 3
 """How many retries OpenCode is left to; it would go on for ever."""
 RETRY_WAIT_MAX_S: Final = 15.0
@@ -43,15 +45,6 @@ PASSING_WORDS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """How a prompt failed. `reset_at_ms` where OpenCode or the provider said when to come back."""
-
-    outcome: Outcome
-    detail: str
-    reset_at_ms: int | None = None
-
-
 def detail_of_finish(reason: str) -> str:
     """Return what is to be said of how the model stopped; empty for the ordinary way."""
     if reason == "content-filter":
@@ -71,12 +64,6 @@ def failure_of_message(error: object, *, now_ms: int) -> Failure:
         detail=detail[:DETAIL_CHARACTERS_MAX],
         reset_at_ms=_reset_at_ms(error, now_ms) if outcome is Outcome.RATE_LIMITED else None,
     )
-
-
-def failure_of_request(error: ApiError) -> Failure:
-    """Say what the server's refusal of a request means."""
-    outcome = Outcome.MISSING if error.status == 404 else Outcome.UNKNOWN
-    return Failure(outcome=outcome, detail=str(error))
 
 
 def failure_of_retry(status: object, *, now_ms: int) -> Failure | None:

@@ -12,19 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from upthread.agents._json import as_object, member, objects_at, text_at
-from upthread.core.events import (
-    AgentEvent,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
-)
-from upthread.core.text.markdown import one_line
+from upthread.agents._json_lines import as_object, member, objects_at, text_at
+from upthread.core import events
+from upthread.core.events import AgentEvent
+from upthread.core.text import one_line
 from upthread.core.types import UpstreamSessionId
 
 TITLE_CHARACTERS_MAX: Final = 200
@@ -63,10 +54,10 @@ def tool_kind(tool: str) -> str:
     return TOOL_KINDS.get(tool, "other")
 
 
-def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> ToolCallAnnounced:
+def announced(part: Mapping[str, Any], session: UpstreamSessionId) -> events.ToolCallAnnounced:
     """Return the call a tool part is about, with what is known of it by now."""
     tool = text_at(part, "tool")
-    return ToolCallAnnounced(
+    return events.ToolCallAnnounced(
         upstream_session_id=session,
         call_id=text_at(part, "callID"),
         title=_title(part) or tool,
@@ -82,9 +73,9 @@ def updated(
     session: UpstreamSessionId,
     *,
     child: UpstreamSessionId | None = None,
-) -> ToolCallUpdated:
+) -> events.ToolCallUpdated:
     """Return how a tool part's call stands. `child` is the session it gave its work to."""
-    return ToolCallUpdated(
+    return events.ToolCallUpdated(
         upstream_session_id=session,
         call_id=text_at(part, "callID"),
         status=STATUSES.get(text_at(part, "state", "status")),
@@ -154,8 +145,10 @@ def said(
 ) -> AgentEvent:
     """Return a piece of the agent's text or reasoning."""
     if part.get("type") == "reasoning":
-        return ReasoningReceived(upstream_session_id=session, text=text)
-    return TextReceived(upstream_session_id=session, text=text, message_id=message_id or None)
+        return events.ReasoningReceived(upstream_session_id=session, text=text)
+    return events.TextReceived(
+        upstream_session_id=session, text=text, message_id=message_id or None
+    )
 
 
 def user_text(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[AgentEvent, ...]:
@@ -164,12 +157,12 @@ def user_text(part: Mapping[str, Any], session: UpstreamSessionId) -> tuple[Agen
         return ()
     message_id = text_at(part, "messageID") or None
     text = text_at(part, "text")
-    return (UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
+    return (events.UserTextReplayed(upstream_session_id=session, text=text, message_id=message_id),)
 
 
 def usage(
     message: Mapping[str, Any], session: UpstreamSessionId, *, window: int | None
-) -> UsageReported | None:
+) -> events.UsageReported | None:
     """Return what a message's request took and the session then holds, None while not known.
 
     A message is one request to the model (1.18.33).
@@ -179,28 +172,33 @@ def usage(
         return None
     figures = [member(message, "tokens", *name) for name in _READ]
     read = int(sum(each for each in figures if isinstance(each, int | float)))
-    return UsageReported(
+    cached, cache_written = (
+        int(each) if isinstance(each, int | float) else None for each in figures[1:]
+    )
+    return events.UsageReported(
         upstream_session_id=session,
         tokens_used=int(total),
         tokens_window=window,
         tokens_read=read,
         tokens_written=max(0, int(total) - read),
+        tokens_cached=cached,
+        tokens_cache_written=cache_written,
     )
 
 
-def plan(todos: object, session: UpstreamSessionId) -> PlanChanged:
+def plan(todos: object, session: UpstreamSessionId) -> events.PlanChanged:
     """Return the to-do list of a `todo.updated`."""
     entries = objects_at(todos, "todos")
-    return PlanChanged(
+    return events.PlanChanged(
         upstream_session_id=session,
         entries=tuple((text_at(one, "content"), text_at(one, "status")) for one in entries),
     )
 
 
-def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> UnknownReceived:
+def unknown(kind: str, raw: object, session: UpstreamSessionId | None) -> events.UnknownReceived:
     """Return what this version has no words for, as it came."""
     kept: Any = raw
-    return UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
+    return events.UnknownReceived(upstream_session_id=session, kind=kind, raw=kept)
 
 
 def history(messages: object, session: UpstreamSessionId) -> tuple[AgentEvent, ...]:

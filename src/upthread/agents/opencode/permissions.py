@@ -12,18 +12,16 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
-from upthread.agents._json import as_object, text_at, texts_at
-from upthread.agents._permission_request import CANCELLED, as_foreseen, ask_caller, ask_to_hold
+from upthread.agents._json_lines import as_object, text_at, texts_at
+from upthread.agents._permissions import REJECT, ask_to_hold, permission
 from upthread.agents._prompt import RunningPrompt
 from upthread.agents.base import CallAnswer, OpenRequest, PermissionRequest
-from upthread.agents.opencode.client import ApiError, OpenCodeClient, ServerGoneError
 from upthread.agents.opencode.parts import tool_kind, unknown
-from upthread.core.events import PermissionAnswered
+from upthread.agents.opencode.server import ApiError, OpenCodeClient, ServerGoneError
 from upthread.core.types import UpstreamSessionId
 
-OPTIONS: Final = (("once", "allow_once"), ("always", "allow_always"), ("reject", "reject_once"))
+OPTIONS: Final = (("once", "allow_once"), ("always", "allow_always"), (REJECT, "reject_once"))
 """What can be answered, as (OpenCode's word, ACP's kind)."""
-REJECT: Final = "reject"
 
 
 class PermissionDesk:
@@ -38,27 +36,15 @@ class PermissionDesk:
         """Return what holds back a call that is about to run, None to let it run (A14)."""
         if self._hold_call is None:
             return None
-        return await ask_to_hold(as_foreseen(_call(told), running), running, self._hold_call)
+        return await ask_to_hold(_call(told), running, self._hold_call)
 
     async def answer(
         self, asked: Mapping[str, Any], running: RunningPrompt, directory: str
     ) -> None:
         """Answer one `permission.asked`. `directory` is the one its session works in."""
-        request = as_foreseen(request_of(asked), running)
-        answer = await ask_caller(request, running, self._answer_permission)
-        reply = answer.option_id or REJECT
-        was_recorded = await running.deliver(
-            PermissionAnswered(
-                upstream_session_id=request.upstream_session_id,
-                call_id=request.call_id,
-                title=request.title,
-                answer=dict(OPTIONS)[reply] if answer.option_id else CANCELLED,
-                answered_by=answer.answered_by,
-            )
-        )
+        reply = await permission(request_of(asked), running, self._answer_permission)
         path = f"/permission/{quote(text_at(asked, 'id'), safe='')}/reply"
-        # What could not be put on record is not granted (A13).
-        await self._post(path, directory, {"reply": reply if was_recorded else REJECT})
+        await self._post(path, directory, {"reply": reply or REJECT})
 
     async def dismiss(
         self, asked: Mapping[str, Any], running: RunningPrompt, directory: str

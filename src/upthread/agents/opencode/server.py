@@ -1,36 +1,229 @@
-"""One `opencode serve` as a child process, and asking it something in full words.
+"""One `opencode serve` as a child process, and the HTTP API of it: requests, a stream of events.
 
-It listens on loopback, on a port of its own choice, behind a password made for this start. Every
-way a request can fail becomes an UpstreamError that names the agent, what was asked, the session,
-and ends with what the server last wrote to stderr.
+It listens on loopback, on a port of its own choice, behind a password made for this start. No proxy
+of the environment is asked, no address but that one is spoken to, and each request is a connection
+of its own: h11 reads what comes, and costs a tenth of what a whole HTTP client takes to load. Every
+way a request can fail becomes an UpstreamError in full words.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 import re
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, ClassVar, Final
+from urllib.parse import urlencode
 
 import anyio
+import h11
+from anyio.abc import SocketStream
 
-from upthread.agents._process import ChildProcess, ChildStart, started_child
-from upthread.agents._process_end import died, exit_code_of, how_it_ended, is_signal, last_words
+from upthread.agents._connection import start_of
+from upthread.agents._json_lines import Unreadable, read_json, text_at
+from upthread.agents._outcomes import DETAIL_CHARACTERS_MAX
+from upthread.agents._process import ChildProcess, started_child
+from upthread.agents._process_end import RunningAgent, exit_code_of, how_it_ended, is_signal
 from upthread.agents.base import OpenRequest
-from upthread.agents.opencode.client import USER_NAME, ApiError, OpenCodeClient, ServerGoneError
-from upthread.agents.opencode.outcomes import failure_of_request
+from upthread.core.quotas import ANSWER, FRAME, Allowance
 from upthread.core.types import Outcome, UpstreamSessionId
-from upthread.errors import QuotaExceededError, UpstreamError
+from upthread.errors import UpstreamError
 
 # Port 0 is 4096 where that is free, else any other (1.18.33): it prints which.
 ARGUMENTS: Final = ("--hostname", "127.0.0.1", "--port", "0")
+HOST: Final = "127.0.0.1"
+USER_NAME: Final = "opencode"
 PASSWORD_BYTES: Final = 32
-CLOSED: Final = "connections"
+READ_BYTES: Final = 2**16
 FIRST_LINES_KEPT_MAX: Final = 3
+EVENTS_PATH: Final = "/global/event"
+"""Of all directories: a session works in its own, whichever one the server was started in."""
+SILENCE_S: Final = 60.0
+"""How long the stream of events may be silent; the server sends a heartbeat every 10 s."""
+NOT_FOUND: Final = 404
+FIRST_ERROR: Final = 400
+"""What is no error is below it: nothing is redirected on loopback."""
+_DATA: Final = b"data:"
 
 # Loopback alone: the password would go to whatever address is found here.
-_LISTENING: Final = re.compile(rb"listening on (http://127\.0\.0\.1:\d{1,5})\b")
+_LISTENING: Final = re.compile(rb"listening on http://127\.0\.0\.1:(\d{1,5})\b")
+
+
+class ApiError(Exception):
+    """The server refused. `name` is its own word for the error, empty where it gave none."""
+
+    def __init__(self, status: int, name: str, message: str) -> None:
+        super().__init__(f"{message or 'no reason given'} ({name or 'HTTP'} {status})")
+        self.status = status
+        self.name = name
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it means that a request was refused."""
+        return Outcome.MISSING if self.status == NOT_FOUND else Outcome.UNKNOWN
+
+
+class ServerGoneError(Exception):
+    """The connection failed: the server has ended, or answers no more."""
+
+
+# --- HTTP ----------------------------------------------------------------------------------------
+
+
+class _Exchange:
+    """One request that was sent, and its answer as it comes."""
+
+    def __init__(self, stream: SocketStream, connection: h11.Connection, silence_s: float) -> None:
+        self._stream = stream
+        self._connection = connection
+        self._silence_s = silence_s
+
+    async def status(self) -> int:
+        """Return the answer's status; what comes before it says nothing."""
+        while True:
+            event = await self._next()
+            if isinstance(event, h11.Response):
+                return event.status_code
+            if not isinstance(event, h11.InformationalResponse):
+                raise ServerGoneError("it closed the connection without an answer")
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        """Yield the answer's content as it comes, until its end."""
+        while isinstance(event := await self._next(), h11.Data):
+            yield bytes(event.data)
+
+    async def _next(self) -> h11.Event:
+        while True:
+            event = self._connection.next_event()
+            if isinstance(event, h11.Event):
+                return event
+            with anyio.fail_after(self._silence_s):
+                self._connection.receive_data(await self._read())
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._stream.receive(READ_BYTES)
+        except anyio.EndOfStream:
+            return b""
+
+
+class OpenCodeClient:
+    """One server's API. It knows no sessions and no turns."""
+
+    def __init__(self, port: int, password: str, *, timeout_s: float) -> None:
+        self._port = port
+        known = base64.b64encode(f"{USER_NAME}:{password}".encode())
+        self._headers = [
+            ("host", f"{HOST}:{port}"),
+            ("authorization", f"Basic {known.decode()}"),
+            ("content-type", "application/json"),
+            ("connection", "close"),
+        ]
+        self._timeout_s = timeout_s
+        self.allowance = Allowance()
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> object:
+        """Return what the server answers."""
+        return await self._send("GET", path, query=query)
+
+    async def post(
+        self, path: str, body: object = None, query: Mapping[str, str] | None = None
+    ) -> object:
+        """Send a body and return the answer, None for an empty one."""
+        # In ASCII: lone surrogates and NUL go as escapes.
+        content = json.dumps({} if body is None else body).encode("ascii")
+        return await self._send("POST", path, content=content, query=query)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes = b"",
+        query: Mapping[str, str] | None = None,
+    ) -> object:
+        """Raises ApiError, ServerGoneError, and TimeoutError after `timeout_s`.
+
+        QuotaExceededError for an answer that is too long.
+        """
+        target = f"{path}?{urlencode(query)}" if query else path
+        # One deadline for the whole exchange, however many pieces it comes in.
+        with anyio.fail_after(self._timeout_s):
+            async with self._exchange(method, target, content) as exchange:
+                status = await exchange.status()
+                answer = await content_of(exchange.pieces())
+        said = read_json(answer) if answer else None
+        if status >= FIRST_ERROR:
+            raise _refused(status, said)
+        return said
+
+    async def events(self) -> AsyncGenerator[Any | Unreadable]:
+        """Yield the server's events as they come, each decoded; ends when the server closes.
+
+        Raises QuotaExceededError and ServerGoneError.
+        """
+        async with self._exchange("GET", EVENTS_PATH, silence_s=SILENCE_S) as exchange:
+            status = await exchange.status()
+            if status >= FIRST_ERROR:
+                raise _refused(status, read_json(await content_of(exchange.pieces())))
+            async for line in lines_of(exchange.pieces()):
+                self.allowance.take(len(line))
+                if line.startswith(_DATA):
+                    yield read_json(line.removeprefix(_DATA))
+
+    @asynccontextmanager
+    async def _exchange(
+        self, method: str, target: str, content: bytes = b"", *, silence_s: float = math.inf
+    ) -> AsyncGenerator[_Exchange]:
+        connection = h11.Connection(h11.CLIENT)
+        length = ("content-length", str(len(content)))
+        request = h11.Request(method=method, target=target, headers=[*self._headers, length])
+        frames = (request, *([h11.Data(data=content)] if content else ()), h11.EndOfMessage())
+        try:
+            async with await anyio.connect_tcp(HOST, self._port) as stream:
+                await stream.send(b"".join(connection.send(each) or b"" for each in frames))
+                yield _Exchange(stream, connection, silence_s)
+        # TimeoutError is an OSError: what is silent for too long is gone as well.
+        except (OSError, anyio.BrokenResourceError, h11.RemoteProtocolError) as error:
+            raise ServerGoneError(f"{method} {target}: {error}") from error
+
+
+async def content_of(pieces: AsyncIterator[bytes]) -> bytes:
+    """Return a whole answer, as long as one may be."""
+    content = bytearray()
+    async for piece in pieces:
+        content += piece
+        ANSWER.require(len(content))
+    return bytes(content)
+
+
+async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    r"""Yield the lines of a stream without their ends, `\n` or `\r\n`.
+
+    The server writes each event as one line of data. Raises QuotaExceededError for one that is too
+    long.
+    """
+    buffer = bytearray()
+    async for chunk in chunks:
+        # What was searched is not searched again: a long event comes in many pieces.
+        scanned = len(buffer)
+        buffer += chunk
+        while (end := buffer.find(b"\n", scanned)) >= 0:
+            yield bytes(buffer[:end]).rstrip(b"\r")
+            del buffer[: end + 1]
+            scanned = 0
+        FRAME.require(len(buffer))
+
+
+def _refused(status: int, answer: object) -> ApiError:
+    message = text_at(answer, "data", "message") or text_at(answer, "message")
+    return ApiError(status, text_at(answer, "name"), message[:DETAIL_CHARACTERS_MAX])
+
+
+# --- the server ----------------------------------------------------------------------------------
 
 
 class RefusedByServerError(UpstreamError):
@@ -39,17 +232,16 @@ class RefusedByServerError(UpstreamError):
     status: int = 0
 
 
-class OpenCodeServer:
+class OpenCodeServer(RunningAgent):
     """A running server. Made by `started_server` only."""
+
+    closes: ClassVar = "connections"
 
     def __init__(
         self, child: ChildProcess, client: OpenCodeClient, *, agent: str, timeout_s: float
     ) -> None:
-        self.child = child
+        super().__init__(child, agent=agent, timeout_s=timeout_s)
         self.client = client
-        self.agent = agent
-        self._timeout_s = timeout_s
-        self.violation: QuotaExceededError | None = None
 
     async def get(
         self,
@@ -81,48 +273,18 @@ class OpenCodeServer:
                 return await self.client.get(path, query)
             return await self.client.post(path, body)
         except ApiError as error:
-            raise self._refused(f"{method} {path}", session, error) from error
+            raise self._refusal(f"{method} {path}", session or "", error) from error
         except ServerGoneError as error:
             raise await self.died(f"{method} {path}") from error
         except TimeoutError as error:
-            raise self._timed_out(f"{method} {path}") from error
+            raise self.timed_out(f"{method} {path}") from error
 
-    async def died(self, during: str) -> UpstreamError:
-        """End what is left of a server that answers no more, and say how it went."""
-        return await died(
-            self.child,
-            agent=self.agent,
-            during=during,
-            hint=self.last_words(),
-            violation=self.violation,
-            closed=CLOSED,
-        )
-
-    def last_words(self) -> str:
-        """Return what it last wrote to stderr, in words for a person."""
-        return last_words(self.child)
-
-    def _refused(
-        self, asked: str, session: UpstreamSessionId | None, error: ApiError
-    ) -> RefusedByServerError:
-        failure = failure_of_request(error)
-        about = f" for session {session}" if session else ""
-        refused = RefusedByServerError(
-            f"{self.agent} refused {asked}{about}: {failure.detail}",
-            outcome=failure.outcome,
-            hint=self.last_words(),
-        )
-        refused.status = error.status
-        if session:
-            refused.ids["upstream_session_id"] = session
-        return refused
-
-    def _timed_out(self, asked: str) -> UpstreamError:
-        return UpstreamError(
-            f"{self.agent} did not answer {asked} within {self._timeout_s:g} s",
-            outcome=Outcome.TIMED_OUT,
-            hint=self.last_words(),
-        )
+    def _refusal(self, asked: str, session: str, error: ApiError) -> RefusedByServerError:
+        said = self.refused(asked, str(error), outcome=error.outcome, session=session)
+        refusal = RefusedByServerError(said.message, outcome=error.outcome, hint=said.hint)
+        refusal.ids.update(said.ids)
+        refusal.status = error.status
+        return refusal
 
 
 @asynccontextmanager
@@ -135,29 +297,22 @@ async def started_server(
     """
     # Of this start alone: commands that OpenCode runs inherit it (1.18.33).
     password = secrets.token_urlsafe(PASSWORD_BYTES)
-    start = ChildStart(
-        command=(*command, *ARGUMENTS),
-        working_directory=request.working_directory,
-        stderr_path=request.stderr_path,
-        redactor=request.redactor,
-        environment={
-            **environment,
-            **request.environment,
-            # After the others: a password of the person's own is one that our client does not send.
-            "OPENCODE_SERVER_USERNAME": USER_NAME,
-            "OPENCODE_SERVER_PASSWORD": password,
-        },
-        # It goes on when its stdin has been closed (1.18.33).
-        ends_at_eof=False,
-    )
+    access = {
+        # After the others: a password of the person's own is one that our client does not send.
+        "OPENCODE_SERVER_USERNAME": USER_NAME,
+        "OPENCODE_SERVER_PASSWORD": password,
+    }
+    # It goes on when its stdin has been closed (1.18.33).
+    start = start_of(request, (*command, *ARGUMENTS), {**environment, **access}, ends_at_eof=False)
+    timeout_s = request.start_timeout_s
     async with started_child(start) as child:
-        url = await _listening(child, agent, request.start_timeout_s)
-        async with OpenCodeClient(url, password, timeout_s=request.start_timeout_s) as client:
-            yield OpenCodeServer(child, client, agent=agent, timeout_s=request.start_timeout_s)
+        port = await _listening(child, agent, timeout_s)
+        client = OpenCodeClient(port, password, timeout_s=timeout_s)
+        yield OpenCodeServer(child, client, agent=agent, timeout_s=timeout_s)
 
 
-async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> str:
-    """Return the address the server says it listens on."""
+async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> int:
+    """Return the port the server says it listens on."""
     said: list[bytes] = []
     outcome, how = Outcome.TIMED_OUT, f"did not say where it listens within {timeout_s:g} s"
     was_killed = False
@@ -165,16 +320,20 @@ async def _listening(child: ChildProcess, agent: str, timeout_s: float) -> str:
         while (line := await child.read_line()) is not None:
             found = _LISTENING.search(line)
             if found is not None:
-                return found[1].decode("ascii")
+                return int(found[1])
             said = [*said, line][:FIRST_LINES_KEPT_MAX]
         exit_code = await exit_code_of(child)
-        ended, was_killed = how_it_ended(exit_code, closed=CLOSED), is_signal(exit_code)
+        ended, was_killed = (
+            how_it_ended(exit_code, closed=OpenCodeServer.closes),
+            is_signal(exit_code),
+        )
         outcome, how = Outcome.PROCESS_DIED, f"{ended} before it listened"
-    error = UpstreamError(f"{agent} {how}", outcome=outcome, hint=_said(child, said))
+    hint = RunningAgent(child, agent=agent, timeout_s=timeout_s).last_words()
+    out = b" / ".join(said).decode("utf-8", "replace")
+    error = UpstreamError(
+        f"{agent} {how}",
+        outcome=outcome,
+        hint=hint + (f"; its stdout began with: {out}" if out else ""),
+    )
     error.was_killed = was_killed
     raise error
-
-
-def _said(child: ChildProcess, lines: list[bytes]) -> str:
-    out = b" / ".join(lines).decode("utf-8", "replace")
-    return last_words(child) + (f"; its stdout began with: {out}" if out else "")

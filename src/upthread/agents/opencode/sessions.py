@@ -2,6 +2,10 @@
 
 `missing` is the server's own 404. An id of another form than OpenCode's gets a bare error from it
 (500 in 1.18.33), so such a one is looked for in the list before anything is said.
+
+A role's limits go with each prompt: tools that are off, and the model. Only ever `false`: a tool
+that is switched on would pass by what the person's own configuration asks about. What is denied for
+some arguments only, our gate refuses.
 """
 
 from __future__ import annotations
@@ -10,15 +14,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from upthread.agents._json import as_object, objects_at, text_at
+from upthread.agents._json_lines import as_object, objects_at, text_at
 from upthread.agents.base import ListedSession
 from upthread.agents.opencode.parts import history
 from upthread.agents.opencode.server import OpenCodeServer, RefusedByServerError
 from upthread.core.events import AgentEvent
+from upthread.core.roles.limits import EDITING, RoleLimits, denies_wholly, named_tools
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 
 LISTED_MAX: Final = 100_000
+TOOLS: Final = ("bash", "codesearch", "external_directory", "glob", "grep", "list", "lsp", "read")
+"""OpenCode's tools and permissions, as seen in 1.18.33; `edit` stands for all that edit."""
+MORE_TOOLS: Final = ("question", "skill", "task", "todoread", "todowrite", "webfetch", "websearch")
 
 
 def path_of(session: UpstreamSessionId, *below: str) -> str:
@@ -39,7 +47,8 @@ class Sessions:
         With a title of ours OpenCode asks no model for one.
         """
         body = {"title": self._title} if self._title else None
-        return self._named(as_object(await self._server.post("/session", body)), "POST /session")
+        answer = await self._server.post("/session", body)
+        return self._server.session_named(text_at(answer, "id"), "POST /session")
 
     async def attach(self, session: UpstreamSessionId) -> None:
         """Raise UpstreamError unless the server has exactly this session (A4)."""
@@ -49,13 +58,7 @@ class Sessions:
             raise await self._confirmed(refused, session) from refused
         returned = text_at(answer, "id")
         if returned != session:
-            raise UpstreamError(
-                f"{self._server.agent} answered with session {returned!r} "
-                f"when asked for session {session}",
-                outcome=Outcome.UNKNOWN,
-                hint="it was not used",
-                upstream_session_id=session,
-            )
+            raise self._server.opened_another(repr(returned), session)
 
     async def _confirmed(
         self, refused: RefusedByServerError, session: UpstreamSessionId
@@ -90,25 +93,7 @@ class Sessions:
         """Return a new session with the same history. The server gives a fork no parent."""
         await self.attach(session)
         answer = await self._server.post(path_of(session, "fork"), session=session)
-        forked = self._named(as_object(answer), "the fork")
-        if forked == session:
-            raise UpstreamError(
-                f"{self._server.agent} answered the fork of session {forked} with that session",
-                outcome=Outcome.UNKNOWN,
-                hint="start a fresh session with a briefing instead",
-                upstream_session_id=forked,
-            )
-        return forked
-
-    def _named(self, answer: Mapping[str, Any], asked: str) -> UpstreamSessionId:
-        session = text_at(answer, "id")
-        if not session:
-            raise UpstreamError(
-                f"{self._server.agent} answered {asked} without a session id",
-                outcome=Outcome.UNKNOWN,
-                hint="nothing was recorded; try again",
-            )
-        return UpstreamSessionId(session)
+        return self._server.fork_named(text_at(answer, "id"), session, "the fork")
 
 
 def _listed(session: Mapping[str, Any]) -> ListedSession:
@@ -119,3 +104,15 @@ def _listed(session: Mapping[str, Any]) -> ListedSession:
         working_directory=text_at(session, "directory"),
         updated_at=str(updated) if isinstance(updated, int) else "",
     )
+
+
+def prompt_limits(limits: RoleLimits, *, agent: str) -> Mapping[str, Any]:
+    """Return the members of a prompt's body that hold the limits, none for none."""
+    off = [tool for tool in (*TOOLS, *MORE_TOOLS) if denies_wholly(limits, tool)]
+    off += ["edit"] if all(denies_wholly(limits, tool) for tool in EDITING) else []
+    off += [tool for tool in named_tools(limits) if denies_wholly(limits, tool) and tool not in off]
+    provider, _, model = limits.model_for(agent).partition("/")
+    return {
+        **({"tools": dict.fromkeys(off, False)} if off else {}),
+        **({"model": {"providerID": provider, "modelID": model}} if model else {}),
+    }

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from upthread.agents._json import as_object, text_at
+from upthread.agents._json_lines import as_object, text_at
 from upthread.agents.opencode.histories import (
     DATABASE_BYTES_MAX,
     called_session,

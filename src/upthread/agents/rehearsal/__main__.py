@@ -6,11 +6,10 @@ import os
 import signal
 import sys
 
-from upthread.agents.rehearsal.event_log import EventLog
 from upthread.agents.rehearsal.methods import Methods
 from upthread.agents.rehearsal.protocol import Connection
 from upthread.agents.rehearsal.sessions import SessionStore, UnsafeDirectoryError
-from upthread.agents.rehearsal.settings import SettingsError, read_settings
+from upthread.agents.rehearsal.settings import EventLog, SettingsError, read_settings
 from upthread.agents.rehearsal.turn import Agent
 
 EXIT_USAGE = 2

@@ -11,8 +11,7 @@ from upthread.agents.rehearsal.directives import (
     carry_out,
     directives_of,
 )
-from upthread.agents.rehearsal.report import BROKEN_BLOCK, block_of, prose_of
-from upthread.agents.rehearsal.roles import ROLES, play
+from upthread.agents.rehearsal.roles import BROKEN_BLOCK, ROLES, block_of, play, prose_of
 from upthread.agents.rehearsal.turn import Turn
 
 REMEMBERED_CHARACTERS: Final = 40

@@ -1,19 +1,40 @@
 """A session's history, read: what was said, who the agent was told to be, which files it saw.
 
 Nothing is remembered between prompts. Each prompt reads the session's file again.
+
+What a role was told are the sections of all prompts of its session, the later ones winning.
+Sections are first-level headings: `# Specification`, `# Report of ROLE`, `# Answers`, `# Briefing`;
+any other heading ends a section and is news. A briefing counts as the role's own memory, since it
+is all that is left of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 from upthread.agents.rehearsal.protocol import Json
+from upthread.agents.rehearsal.specification import (
+    REQUIREMENT_ID,
+    heading_of,
+    item_of,
+    items_of,
+    lines_of,
+    section_of,
+)
 
 # As upthread's own continuation has it (core/turns/prompt.py).
 _GOES_ON_WITH: Final = "Its prompt was:\n"
 _ROLE_BLOCK: Final = re.compile(r'^<role name="([a-z0-9][a-z0-9_-]*)">', re.MULTILINE)
+_REPORT: Final = re.compile(r"Report of ([a-z0-9][a-z0-9_-]*)$")
+_KNOWN: Final = re.compile(rf"Task$|Specification$|Answers$|Briefing$|{_REPORT.pattern}")
+_VERDICT: Final = re.compile(r"^## Verdict: (approved|rejected)\s*$", re.MULTILINE)
+_ANSWER: Final = re.compile(r"^([\w.-]+):\s*(.+)$")
+_ARROW: Final = " → "
+# A briefing says behind each item whose word it was.
+_SOURCE: Final = re.compile(r"\s\([a-z0-9][a-z0-9_-]*(?:, message \d+)?\)$")
+_PLANNED: Final = re.compile(rf"({REQUIREMENT_ID})\s+→")
 
 
 class History:
@@ -118,3 +139,118 @@ def _spoken(entry: Json) -> str:
     if entry["entry"] != "update" or update["sessionUpdate"] != "agent_message_chunk":
         return ""
     return str(update["content"]["text"])
+
+
+class Section(NamedTuple):
+    """A part of a prompt; the title is empty for what comes before the first heading."""
+
+    title: str
+    body: str
+
+
+class Told:
+    """The sections of a session's prompts, oldest first."""
+
+    def __init__(self, prompts: Sequence[str]) -> None:
+        self._prompts = [sections_of(prompt) for prompt in prompts]
+        self._newest_prompt = prompts[-1]
+
+    @property
+    def specification(self) -> str:
+        """The newest specification; empty when none was given."""
+        return self._newest("Specification")
+
+    def report(self, role: str) -> str:
+        """Return a role's newest report; empty when none was given."""
+        return self._newest(f"Report of {role}")
+
+    @property
+    def news(self) -> str:
+        """What the newest prompt says outside of the sections known."""
+        return "\n".join(one.body for one in self._prompts[-1] if not _KNOWN.match(one.title))
+
+    def may_be_done(self, action: str) -> bool:
+        """Return whether the newest prompt lists an action as done, or as perhaps done.
+
+        Quoted lines count: a continuation quotes the prompt it goes on with.
+        """
+        lines = [line.lstrip("> ") for line in self._newest_prompt.splitlines()]
+        known = [line for line in lines if line.startswith(f"- {action}: ")]
+        return any(not line.endswith(": failed") for line in known)
+
+    def rejections(self, role: str) -> str:
+        """Return the evidence of all rejecting verdicts of a role; empty when it rejected none."""
+        return "\n".join(
+            section.body[found.end() :].strip() or "rejected"
+            for section in self._all
+            if section.title == f"Report of {role}"
+            for found in _VERDICT.finditer(section.body)
+            if found[1] == "rejected"
+        )
+
+    def answers(self, questions: Mapping[str, str]) -> dict[str, str]:
+        """Return answers by question id, from answers, decisions reported, and briefings."""
+        answers: dict[str, str] = {}
+        for section in self._all:
+            for item in _answering_items(section):
+                found = _answer(item, questions)
+                if found:
+                    answers[found[0]] = found[1]
+        return answers
+
+    @property
+    def briefings(self) -> list[str]:
+        """All briefings."""
+        return [section.body for section in self._all if section.title == "Briefing"]
+
+    @property
+    def _all(self) -> list[Section]:
+        return [section for prompt in self._prompts for section in prompt]
+
+    def _newest(self, title: str) -> str:
+        found = [section.body for section in self._all if section.title == title]
+        return found[-1] if found else ""
+
+
+def sections_of(prompt: str) -> list[Section]:
+    """Return a prompt's sections. A document's own title, right under a heading, ends nothing."""
+    sections = [("", list[str]())]
+    for line in lines_of(prompt):
+        level, words = heading_of(line)
+        is_empty = not any(text.strip() for text in sections[-1][1])
+        is_title = is_empty and sections[-1][0] == "Specification" and not _KNOWN.match(words)
+        if level == 1 and not is_title:
+            sections.append((words, []))
+        else:
+            sections[-1][1].append(line.text)
+    return [Section(title, "\n".join(body).strip()) for title, body in sections]
+
+
+def planned_ids(text: str) -> list[str]:
+    """Return the requirements a plan names, in order: lines like `1. R1 → file: what`."""
+    found = (_PLANNED.match(item_of(line)) for line in lines_of(text))
+    return list(dict.fromkeys(one[1] for one in found if one))
+
+
+def _answering_items(section: Section) -> Iterable[str]:
+    if section.title == "Answers":
+        return items_of(section.body)
+    if section.title == "Briefing":
+        return [_SOURCE.sub("", item) for item in items_of(section.body)]
+    if _REPORT.match(section.title):
+        return items_of(section_of(section.body, "Decisions", level=2))
+    return []
+
+
+def _answer(item: str, questions: Mapping[str, str]) -> tuple[str, str] | None:
+    """Read `id: QUESTION → ANSWER` or `id: ANSWER`; the question's text counts more than its id."""
+    found = _ANSWER.match(item)
+    if found is None:
+        return None
+    question_id, said = found[1], found[2]
+    for known_id, text in questions.items():
+        if said.startswith(text + _ARROW):
+            return known_id, said[len(text + _ARROW) :].strip()
+    if question_id not in questions:
+        return None
+    return question_id, said.split(_ARROW, 1)[-1].strip()

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from upthread.agents.rehearsal.conversation import respond
-from upthread.agents.rehearsal.event_log import size_of
 from upthread.agents.rehearsal.history import replay
 from upthread.agents.rehearsal.protocol import (
     INTERNAL_ERROR,
@@ -28,7 +27,7 @@ from upthread.agents.rehearsal.protocol import (
     Work,
 )
 from upthread.agents.rehearsal.sessions import UnknownSessionError
-from upthread.agents.rehearsal.settings import Settings
+from upthread.agents.rehearsal.settings import Settings, size_of
 from upthread.agents.rehearsal.turn import Agent, Turn, TurnCancelledError, TurnStopped
 
 VERSION: Final = "0.1.0"

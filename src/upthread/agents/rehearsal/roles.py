@@ -1,29 +1,72 @@
 """The five roles of the pipeline, as rules over what the session holds.
 
-Each reads real files, and works from the specification and the reports its prompts brought. Two
-flaws are built in, so that the loops have something to send back: the planner's first plan of a
-session misses what is marked easy to miss, the constructor first forgets what is easy to break.
-Each is mended only by a session that remembers: the planner needs its own earlier plan *and* the
-rejection; a new session makes the first plan again.
+Each reads real files, and works from the specification and the reports its prompts brought. It
+hands its work back as a report, in prose and as a fenced `upthread` block. Two flaws are built in,
+so that the loops have something to send back: the planner's first plan of a session misses what is
+marked easy to miss, the constructor first forgets what is easy to break. Each is mended only by a
+session that remembers: the planner needs its own earlier plan *and* the rejection; a new session
+makes the first plan again.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from upthread.agents.rehearsal.report import Report, Verdict
+from upthread.agents.rehearsal.history import Told, planned_ids
 from upthread.agents.rehearsal.specification import (
     Requirement,
     Specification,
     parse_specification,
 )
-from upthread.agents.rehearsal.told import Told, planned_ids
 from upthread.agents.rehearsal.tools import read_file, run_command, title_of, write_file
 from upthread.agents.rehearsal.turn import Turn
 
+SUMMARY_LINES_MAX: Final = 200
+BROKEN_BLOCK: Final = '```upthread\n{"status": "done", "summary": \n```'
 EVIDENCE_LINES_MAX: Final = 5
+
+
+class Verdict(NamedTuple):
+    """A judgement: `result` is approved or rejected."""
+
+    result: str
+    evidence: Sequence[str]
+
+
+class Report(NamedTuple):
+    """What a role hands back. `questions` are (id, text)."""
+
+    status: str
+    summary: str
+    questions: Sequence[tuple[str, str]] = ()
+    decisions: Sequence[str] = ()
+    findings: Sequence[str] = ()
+    verdict: Verdict | None = None
+
+
+def prose_of(report: Report) -> str:
+    """Return what a person reads of a report."""
+    lines = [report.summary, *(f"- {name}: {text}" for name, text in report.questions)]
+    if report.verdict:
+        lines += [f"Verdict: {report.verdict.result}"]
+        lines += [f"- {evidence}" for evidence in report.verdict.evidence]
+    return "\n".join(lines)
+
+
+def block_of(report: Report) -> str:
+    """Return the report as the fenced block that ends a reply."""
+    said = {
+        "status": report.status,
+        "summary": "\n".join(report.summary.splitlines()[:SUMMARY_LINES_MAX]),
+        "questions": [{"id": name, "text": text} for name, text in report.questions],
+        "decisions": report.decisions,
+        "findings": report.findings,
+        "verdict": report.verdict._asdict() if report.verdict else None,
+    }
+    return f"```upthread\n{json.dumps(said, ensure_ascii=False)}\n```"
 
 
 class Desk:

@@ -12,16 +12,26 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, cast
 
 from upthread.agents.rehearsal.protocol import Json
 
+HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 PAGE_SESSIONS_MAX: Final = 50
 TITLE_CHARACTERS_MAX: Final = 60
 _SESSION_ID: Final = re.compile(r"ses_[A-Za-z0-9]+")
 _ID_BYTES: Final = 12
+
+
+def sessions_directory(environment: Mapping[str, str]) -> Path:
+    """Return where the agent keeps its sessions."""
+    if home := environment.get(HOME_VARIABLE):
+        return Path(home)
+    share = environment.get("XDG_DATA_HOME")
+    base = Path(share) if share else Path.home() / ".local" / "share"
+    return base / "upthread-rehearsal"
 
 
 class UnknownSessionError(Exception):

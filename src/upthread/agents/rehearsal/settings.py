@@ -1,14 +1,21 @@
-"""Settings: what the environment asks of the agent. Read once, at start; nothing else is read."""
+"""Settings: what the environment asks of the agent. Read once, at start; nothing else is read.
+
+One of them is a log of what the agent was asked and did, one JSON line each, for others to count.
+The agent writes it and never reads it. A line is one append, so several processes can share a file.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from upthread.agents.rehearsal.sessions import sessions_directory
+
 PROTOCOL_VERSION: Final = 1
 
-HOME_VARIABLE: Final = "UPTHREAD_REHEARSAL_HOME"
 LOG_VARIABLE: Final = "UPTHREAD_REHEARSAL_LOG"
 CAPABILITIES_VARIABLE: Final = "UPTHREAD_REHEARSAL_CAPABILITIES"
 PACE_VARIABLE: Final = "UPTHREAD_REHEARSAL_PACE_MS"
@@ -22,6 +29,7 @@ UNASKED: Final = "no_ask"
 NAMELESS: Final = "no_message_ids"
 WORDS: Final = (OPAQUE_ERRORS, OUTLIVES, UNASKED, NAMELESS)
 VERSION_PREFIX: Final = "protocol_version="
+TEXT_CHARACTERS_MAX: Final = 64 * 1024
 
 
 class SettingsError(Exception):
@@ -84,10 +92,29 @@ def _pace_ms(environment: Mapping[str, str]) -> int:
     return int(word)
 
 
-def sessions_directory(environment: Mapping[str, str]) -> Path:
-    """Return where the agent keeps its sessions."""
-    if home := environment.get(HOME_VARIABLE):
-        return Path(home)
-    share = environment.get("XDG_DATA_HOME")
-    base = Path(share) if share else Path.home() / ".local" / "share"
-    return base / "upthread-rehearsal"
+class EventLog:
+    """Appends to one file, 0600; does nothing without a path."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def write(self, event: str, *, session_id: str, **details: object) -> None:
+        """Append one event. Long texts are cut; `bytes`, where given, tells their true size."""
+        if self._path is None:
+            return
+        cut = {
+            name: value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value
+            for name, value in details.items()
+        }
+        line = {"event": event, "session_id": session_id, "pid": os.getpid(), **cut}
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags, 0o600)
+        try:
+            os.write(descriptor, json.dumps(line).encode("ascii") + b"\n")
+        finally:
+            os.close(descriptor)
+
+
+def size_of(text: str) -> int:
+    """Return the size of a text in UTF-8; lone surrogates count as three bytes."""
+    return len(text.encode("utf-8", "surrogatepass"))

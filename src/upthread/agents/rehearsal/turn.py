@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from upthread.agents.rehearsal.event_log import EventLog, size_of
 from upthread.agents.rehearsal.history import History
 from upthread.agents.rehearsal.protocol import Connection, Json, RpcError
 from upthread.agents.rehearsal.sessions import SessionStore
+from upthread.agents.rehearsal.settings import EventLog, size_of
 
 NOTICE: Final = "This is a rehearsal: no model is behind it.\n\n"
 

@@ -124,7 +124,7 @@ def place_at(top: str) -> GitDirectories | None:
 
 
 def _forged(top: str, git_directory: str, why: str) -> UsageError:
-    from upthread.core.shell.hint import command  # loaded only here: a hook pays for no more
+    from upthread.core.text import command  # loaded only here: a hook pays for no more
 
     kept = os.path.join(git_directory, "config")
     cure = command("git", "config", "--file", kept, "core.worktree", top)
@@ -165,7 +165,7 @@ def _require_owned(top: str, paths: tuple[str, ...]) -> None:
         return
     # Loaded and asked only here: this runs git.
     from upthread.boundary.git.person import is_trusted_by_the_person
-    from upthread.core.shell.hint import command
+    from upthread.core.text import command
 
     if not is_trusted_by_the_person(top, untrusted_around(top)):
         raise UsageError(

@@ -38,7 +38,7 @@ from upthread.client.workers.queue import (
 from upthread.config import Settings
 from upthread.core.codec import encode_event
 from upthread.core.events import RunEvent
-from upthread.core.runs.queue_name import ANY_QUEUE, queue_of
+from upthread.core.runs.pipeline import ANY_QUEUE, queue_of
 from upthread.core.types import ProjectId
 from upthread.errors import ConfigError, FencedError, LeaseHeldError, StoreError, UsageError
 from upthread.runtime.runs.live_run import Transition

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from upthread.core.text.markdown import neutral
+from upthread.core.text import neutral
 
 TITLE: Final = "# Briefing"
 CLOSING: Final = "Do not repeat work already completed. Build on this briefing."

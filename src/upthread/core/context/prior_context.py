@@ -4,31 +4,159 @@ Computed on every send and recorded as (from_seq, to_seq, digest), so that what 
 been told is known afterwards; put before the prompt only where the session cannot be trusted to
 remember. The newest PRIOR_EXCHANGES_MAX by sequence number, never by time; oldest first; blanks and
 the reply of an interrupted turn dropped, and of every turn that was cut off it is said that it
-was: nothing has answered its prompt. A reply is one, however many steps narrated it. Where not all
-of it has room, the words of people stay longest, the first prompt always; then what each reply
-ended with, newest first; then what was said on the way there. As prose, since `User:` and
-`Assistant:` labels make a model answer with placeholders, and inside a block whose end no content
-can write.
+was: nothing has answered its prompt. An agent that narrates its steps says something with every
+call: two hundred messages, and one reply, so all is counted by exchanges. Where not all has room,
+the words of people stay longest, the first prompt always; then what each reply ended with, newest
+first; then what was said on the way there. As prose, since `User:` and `Assistant:` labels make a
+model answer with placeholders, and inside a block whose end no content can write.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence, Set
-from typing import Final, Literal, TypeAlias
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, islice
+from typing import Final, Literal, TypeAlias, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
-from upthread.core.context.exchanges import (
-    NO_WORK,
-    REPLY_BEGINNING_MAX,
-    REPLY_END_MAX,
-    Exchange,
-    Work,
-    exchanges_of,
+from upthread.core.text import one_line, shortened
+from upthread.core.types import (
+    JsonValue,
+    Message,
+    Speaker,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
 )
-from upthread.core.text.markdown import one_line, shortened
-from upthread.core.types import Message, Speaker, TurnId
+
+REPLY_BEGINNING_MAX: Final = 4
+"""How many messages of a reply are kept from its beginning, where it is longer than both."""
+
+REPLY_END_MAX: Final = 12
+"""And how many from its end."""
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One prompt and the reply to it, oldest message first.
+
+    `prompt` is None where it says nothing or is not kept.
+    """
+
+    prompt: Message | None
+    reply: tuple[Message, ...]
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What was done beside what was said: calls by their turn, oldest first, and the newest plan.
+
+    A plan is (entry, status).
+    """
+
+    calls: Mapping[TurnId, Sequence[str]] = field(default_factory=dict[TurnId, Sequence[str]])
+    plan: Sequence[tuple[str, str]] = ()
+
+
+NO_WORK: Final = Work()
+
+
+def newest_exchanges(newest_first: Iterable[Message], newest: int) -> tuple[Message, ...]:
+    """Return the messages of the newest so many exchanges, oldest first.
+
+    `newest_first` are messages of users and assistants that say something; none is taken that is
+    not needed. An exchange begins with each prompt, and with each turn.
+    """
+    exchanges = islice(_newest_first(newest_first), max(newest, 0))
+    return tuple(chain.from_iterable(exchanges))[::-1]
+
+
+def _newest_first(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    end: list[Message] = []
+    beginning: deque[Message] = deque(maxlen=REPLY_BEGINNING_MAX)
+    for message in messages:
+        # A turn without a prompt, such as one that goes on after a crash, is no part of the next.
+        if end and message.turn_id != end[0].turn_id:
+            yield [*end, *beginning]
+            end, beginning = [], deque(maxlen=REPLY_BEGINNING_MAX)
+        if message.speaker is Speaker.USER:
+            yield [*end, *beginning, message]
+            end, beginning = [], deque(maxlen=REPLY_BEGINNING_MAX)
+        else:
+            # Read backwards: the end fills first, and the
+            # bounded queue keeps what was said first of all.
+            (end if len(end) < REPLY_END_MAX else beginning).append(message)
+    if end:
+        yield [*end, *beginning]
+
+
+def exchanges_of(said: Iterable[Message]) -> Iterator[Exchange]:
+    """Yield the exchanges of messages that say something, oldest first."""
+    prompt: Message | None = None
+    reply: list[Message] = []
+    for message in said:
+        before = reply[-1] if reply else prompt
+        is_next = message.speaker is Speaker.USER or (
+            before is not None and message.turn_id != before.turn_id
+        )
+        if is_next and before is not None:
+            yield Exchange(prompt=prompt, reply=tuple(reply))
+            prompt, reply = None, []
+        if message.speaker is Speaker.USER:
+            prompt = message
+        else:
+            reply.append(message)
+    if prompt is not None or reply:
+        yield Exchange(prompt=prompt, reply=tuple(reply))
+
+
+def work_of(messages: Sequence[Message]) -> Work:
+    """Return what was done in messages, in sequence order."""
+    return Work(calls=calls_of(messages), plan=plan_of(messages))
+
+
+def calls_of(messages: Iterable[Message]) -> Mapping[TurnId, Sequence[str]]:
+    """Return each turn's calls by their titles, with what came of those that are not complete."""
+    called: defaultdict[TurnId, dict[str, str]] = defaultdict(dict)
+    ended: dict[str, str] = {}
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                called[message.turn_id][part.call_id] = part.title
+            elif isinstance(part, ToolResultPart):
+                ended[part.call_id] = part.status
+    return {
+        turn_id: tuple(_call(title, ended.get(call_id)) for call_id, title in calls.items())
+        for turn_id, calls in called.items()
+    }
+
+
+def _call(title: str, status: str | None) -> str:
+    # A call without a result may have been carried out: silence would read as done.
+    words = {"completed": "", None: ": no result known"}
+    return title + words.get(status, f": {status}")
+
+
+def plan_of(messages: Iterable[Message]) -> tuple[tuple[str, str], ...]:
+    """Return the newest plan as (entry, status); empty before any."""
+    plans = [
+        part.raw
+        for message in messages
+        for part in message.parts
+        if isinstance(part, UnknownPart) and part.kind == "plan"
+    ]
+    return _entries(plans[-1]) if plans else ()
+
+
+def _entries(raw: JsonValue) -> tuple[tuple[str, str], ...]:
+    """Return a plan's entries as the recorder keeps them."""
+    entries = cast("Sequence[Sequence[str]]", raw)
+    return tuple((text, status) for text, status in entries)
+
+
+# --- what a session is told of them ---------------------------------------------------------------
+
 
 Injection: TypeAlias = Literal["auto", "always", "never"]
 

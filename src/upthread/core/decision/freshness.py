@@ -1,19 +1,21 @@
-"""Freshness: what has changed around a session since it last worked. Values in, one value out.
+"""Freshness: what has changed around a session since it last worked, and the words that say it.
 
 What a session examined is compared with the files as they are now, and what it worked in with what
 there is now. What follows from it is decided in core/decision/rules.py; who looks at files and at
-git is the runtime. Nothing is guessed: what could not be looked at says so.
+git is the runtime. Nothing is guessed: what could not be looked at says so. File names are
+strangers' text and stay on their line. Hooks load this, without any library.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from upthread.core.decision.examined import ExaminedFile
+from upthread.core.text import code, item, one_line
 
 ChangeWord: TypeAlias = Literal["changed", "created", "deleted", "unreadable"]
 
@@ -210,3 +212,78 @@ def _compiled(glob: str) -> re.Pattern[str]:
 
 
 _TOKENS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+HEADING: Final = "# What has changed since your last turn"
+NEW_INSTRUCTIONS_HOLD: Final = "Your instructions have changed: those that you have now hold."
+READ_AGAIN: Final = "Read these files again before you rely on what you remember of them."
+
+CHANGED: Final = "What has changed"
+"""The heading in a briefing."""
+
+NO_CHANGES: Final = "No changes to the files that were known, the branch or the directory."
+"""What a briefing says where it was looked, and nothing had changed."""
+
+PATH_CHARACTERS_MAX: Final = 300
+
+
+def change_lines(found: Freshness) -> tuple[str, ...]:
+    """Return what has changed as sentences, files first; empty when nothing has."""
+    return (*map(_file_line, found.changed), *_more(found), *_shifts(found))
+
+
+def with_changes(briefing: str, lines: Sequence[str]) -> str:
+    """Return a briefing that was made while nothing had changed, with what has changed since."""
+    heading = f"\n## {CHANGED}\n"  # no text of others has a heading like it
+    told = "\n".join(map(item, lines))
+    return briefing.replace(heading + item(NO_CHANGES), heading + told) if lines else briefing
+
+
+def render_native_update(found: Freshness) -> str:
+    """Return what a resumed session is told first where its agent itself tells the instructions."""
+    changes = render_changes(found)
+    pieces = [changes] if changes else []
+    if found.is_configuration_changed:
+        pieces.append(NEW_INSTRUCTIONS_HOLD)
+    return "\n\n".join(pieces)
+
+
+def render_changes(found: Freshness) -> str:
+    """Return the block that lists what has changed; empty when nothing has."""
+    lines = [item(line) for line in change_lines(found)]
+    pieces = ["\n".join([HEADING, *lines])] if lines else []
+    if found.changed:
+        pieces.append(READ_AGAIN)
+    return "\n\n".join(pieces)
+
+
+def _file_line(changed: ChangedFile) -> str:
+    path = one_line(changed.path)
+    if len(path) > PATH_CHARACTERS_MAX:
+        # The end is what tells one file from another.
+        path = f"…{path[-PATH_CHARACTERS_MAX:]}"
+    return f"{code(path)}: {changed.how}"
+
+
+def _more(found: Freshness) -> Iterator[str]:
+    left = found.changed_count - len(found.changed)
+    if left > 0:
+        yield f"and {left} more of the files you had read"
+
+
+def _shifts(found: Freshness) -> Iterator[str]:
+    if found.branch is not None:
+        yield f"the branch is {_named(found.branch.now)}; it was {_named(found.branch.was)}"
+    if found.directory is not None:
+        yield f"the working directory is {_moved_in_words(found.directory)}"
+
+
+def _named(branch: str | None) -> str:
+    return code(branch) if branch else "none"
+
+
+def _moved_in_words(directory: Shift) -> str:
+    return f"{_named(directory.now)}; it was {_named(directory.was)}, and your paths lead there"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from upthread.core.text.markdown import item
+from upthread.core.text import item
 from upthread.core.turns.effects import Effect
 from upthread.core.types import (
     ConversationId,

@@ -1,7 +1,9 @@
 """Whether a line may do a held action again by something that its words do not tell. Pure.
 
 What is run is read as text: a script of the shell by the parser that reads lines, and judged by its
-actions; anything else by whether it mentions the action. A file can only have a line be held.
+actions; anything else by whether it mentions the action: the words that one writes who does it, in
+any language. Which remotes of a repository are one is read as text as well, never by git: what is
+not seen is another remote, by its name. A file can only have a line be held.
 """
 
 from __future__ import annotations
@@ -9,19 +11,24 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
-from upthread.core.outward.action_words import mentioned
 from upthread.core.outward.actions import Action
 from upthread.core.outward.families import PUSHES, with_remotes_unknown
 from upthread.core.outward.nested_commands import Word, name_of
-from upthread.core.outward.opaque import Opaque, is_writing, opaque_of
+from upthread.core.outward.opaque import (
+    Opaque,
+    included_in,
+    is_writing,
+    opaque_of,
+    recipe_of,
+    script_of,
+)
 from upthread.core.outward.programs import actions_of_command
-from upthread.core.outward.recipes import included_in, recipe_of, script_of
-from upthread.core.outward.remotes import same_as
 from upthread.core.outward.shell_commands import ShellCommand, commands_in
 
 Read: TypeAlias = Callable[[str], str | None]
@@ -252,3 +259,102 @@ def _renamed(held: Sequence[Action], read: Read, directory: str) -> frozenset[st
 def _shown(words: Sequence[Word]) -> str:
     shown = " ".join("…" if word is None else word for word in words)
     return " ".join(shown.split())[:SHOWN_CHARACTERS_MAX].replace("`", "'")
+
+
+# --- the words that tell of an action -------------------------------------------------------------
+
+
+_BY_FAMILY: Final = {
+    **dict.fromkeys(PUSHES, ("push", "send-pack")),
+    "push an image": ("push", "skopeo"),
+    "mail": ("mail", "sendmail", "smtp", "smtplib", "msmtp", "swaks", "mutt", "nodemailer"),
+    "copy": ("scp", "rsync", "sftp"),
+    "ssh": ("ssh", "paramiko"),
+    "aws": ("aws", "boto3", "s3"),
+    "HTTP": ("http", "https", "curl", "wget"),
+    "package": ("publish", "twine", "upload", "yank", "unpublish", "deprecate", "dist-tag"),
+}
+
+_WITH_PLACE: Final = frozenset({"mail", "copy", "ssh"})
+"""The families whose first target tells as well: a host, somebody's address."""
+
+_PUSHED: Final = re.compile(r"\.push\(")
+_GIT: Final = re.compile(
+    r"(?<![a-z])(?:git|gitpython|pygit2?|nodegit|simple-git|isomorphic-git|dulwich|jgit|libgit2"
+    r"|rugged)(?![a-z])",
+    re.IGNORECASE,
+)
+"""A list of JavaScript is pushed to as well; not every such call is one of git's."""
+
+
+def mentioned(action: Action, text: str) -> str:
+    """Return the word in a text that tells of an action, empty where none does."""
+    if found := _pattern(action).search(text):
+        return found[0]
+    is_push = action.family in PUSHES and _GIT.search(text) is not None
+    return "push" if is_push and _PUSHED.search(text) else ""
+
+
+@lru_cache(maxsize=256)
+def _pattern(action: Action) -> re.Pattern[str]:
+    """Whole words: `push`, `git_push`, `gitPush` and `PUSH`, not `pushd` and not `x.push`."""
+    words = [re.escape(word) for word in _words_of(action)]
+    capital = [re.escape(word.capitalize()) for word in _words_of(action)]
+    upper = [re.escape(word.upper()) for word in _words_of(action)]
+    return re.compile(
+        rf"(?<![a-z0-9.])(?:{'|'.join(words)})(?![a-z0-9])"
+        rf"|(?<!\.)(?:{'|'.join(capital)})(?![a-z0-9])"
+        rf"|(?<![A-Z0-9])(?:{'|'.join(upper)})(?![A-Z0-9])"
+    )
+
+
+def _words_of(action: Action) -> tuple[str, ...]:
+    family, told = action.family, [each for each in action.target if each]
+    if family.startswith("HTTP ") and told:
+        return _of_address(told[0])
+    if family == "configured" and told:
+        return (told[0].split()[0].rpartition("/")[2] or told[0],)
+    first, last = family.partition(" ")[0], family.rpartition(" ")[2]
+    known = _BY_FAMILY.get(family) or _BY_FAMILY.get(last) or _BY_FAMILY.get(first)
+    if known is None:  # a program's, a script's, a tool's of a server
+        named = family.partition(": ")[2] or family.removeprefix("script ")
+        return tuple(dict.fromkeys((named.partition(" ")[0], named.rpartition("__")[2])))
+    if family in _WITH_PLACE:
+        return (*known, *(re.split(r"[:,]", told[0])[:1] if told else ()))
+    return (*known, first) if last == "package" else known
+
+
+def _of_address(url: str) -> tuple[str, ...]:
+    """Return an address's host and path: either tells of a request."""
+    host, slash, path = url.partition("://")[2].partition("/")
+    name, colon, port = host.partition(":")
+    also = (f"127.0.0.1{colon}{port}",) if name == "localhost" else ()
+    # Either: code may put an address together from the two.
+    return (host or url, *also, *((slash + path,) if path else ()))
+
+
+# --- which remotes of a repository are one --------------------------------------------------------
+
+
+_SECTION: Final = re.compile(r'\[\s*(?:remote\s+"((?:[^"\\]|\\.)*)"|[^\]]*)\s*\]')
+_ADDRESS: Final = re.compile(r"(?:push)?url\s*=\s*\"?([^\"\s]+)\"?", re.IGNORECASE)
+
+
+def same_as(names: Collection[str], configuration: str) -> frozenset[str]:
+    """Return the remotes at an address of one of these, without those that are these themselves."""
+    addresses: dict[str, set[str]] = {}
+    at = ""
+    for line in map(str.strip, configuration.splitlines()):
+        if found := _SECTION.match(line):
+            at = found[1] or ""
+        elif at and (address := _ADDRESS.fullmatch(line)):
+            addresses.setdefault(at, set()).add(_in_one_spelling(address[1]))
+    meant = {each for name in names for each in addresses.get(name, ())}
+    # Any address they share is enough: a push goes to all of a remote's push addresses.
+    return frozenset(name for name, each in addresses.items() if each & meant) - frozenset(names)
+
+
+def _in_one_spelling(address: str) -> str:
+    plain = address.removeprefix("file://").rstrip("/").removesuffix(".git").rstrip("/")
+    # `ssh://git@host/a` and `git@host:a` are one; who asks, and by what, changes nothing there.
+    return re.sub(r"^(?:[a-z+]+://)?(?:[^@/]*@)?([^:/]+)[:/]+", r"\1/", plain)

@@ -21,16 +21,18 @@ from upthread.core.outward.nested_commands import (
     ASSIGNING,
     HOLE,
     SHELLS,
+    Known,
     Word,
     aliases_in,
     arguments_of,
     given_by_xargs,
+    known_in,
     lines_run_by,
     name_of,
+    output_of,
     unwrapped,
     without_wrapper,
 )
-from upthread.core.outward.values import Known, known_in, output_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

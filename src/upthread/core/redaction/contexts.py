@@ -2,23 +2,134 @@
 
 One row a way: in a configuration file, on a command line, in SQL, in XML, in a header. A gutter in
 front of a line is no matter: nothing here begins at a line's beginning. Quotes are looked for as
-they are, and as JSON, HTML and URLs write them. The first group of an expression is the secret.
+they are, and as JSON, HTML and URLs write them. The first group of an expression is the secret. A
+word beside a value proves little, code is full of `password = None`: so each row also asks the
+value itself whether somebody could be let in with it.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
+import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from upthread.core.redaction.values import (
-    anything,
-    is_a_pair,
-    is_assigned,
-    is_chosen,
-    is_real,
-    is_set,
-    looks_random,
+RANDOM_BITS_MIN: Final = 3.0
+"""Shannon entropy, in bits a character, that a value beside a context word must have."""
+
+JUDGED_BYTES_MAX: Final = 512
+"""How much of a value is looked at to see whether it is random."""
+
+_DUMMIES: Final = frozenset(
+    b"password passwd pass passphrase pwd pw secret token key apikey api_key example changeme "
+    b"none null nil true false undefined redacted hidden masked string text default required "
+    b"optional username".split()
 )
+_TEMPLATE_STARTS: Final = (
+    b"$",
+    b"{",
+    b"<",
+    b"%",
+    b"*",
+    b"(",
+    b"...",
+    b"xxx",
+    b"XXX",
+    b"your",
+)
+
+_CAPITALS: Final = re.compile(rb"[A-Z_]+")
+_ADDRESS: Final = re.compile(
+    rb"arn:.*|[A-Za-z_][A-Za-z_]*[0-9]{0,4}(?:\??[./][A-Za-z_]+[0-9]{0,4}[A-Za-z_]*)+", re.DOTALL
+)
+"""What code and configuration name things by: `messages_1.Messages`, `a/path/to`, an ARN."""
+
+_NAME: Final = re.compile(
+    rb"[A-Za-z_]+[0-9]?"
+    rb"|(?:u?int|float|sha|md|utf|base|aes|rsa|hmac|arg|param|test|user|bytes|string)-?[0-9]{1,3}"
+    rb"|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"
+    rb"|[^/]*/.*|[0-9.]+[a-z%]{0,3}|[@#:.!].*|[a-z]+[:=].*|.*[:=!?]",
+    re.DOTALL,
+)
+
+
+def anything(_value: bytes) -> bool:
+    """Accept every value: whoever wrote the rule knows."""
+    return True
+
+
+def is_real(value: bytes) -> bool:
+    """Return whether a value stands for itself: no template, no name of what belongs there."""
+    bare = value.strip(b"\"'`,;")
+    return not (
+        not bare
+        or bare.lower() in _DUMMIES
+        or bare.startswith(_TEMPLATE_STARTS)
+        or b"EXAMPLE" in bare
+        or bare.count(bare[:1]) == len(bare)
+    )
+
+
+def is_no_example(value: bytes) -> bool:
+    """Return whether a value is not one that a vendor prints in its documentation."""
+    return not value.endswith(b"EXAMPLE")
+
+
+def looks_random(value: bytes) -> bool:
+    """Return whether a value looks made by chance: letters and digits mixed, few of them alike."""
+    # Enough to tell; a value may be as long as the text.
+    value = value[:JUDGED_BYTES_MAX]
+    has_digit = value.translate(None, b"0123456789") != value
+    has_letter = value.upper() != value.lower()
+    is_mixed = has_digit and has_letter and entropy_bits(value) >= RANDOM_BITS_MIN
+    return is_mixed and is_real(value) and not _ADDRESS.fullmatch(value)
+
+
+def is_chosen(value: bytes) -> bool:
+    """Return whether a value may be a password somebody chose: not a plain word or identifier."""
+    has_other = any(byte < 0x41 and byte not in b".- " for byte in value[:JUDGED_BYTES_MAX])
+    has_letter = value.upper() != value.lower()
+    return has_other and has_letter and is_real(value)
+
+
+def is_set(value: bytes) -> bool:
+    """Return whether a value may be meant where nothing but a secret is expected.
+
+    A word in capitals there is the name of what belongs there, as documentation has it.
+    """
+    return is_real(value) and not _CAPITALS.fullmatch(value)
+
+
+def is_assigned(value: bytes) -> bool:
+    """Return whether a value without quotes may be a password: code has names in its place.
+
+    Names are told from passwords by what people put into either: a name is words, perhaps with a
+    number behind, or a path to one.
+    """
+    return is_chosen(value) and not _NAME.fullmatch(value)
+
+
+def is_a_pair(value: bytes) -> bool:
+    """Return whether a value is the base64 of `user:password`."""
+    try:
+        user, colon, password = base64.b64decode(value, validate=True).partition(b":")
+    except binascii.Error:
+        return False
+    return bool(user and colon and password) and (user + password).isascii()
+
+
+def entropy_bits(value: bytes) -> float:
+    """Return the Shannon entropy of a value, in bits a character; 0 for an empty one."""
+    return -sum(
+        count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()
+    )
+
+
+# --- what stands beside it ------------------------------------------------------------------------
+
 
 WORD: Final = (
     r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|credentials?"

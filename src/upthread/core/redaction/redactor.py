@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from upthread.core.redaction.colours import unpainted
-from upthread.core.redaction.linear import Expression, ExpressionSet
-from upthread.core.redaction.placeholder import PLACEHOLDER, placeholder
+from upthread.core.redaction.contexts import is_real, looks_random
+from upthread.core.redaction.expressions import Expression, ExpressionSet, unpainted
 from upthread.core.redaction.rules import (
     RULES,
     SECRET_NAME,
@@ -23,8 +23,28 @@ from upthread.core.redaction.rules import (
     Check,
     Rule,
 )
-from upthread.core.redaction.values import is_real, looks_random
 from upthread.core.types import JsonValue
+
+DIGEST_BYTES: Final = 4
+PLACEHOLDER: Final = r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{8}\]"
+
+_COMPILED: Final = re.compile(PLACEHOLDER)
+
+
+def placeholder(family: str, secret: bytes, key: bytes) -> bytes:
+    """Return `[redacted:FAMILY:DIGEST]`; under one key equal secrets have equal ones."""
+    # Short and keyed: enough to see that two are one, and nothing to try candidates on.
+    digest = hashlib.blake2b(secret, key=key, digest_size=DIGEST_BYTES).hexdigest()
+    return f"[redacted:{family}:{digest}]".encode()
+
+
+def has_placeholder(text: str) -> bool:
+    """Return whether something was taken out of a text."""
+    return _COMPILED.search(text) is not None
+
+
+# --- the redactor ---------------------------------------------------------------------------------
+
 
 PASSES_MAX: Final = 8
 """A secret may stand right behind another one; a line with more of them in a row goes whole."""

@@ -3,7 +3,7 @@
 A secret may come in pieces. What may yet turn out to be one is held back: the last word, what
 follows a word that announces a secret on the last line, lines before it that announce one on the
 next or may be those of a private key, a key block that has no end yet. Redacting the pieces one by
-one then gives what redacting them whole would have.
+one then gives what redacting them whole would have, as is done for what an agent writes to stderr.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from upthread.core.redaction.colours import unpainted
+from upthread.core.redaction.expressions import unpainted
 from upthread.core.redaction.key_blocks import is_key_line
+from upthread.core.redaction.redactor import Redactor
 
 HELD_CHARACTERS_MAX: Final = 24 * 1024
 """What is held back at most; a longer secret may be cut in two. The longest key behind gutters."""
@@ -126,3 +127,40 @@ def _back_to_blank(text: str, end: int, from_here: int) -> int:
     while end > from_here and not _BLANK.match(text, end - 1):
         end -= 1
     return end
+
+
+# --- a stream of bytes ----------------------------------------------------------------------------
+
+
+class RedactedStream:
+    """Redacts bytes as they come: `feed` returns what can be written, `finish` the rest.
+
+    Holds no more than HELD_CHARACTERS_MAX bytes and the piece at hand.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = ""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Take the next bytes; return what can be written by now, redacted, b"" for nothing.
+
+        Bytes that are no UTF-8 stay as they are.
+        """
+        # A character for each byte: a piece may end within one of UTF-8, and bytes may be none.
+        self._held += piece.decode("latin-1")
+        length = settled_length(self._held)
+        settled, self._held = self._held[:length], self._held[length:]
+        return self._redacted(settled)
+
+    def waiting(self) -> bytes:
+        """Return what is held back, redacted as if nothing followed. Changes nothing."""
+        return self._redacted(self._held)
+
+    def finish(self) -> bytes:
+        """Return what is left. The stream begins anew."""
+        left, self._held = self._held, ""
+        return self._redacted(left)
+
+    def _redacted(self, text: str) -> bytes:
+        return self._redactor.redact_bytes(text.encode("latin-1"))

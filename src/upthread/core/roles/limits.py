@@ -16,8 +16,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.shell.call_commands import folded
-from upthread.core.shell.call_kinds import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule
+from upthread.core.names import folded
+from upthread.core.shell.call_commands import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule
 
 Sandbox: TypeAlias = Literal["", "read-only", "workspace-write"]
 

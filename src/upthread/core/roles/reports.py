@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from upthread.core.text.markdown import item, neutral
+from upthread.core.text import item, neutral
 
 Status: TypeAlias = Literal["done", "needs_input", "blocked"]
 VerdictResult: TypeAlias = Literal["approved", "rejected"]
@@ -140,7 +140,7 @@ def without_report(reply: str) -> str:
 def render(role: str, report: Report) -> str:
     """Return the report as a Markdown section for the next role's prompt.
 
-    Whatever the report says, it stays inside this section: see core/text/markdown.py.
+    Whatever the report says, it stays inside this section: see core/text.py.
     """
     lines = [f"# Report of {role}", f"status: {report.status}"]
     if report.summary:

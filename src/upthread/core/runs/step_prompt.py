@@ -14,7 +14,7 @@ from typing import NamedTuple
 from upthread.core.actors import Actor
 from upthread.core.roles.reports import Report, instructions, render
 from upthread.core.runs.run_view import RunView, Step
-from upthread.core.text.markdown import item, one_line
+from upthread.core.text import item, one_line
 from upthread.core.turns.prompt import Task
 
 

@@ -1,16 +1,37 @@
-"""Whether what an agent said of a call holds a command, wherever it put it. Pure.
+"""What a call is, as a configuration sees it: its kind, and whether it holds a command. Pure.
 
-For the judgement alone, where to see one too many is only stricter. What is recorded and compared
-as the command is `commands_of` of core/outward/calls.py.
+Apart from the judging of calls (core/shell/expected_call.py), which knows all of shell: whoever
+only reads a configuration loads none of it. To see one command too many is only stricter; what is
+recorded and compared as the command is `commands_of` of core/outward/calls.py.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
+from upthread.core.names import folded
 from upthread.core.types import JsonValue
+
+Rule: TypeAlias = Literal["allow", "deny", "ask"]
+
+EXECUTE: Final = "execute"
+OTHER: Final = "other"
+
+KINDS: Final = frozenset(
+    {"read", "edit", "delete", "move", "search", EXECUTE, "think", "fetch", "switch_mode"}
+)
+"""ACP's kinds of tools that say something; `other`, and what an agent makes up, says nothing."""
+
+CHANGING: Final = frozenset({"edit", "delete", "move"})
+"""The kinds that change files by name."""
+
+STRICTNESS: Final[Mapping[Rule, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+# --- whether what an agent said of a call holds a command, wherever it put it ---------------------
+
 
 COMMAND_KEYS: Final = frozenset(
     {"argv", "bash", "cmd", "command", "commandline", "commands"}
@@ -24,7 +45,6 @@ TEXT_KEYS: Final = frozenset(
 )
 """Names under which agents hand over a file's text. JSON in it is what is written, not called."""
 
-_MARKS: Final = re.compile(r"[\W_]+")
 _JSON: Final = re.compile(r"\s*[\[{]")
 # Bounded, and never begun within a run of backslashes: a text of nothing else stays linear.
 _ESCAPE: Final = re.compile(r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})")
@@ -83,8 +103,3 @@ def _names_in(text: str) -> Iterator[str]:
 
 def _is_said(value: JsonValue) -> bool:
     return isinstance(value, str | Mapping | Sequence)
-
-
-def folded(name: str) -> str:
-    """Return a member's name without case and marks: `filePath` and `file_path` are one."""
-    return _MARKS.sub("", name).casefold()

@@ -16,10 +16,18 @@ from typing import Final
 
 from msgspec import Struct
 
+from upthread.core.names import folded
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, command_of, commands_of
-from upthread.core.shell.call_commands import folded, holds_command, is_command
-from upthread.core.shell.call_kinds import EXECUTE, KINDS, OTHER, STRICTNESS, Rule
+from upthread.core.shell.call_commands import (
+    EXECUTE,
+    KINDS,
+    OTHER,
+    STRICTNESS,
+    Rule,
+    holds_command,
+    is_command,
+)
 from upthread.core.types import JsonValue
 
 PLACE_KEYS: Final = frozenset(

@@ -1,8 +1,9 @@
 """Which files a line of shell reads, as far as its words say. Pure; nothing is looked up.
 
 An agent that reads with `cat`, `sed -n` or `rg` has read the file as much as one with a tool for
-it; Codex reads in no other way. What only running the line would tell is not known: what a variable
-holds, what `find` finds, which files of a directory a search went through.
+it; Codex reads in no other way. Code in another language, a loop and `$(< file)` are read from the
+text as it stands. What only running the line would tell is not known: what a variable holds, what
+`find` finds, which files of a directory a search went through.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Final, TypeAlias
 
 from upthread.core.outward.nested_commands import Word, name_of
 from upthread.core.outward.shell_commands import ShellCommand, commands_in, tree_of
-from upthread.core.shell.code_reads import LANGUAGES, looped_over, opened_in, substituted_in
 
 READ_MAX: Final = 64
 """How many files of one line are taken; one that names more lists them."""
@@ -319,3 +319,51 @@ _READING_NONE: Final = frozenset(
     | {"type", "uname", "unset", "wait", "which", "whoami", "yes"}
 )
 """The programs that show nothing of what is in a file they name."""
+
+
+# --- by code: in another language, in a loop, in `$(< file)` --------------------------------------
+
+
+LANGUAGES: Final = frozenset(
+    {"python", "python3", "node", "nodejs", "deno", "bun", "ruby", "perl", "php", "lua"}
+)
+
+_OPENED: Final = re.compile(
+    r"""
+    \b(?:open|Path|read_text|read_bytes|readFile(?:Sync)?|file_get_contents|slurp
+       |(?:File|IO)\.(?:read|open|readlines|foreach))
+    \(\s*[rbf]?\\?['"](?P<file>[^'"$`{}\\\n]{1,400})\\?['"]
+    (?:\s*,\s*\\?['"](?P<mode>[\w+]{1,4})\\?['"])?
+    """,
+    re.VERBOSE,
+)
+_WRITTEN: Final = re.compile(r"\s*\)\s*\.\s*write_")
+_SUBSTITUTED: Final = re.compile(r"\$\(\s*<\s*(?P<file>[\w./@+-]+)\s*\)")
+_LOOP: Final = re.compile(
+    r"\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n$`]{1,4000}?)\s*[;\n]\s*do\b"
+    r"(?P<body>.*?)\bdone\b",
+    re.DOTALL,
+)
+
+
+def opened_in(line: str) -> Iterator[str]:
+    """Yield the files that code in a line opens to read, by the names it gives in full."""
+    for found in _OPENED.finditer(line):
+        # `r+` is not among them: it reads as well.
+        is_writing = set(found["mode"] or "") & {"w", "a", "x"} or _WRITTEN.match(line, found.end())
+        if not is_writing:
+            yield found["file"]
+
+
+def substituted_in(line: str) -> Iterator[str]:
+    """Yield the files whose content stands in the place of `$(< file)`."""
+    yield from (found["file"] for found in _SUBSTITUTED.finditer(line))
+
+
+def looped_over(line: str) -> Iterator[str]:
+    """Yield a loop's body for each word that it goes through, with that word in its place."""
+    for found in _LOOP.finditer(line):
+        named = re.compile(rf"\$(?:{found['name']}\b|\{{{found['name']}\}})")
+        for word in found["words"].split():
+            # By a function: a backslash in the word would else be taken for a reference to a group.
+            yield named.sub(lambda _found, word=word: word, found["body"])

@@ -1,19 +1,21 @@
 """The prompt: what is sent for a turn, put together from the role, the context and the task.
 
 A new upstream session is told who it is and where things stand; a resumed one only hears what is
-new. Everything is prose and Markdown headings; nothing imitates a provider's roles.
+new: with the decision `resume_with_update`, what has changed since it last worked, said once.
+Everything is prose and Markdown headings; nothing imitates a provider's roles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from upthread.core.decision.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
-from upthread.core.history.unicode import unicode_text
+from upthread.core.decision.freshness import Freshness, render_changes
+from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.roles.role import Role
-from upthread.core.text.markdown import item
+from upthread.core.text import item, unicode_text
 
 FRESH_PREFIX = "fresh:"
 
@@ -94,3 +96,18 @@ def continuation(sent_text: str, effects: tuple[str, ...], *, was_unattended: bo
 
 def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+# --- what a resumed session is told has changed ---------------------------------------------------
+
+
+NEW_INSTRUCTIONS: Final = "Your instructions have changed. From now on these hold:"
+
+
+def render_update(found: Freshness, *, role: Role) -> str:
+    """Return the block that goes before the prompt of a resumed session; empty for nothing new."""
+    changes = render_changes(found)
+    pieces = [changes] if changes else []
+    if found.is_configuration_changed and role.instructions:
+        pieces += [NEW_INSTRUCTIONS, role_block(role)]
+    return "\n\n".join(pieces)

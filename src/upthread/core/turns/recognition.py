@@ -1,7 +1,7 @@
 """Recognition: what an agent's own history says of a prompt that may have been sent.
 
 Read after a crash. It never guesses: a reply is complete only when that can be known, and a history
-that cannot be told from another is undecidable. See core/turns/missing_history.py for what is
+that cannot be told from another is undecidable. See core/turns/replayed_history.py for what is
 stored already.
 """
 
@@ -22,9 +22,9 @@ from upthread.core.events import (
     ToolCallUpdated,
     UserTextReplayed,
 )
-from upthread.core.redaction.placeholder import has_placeholder
+from upthread.core.redaction.redactor import has_placeholder
 from upthread.core.roles.reports import ends_with_report
-from upthread.core.text.markdown import one_line
+from upthread.core.text import one_line
 from upthread.core.turns.stream import CALL_ENDED, CALL_FAILED, PARAGRAPH
 from upthread.core.turns.turn import Recognition
 from upthread.core.types import UpstreamSessionId

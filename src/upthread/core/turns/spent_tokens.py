@@ -13,9 +13,17 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from upthread.core.decision.model import RESUME, RESUME_WITH_UPDATE
 from upthread.core.decision.price import Price, Spending, Tokens, estimated
-from upthread.core.events import PromptSent, TurnEnded, TurnEvent, TurnParked, UsageReported
+from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE
+from upthread.core.events import (
+    PromptSent,
+    TurnEnded,
+    TurnEvent,
+    TurnParked,
+    Usage,
+    UsageReported,
+)
+from upthread.core.turns.usage import NO_USAGE, with_request
 
 NOTHING_SPENT = Tokens(count=0, is_estimate=False)
 
@@ -35,13 +43,14 @@ class Counted(Struct, frozen=True, kw_only=True):
     """What the requests of a prompt took so far, those of its sub-agents with them.
 
     `is_estimate` where nobody said what one of them wrote. `first_read` is what the first of the
-    prompt's own session read, None before it.
+    prompt's own session read, None before it. `usage` is the same, figure by figure.
     """
 
     requests: int = 0
     tokens: int = 0
     is_estimate: bool = False
     first_read: int | None = None
+    usage: Usage = NO_USAGE
 
     def and_one(self, told: UsageReported, *, is_own: bool) -> Counted:
         """Return the same with one more, unless the report is not of a request."""
@@ -54,6 +63,7 @@ class Counted(Struct, frozen=True, kw_only=True):
             tokens=self.tokens + told.tokens_read + (told.tokens_written or 0),
             is_estimate=self.is_estimate or told.tokens_written is None,
             first_read=told.tokens_read if is_first else self.first_read,
+            usage=with_request(self.usage, told, is_own=is_own),
         )
 
 

@@ -18,12 +18,16 @@ from upthread.runtime.bindings.files import Lock, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
 _HEADS = "ref: refs/heads/"
 
 PACKED_BYTES_MAX = 16 << 20
 """How much of `packed-refs` a hook looks through: some 200,000 references."""
+
+INSTALLED = "installed.json"
+"""In the directory of hooks: what `setup` wrote down of itself, such as how a drain is started."""
 
 UP_MAX = 64
 """How many directories up a repository is looked for."""
@@ -34,13 +38,14 @@ class Place:
 
     `root` is the working tree's directory, `repository` the directory of the repository it belongs
     to, `branch` what is checked out: None on a detached HEAD and outside of git. `is_repository` is
-    whether there is one. `known` is the place's file, None when nobody has set it up.
+    whether there is one, `git_directory` and `common` its own directory and the one it shares,
+    empty without one. `known` is the place's file, None when nobody has set it up.
     """
 
     def __init__(self, home: str, directory: str) -> None:
         self.home = hooks_directory(home)
         real = os.path.realpath(directory)
-        head = None
+        head = git_directory = None
         try:
             self.root, git_directory = _working_tree(real)
             common = _common_directory(self.root, git_directory) if git_directory else None
@@ -49,8 +54,8 @@ class Place:
         except GitFileError:
             common = None
         if common is None:
-            self.root = real
-        self._common, self._head = common, head
+            self.root, git_directory = real, None
+        self.common, self.git_directory, self._head = common or "", git_directory or "", head
         self.branch = _branch(head)
         self.is_repository = common is not None
         self.repository = os.path.dirname(common) if common else self.root
@@ -60,10 +65,10 @@ class Place:
     @property
     def commit(self) -> str | None:
         """What is checked out, None before the first commit and where it cannot be told lightly."""
-        if self._common is None or self._head is None:
+        if not self.common or self._head is None:
             return None
         try:
-            return _commit(self._common, self._head)
+            return _commit(self.common, self._head)
         except GitFileError:
             return None
 
@@ -103,6 +108,29 @@ class Place:
     def drain_lock(self) -> Lock:
         """Return the lock that a drain holds while it works. Nobody waits for it."""
         return Lock(os.path.join(self.project, "drain"), wait_s=0.0)
+
+
+def published_place(home: Path, root: Path, project_id: str) -> Place | None:
+    """Return the place hooks read of a project, None where there is nothing of it. Blocking."""
+    # One look is all that a turn costs more where there are no hooks (ADR 44).
+    if not os.path.isdir(os.path.join(hooks_directory(str(home)), "projects", project_id)):
+        return None
+    place = Place(str(home), str(root))
+    place.known = {"project_id": project_id}
+    return place
+
+
+def installed_path(home: Path) -> str:
+    """Return where `setup` writes down how a drain is started."""
+    return os.path.join(hooks_directory(str(home)), INSTALLED)
+
+
+def read_binding(path: str) -> dict[str, Any]:
+    """Return a binding; one that cannot be read is made anew, as publishing does."""
+    try:
+        return files.read(path) or {}
+    except UnreadableError:
+        return {}
 
 
 def hooks_directory(home: str) -> str:

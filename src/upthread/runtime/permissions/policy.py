@@ -20,7 +20,7 @@ from upthread.agents.base import PermissionAnswer, PermissionRequest
 from upthread.boundary import files
 from upthread.core.roles.calls import called_with
 from upthread.core.roles.limits import NO_LIMITS, LimitedCall, RoleLimits, limited
-from upthread.core.shell.call_kinds import CHANGING, STRICTNESS, Rule
+from upthread.core.shell.call_commands import CHANGING, STRICTNESS, Rule
 from upthread.core.shell.expected_call import judged, places_of
 
 PermissionRule: TypeAlias = Rule

@@ -2,12 +2,20 @@
 
 Blocking reads only. Children, closed generations and refusals are here as well as the conversations
 a person would ask for; what cannot be verified is named, never dropped.
+
+`open_audit` reads turns and messages when somebody goes through them, and anew each time, so that
+a record of any length is written out in little memory; the store must be open until then.
+`read_audit` is the same as a value.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final, overload
 
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.events import RunEvent, TurnEvent
@@ -16,9 +24,12 @@ from upthread.core.runs.pipeline import RunView
 from upthread.core.states import Standing
 from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import TurnView
-from upthread.core.types import Conversation, Link, Message, TurnId
+from upthread.core.types import Conversation, ConversationId, Link, Message
 from upthread.runtime.record.overview import WorkstreamView
 from upthread.store.base import Quarantined, Run, Store, Turn
+
+PAGE_MESSAGES: Final = 100
+"""How many messages are read at a time where nobody knows how many are wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +54,8 @@ class AuditedConversation:
 
     conversation: Conversation
     chain: tuple[Link, ...]
-    turns: tuple[AuditedTurn, ...]
-    child_messages: tuple[Message, ...]
+    turns: Sequence[AuditedTurn]
+    child_messages: Sequence[Message]
     refusals: tuple[RecordDecision, ...]
     acts: tuple[RecordAct, ...]
     messages: int
@@ -87,7 +98,20 @@ class Audit:
 
 
 def read_audit(store: Store, view: WorkstreamView) -> Audit:
-    """Read everything about one workstream. Blocking; costs what its history is long."""
+    """Read everything about one workstream, as a value. Costs what its history is long."""
+    audit = open_audit(store, view)
+    conversations = tuple(
+        replace(each, turns=tuple(each.turns), child_messages=tuple(each.child_messages))
+        for each in audit.conversations
+    )
+    return replace(audit, conversations=conversations)
+
+
+def open_audit(store: Store, view: WorkstreamView) -> Audit:
+    """Return the audit of one workstream whose turns and messages are read when they are asked for.
+
+    What is recorded after this is not in it, but for the end of a turn that is running.
+    """
     project_id, workstream = view.workstream.project_id, view.workstream.workstream
     roles = {role.conversation.conversation_id: role.standing for role in view.roles}
     runs = store.runs(project_id, workstream)
@@ -108,39 +132,144 @@ def _conversation(
     store: Store, conversation: Conversation, standing: Standing | None
 ) -> AuditedConversation:
     conversation_id = conversation.conversation_id
-    messages = store.messages(conversation_id)
-    by_turn: defaultdict[TurnId, list[Message]] = defaultdict(list)
-    for message in messages:
-        by_turn[message.turn_id].append(message)
-    audited = tuple(
-        _turn(store, turn, number, tuple(by_turn.pop(turn.turn_id, ())))
-        for number, turn in enumerate(store.turns(conversation_id), start=1)
-    )
+    recorded = store.turns(conversation_id)
+    last_seq = store.message_count(conversation_id)
+    spans = _spans(store, conversation_id, recorded, last_seq)
+    # What is no turn's is a child's: it has no turns of its own, and its messages those of its
+    # parent.
+    of_children = spans.of(None)
     return AuditedConversation(
         conversation=conversation,
         chain=store.links(conversation_id),
-        turns=audited,
-        # What is left is a child's: it has no turns of
-        # its own, and its messages those of its parent.
-        child_messages=tuple(message for message in messages if message.turn_id in by_turn),
+        turns=_Turns(store, recorded, spans) if recorded else (),
+        child_messages=_Messages(store, conversation_id, of_children) if of_children else (),
         refusals=store.refusals(conversation_id),
         acts=store.acts(conversation_id),
-        messages=len(messages),
+        messages=last_seq,
         first_unverified_seq=store.verify(conversation_id),
         standing=standing,
     )
 
 
-def _turn(store: Store, turn: Turn, number: int, messages: tuple[Message, ...]) -> AuditedTurn:
-    events = store.turn_events(turn.turn_id)
-    return AuditedTurn(
-        turn=turn,
-        number=number,
-        view=turns.fold(events),
-        events=events,
-        messages=messages,
-        quarantined=store.quarantined(turn.turn_id),
-    )
+# --- what is read when it is asked for ---------------------------------------------------------
+
+_Span = tuple[int, int]
+"""The first and the last of messages that follow one another."""
+
+
+class _Spans:
+    """Where the messages of each turn stand, by its place among the turns; of None the others'.
+
+    In arrays: of a long conversation there are more turns than memory should hold tuples.
+    """
+
+    def __init__(self, turns: int) -> None:
+        self._first = array("q", bytes(8 * turns))
+        self._last = array("q", bytes(8 * turns))
+        self._more: defaultdict[int | None, list[_Span]] = defaultdict(list)
+        """A turn's beyond its first one: another's stand between."""
+
+    def of(self, place: int | None) -> Sequence[_Span]:
+        more = self._more.get(place, [])
+        if place is None or not self._first[place]:
+            return more
+        return [(self._first[place], self._last[place]), *more]
+
+    def put(self, place: int | None, span: _Span) -> None:
+        if place is None or self._first[place]:
+            self._more[place].append(span)
+        else:
+            self._first[place], self._last[place] = span
+
+
+class _Messages(Sequence[Message]):
+    """Messages of a conversation that are read when they are gone through, a page at a time."""
+
+    def __init__(
+        self, store: Store, conversation_id: ConversationId, spans: Sequence[_Span]
+    ) -> None:
+        self._store = store
+        self._conversation_id = conversation_id
+        self._spans = spans
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self._spans)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        return tuple(self)[index]
+
+    def __iter__(self) -> Iterator[Message]:
+        for first, last in self._spans:
+            yield from _between(self._store, self._conversation_id, first, last)
+
+
+class _Turns(Sequence[AuditedTurn]):
+    """Turns of a conversation; each is read when it is asked for, with all that was said in it."""
+
+    def __init__(self, store: Store, turns: Sequence[Turn], spans: _Spans) -> None:
+        self._store = store
+        self._turns = turns
+        self._spans = spans
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, index: int) -> AuditedTurn: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[AuditedTurn]: ...
+    def __getitem__(self, index: int | slice) -> AuditedTurn | Sequence[AuditedTurn]:
+        places = range(len(self._turns))[index]
+        return self._read(places) if isinstance(places, int) else tuple(map(self._read, places))
+
+    def __iter__(self) -> Iterator[AuditedTurn]:
+        return map(self._read, range(len(self._turns)))
+
+    def _read(self, place: int) -> AuditedTurn:
+        turn = self._turns[place]
+        said = _Messages(self._store, turn.conversation_id, self._spans.of(place))
+        events = self._store.turn_events(turn.turn_id)
+        return AuditedTurn(
+            turn=turn,
+            number=place + 1,
+            view=turns.fold(events),
+            events=events,
+            messages=tuple(said),
+            quarantined=self._store.quarantined(turn.turn_id),
+        )
+
+
+def _spans(
+    store: Store, conversation_id: ConversationId, turns: Sequence[Turn], last_seq: int
+) -> _Spans:
+    """Read all messages, and return where those of each turn stand."""
+    found = _Spans(len(turns))
+    places = {turn.turn_id: place for place, turn in enumerate(turns)}
+    messages = _between(store, conversation_id, 1, last_seq)
+    for place, together in groupby(messages, key=lambda message: places.get(message.turn_id)):
+        seqs = [message.seq for message in together]
+        found.put(place, (seqs[0], seqs[-1]))
+    return found
+
+
+def _between(
+    store: Store, conversation_id: ConversationId, first_seq: int, last_seq: int
+) -> Iterator[Message]:
+    after_seq = first_seq - 1
+    while after_seq < last_seq:
+        wanted = min(PAGE_MESSAGES, last_seq - after_seq)
+        # Where a whole page is missing, what comes after it names the first that is.
+        page = store.messages(conversation_id, after_seq=after_seq, first=wanted) or store.messages(
+            conversation_id, after_seq=after_seq
+        )
+        yield from page
+        if not page:
+            return
+        after_seq = page[-1].seq
 
 
 def _run(store: Store, run: Run, number: int, standing: Standing | None) -> AuditedRun:

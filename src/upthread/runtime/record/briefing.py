@@ -11,17 +11,15 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from upthread.core.chain import readable
-from upthread.core.context.briefing import BriefingInputs, Reported
+from upthread.core.context.briefing import BriefingInputs, Reported, goal_of
 from upthread.core.context.briefing_edit import BriefingEdit
-from upthread.core.context.exchanges import plan_of
-from upthread.core.context.goal import goal_of
-from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX
+from upthread.core.context.prior_context import PRIOR_EXCHANGES_MAX, plan_of
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.roles.reports import Report
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
 from upthread.core.runs.step_prompt import answer_told
+from upthread.core.sessions import readable
 from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import EffectState, effects_of
 from upthread.core.turns.hooked_call import CutOffTurn
@@ -35,7 +33,7 @@ from upthread.core.types import (
     Speaker,
     TurnId,
 )
-from upthread.runtime.hooked.cut_off import of_turn, turns_cut_off
+from upthread.runtime.record.turn_views import of_turn, turns_cut_off
 from upthread.store.base import Store, Turn
 
 MESSAGES_MAX: Final = 256

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from upthread.core.decision.model import HandshakeInputs
-from upthread.core.decision.record_facts import RecordFacts
 from upthread.core.events import AnswerSuggested, Question
 from upthread.core.roles.reports import Report
-from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.runs.pipeline import RunView
-from upthread.core.runs.stops import OURS, Source
+from upthread.core.runs.stops import OURS, Ending, Source, ending_of
 from upthread.core.runs.verdicts import VerdictView, holds
 from upthread.core.states import (
     RoleFacts,
@@ -33,7 +30,6 @@ from upthread.core.states import (
     with_doubts,
 )
 from upthread.core.turns import turn as turns
-from upthread.core.turns.endings import Ending, ending_of
 from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
@@ -48,14 +44,17 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
-from upthread.runtime.hooked.cut_off import cut_off_turn
 from upthread.runtime.hooked.under_way import CallUnderWay
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.turns.last_words import LogOf, source_of
+from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of
 from upthread.store.base import Store, Workstream
 
-ConditionOf: TypeAlias = Callable[[str, Role], str | None]
+if TYPE_CHECKING:
+    from upthread.core.decision.model import HandshakeInputs
+    from upthread.core.roles.role import Role
+
+ConditionOf: TypeAlias = "Callable[[str, Role], str | None]"
 """Gives the digest that a role's `resume_if` compares, by workstream."""
 
 TreeNow: TypeAlias = Callable[[str], str]
@@ -381,6 +380,9 @@ def record_inputs(
 
     What is around it is added by `runtime.turns.handshake_inputs`.
     """
+    # Late: what a decision rests on is no part of how things stand.
+    from upthread.core.decision.model import RecordFacts  # noqa: PLC0415
+
     facts = RecordFacts(
         conversation_id=view.conversation.conversation_id,
         turns=view.turns,
@@ -389,7 +391,9 @@ def record_inputs(
         other_host=other_host(view.link),
     )
     condition_now = condition_of(view.conversation.key.workstream, role)
-    return facts.inputs(role=role, agent=agent, depth_max=depth_max, condition_now=condition_now)
+    return facts.inputs(
+        continuity=role.continuity, agent=agent, depth_max=depth_max, condition_now=condition_now
+    )
 
 
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from upthread.core.acts import LIMIT_PASSED
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import (
     QuestionAnswered,
     QuestionsAsked,
@@ -38,8 +38,9 @@ from upthread.core.runs.pipeline import (
     RunStep,
     RunView,
     Wait,
+    queue_of,
+    settles,
 )
-from upthread.core.runs.queue_name import queue_of, settles
 from upthread.core.runs.verdicts import final_approval, holds
 from upthread.core.turns.turn import fold as fold_turn
 from upthread.core.types import (
@@ -51,8 +52,8 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
-from upthread.runtime.cost.spent_tokens import spent_on_run
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
+from upthread.runtime.record.turn_views import spent_on_run
 from upthread.runtime.runs.answers import answered_by
 from upthread.runtime.runs.host_affinity import Placing
 from upthread.runtime.runs.live_run import Answer, LiveRun, RunRequest, StepRequest, Transition

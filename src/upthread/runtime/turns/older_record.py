@@ -14,13 +14,18 @@ from typing import Final
 from msgspec import Struct, structs
 
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
-from upthread.core.decision.model import RESUME
-from upthread.core.decision.words import READ_BACK
+from upthread.core.decision.words import READ_BACK, RESUME
 from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.hooked_call import StoredSession, StoredTurn
-from upthread.core.turns.older_record import NOTHING_LACKED, Lacked, is_finished, lacked
-from upthread.core.turns.replayed_history import joined, redacted_history
+from upthread.core.turns.replayed_history import (
+    NOTHING_LACKED,
+    Lacked,
+    is_finished,
+    joined,
+    lacked,
+    redacted_history,
+)
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     Link,

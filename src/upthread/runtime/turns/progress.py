@@ -19,7 +19,7 @@ from upthread.core.decision.words import (
 from upthread.core.events import AgentEvent, TurnParked
 from upthread.core.roles.reports import Report
 from upthread.core.runs.stops import OURS, Source
-from upthread.core.text.visible import visible_line
+from upthread.core.text import visible_line
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import (
     Conversation,

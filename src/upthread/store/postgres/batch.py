@@ -103,8 +103,9 @@ class Batch:
             self._opened[table][owner] = Opened(given, 0)
 
     def append_event(
-        self, table: Owner, owner: bytes, seq: int, event: tuple[Column, bytes, int]
+        self, table: Owner, name: str, seq: int, event: tuple[Column, bytes, int]
     ) -> bool:
+        owner = self.owner(table, name)
         known = self._opened[table]
         columns, last, next_file = known[owner]
         if seq != last + 1:

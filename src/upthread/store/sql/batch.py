@@ -100,9 +100,12 @@ class Batch(Protocol):
         ...
 
     def append_event(
-        self, table: Owner, owner: OwnerKey, seq: int, event: tuple[Column, bytes, int]
+        self, table: Owner, name: str, seq: int, event: tuple[Column, bytes, int]
     ) -> bool:
-        """Append an event: kind, payload, time. False, and nothing done, when it is not next."""
+        """Append an event: kind, payload, time. False, and nothing done, when it is not next.
+
+        NotFoundError when its owner was never opened (S21).
+        """
         ...
 
     def last_event(self, table: Owner, owner: OwnerKey) -> int:

@@ -7,7 +7,15 @@ from typing import NamedTuple
 from upthread.core.codec import StoredPart, encode_part
 from upthread.core.commands import RecordParts
 from upthread.errors import ConflictError
-from upthread.store._rules import PartHeader, chained, digest_of, header_of, is_next, must_equal
+from upthread.store._rules import (
+    PartHeader,
+    chained_to,
+    covered_by_chain,
+    digest_of,
+    header_of,
+    is_next,
+    must_equal,
+)
 from upthread.store.sql.batch import (
     Batch,
     Column,
@@ -25,6 +33,8 @@ class _Piece(NamedTuple):
 
     header: PartHeader
     digest: bytes
+    covered: bytes
+    """What its chain covers beside the one before."""
     stored: StoredPart
     named: tuple[Column, ...]
     """Its kind and the call it belongs to, as columns."""
@@ -56,13 +66,14 @@ def record_parts(write: RecordParts, to_columns: ToColumns) -> Step:
 def _piece(write: RecordParts, ordinal: int, stored: StoredPart, to_columns: ToColumns) -> _Piece:
     # Of a part whose content is not kept the digest came with it, from where the content was.
     digest = stored.digest or digest_of(stored.content)
+    header = header_of(write, ordinal, stored)
     named = to_columns(stored.kind, stored.call_id)
-    return _Piece(header_of(write, ordinal, stored), digest, stored, named)
+    return _Piece(header, digest, covered_by_chain(digest, header), stored, named)
 
 
 def _place(batch: Batch, piece: _Piece, tail: Tail, whose: tuple[OwnerKey, Row]) -> Tail:
     """Append a part after the tail, or see that the same one is already there."""
-    header, digest, stored, named = piece
+    header, digest, covered, stored, named = piece
     conversation, author = whose
     seq, ordinal = header.seq, header.ordinal
     # The usual case first, and without the words that only a conflict needs.
@@ -70,7 +81,7 @@ def _place(batch: Batch, piece: _Piece, tail: Tail, whose: tuple[OwnerKey, Row])
     if not is_next_message and not _follows(header, author, tail):
         _must_be_there(batch, conversation, piece)
         return tail
-    chain = chained(tail.chain, digest, header)
+    chain = chained_to(tail.chain, covered)
     place = (conversation, seq, ordinal, *author, header.recorded_at_ms, *named, chain)
     if stored.content is None:
         batch.execute("record_erased_part", (*place, digest, stored.size_bytes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from upthread.core.commands import RecordAct, RecordDecision
 from upthread.core.decision.examined import ExaminedFile
@@ -38,6 +38,9 @@ from upthread.store.base import (
 from upthread.store.sql import rows
 from upthread.store.sql.batch import Row, from_columns
 from upthread.store.sql.recorded import act_of, first_place, recorded_of
+
+# Of what a column can hold, not of what there can be: a damaged number is to be found.
+_SEQ_MAX: Final = 2**63 - 1
 
 Asked: TypeAlias = str | int | bytes | Collection[str] | None
 """What a statement is asked with; text is made a column by the backend."""
@@ -100,10 +103,19 @@ class Reads(ABC):
         return None if row is None else rows.conversation_of(row)
 
     def messages(
-        self, conversation_id: ConversationId, *, after_seq: int = 0, newest: int | None = None
+        self,
+        conversation_id: ConversationId,
+        *,
+        after_seq: int = 0,
+        first: int | None = None,
+        newest: int | None = None,
     ) -> tuple[Message, ...]:
         if newest is None:
-            return self._messages(conversation_id, "messages", after_seq, after_seq=after_seq)
+            # By number and not by LIMIT, which would count parts: there is no gap between messages.
+            last_seq = _SEQ_MAX if first is None else after_seq + max(first, 0)
+            return self._messages(
+                conversation_id, "messages", after_seq, last_seq, after_seq=after_seq
+            )
         # The first of the newest may have any number, so there is no `after_seq` it has to follow.
         limits = (after_seq, max(newest, 0))
         return self._messages(conversation_id, "newest_messages", *limits, after_seq=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 from upthread.core.codec import (
@@ -18,7 +17,6 @@ from upthread.core.codec import (
 from upthread.core.commands import RecordDecision
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import RunEvent, TurnEvent
-from upthread.core.slot_values import maker
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -33,6 +31,7 @@ from upthread.core.types import (
     Speaker,
     TextPart,
     TurnId,
+    maker,
 )
 from upthread.errors import StoreError
 from upthread.store._rules import ChainedPart, PartHeader, must_count, says_something
@@ -67,12 +66,13 @@ assert tuple(each.name for each in fields(Link)) == _OF_A_LINK, "a link is made 
 _COLUMNS_OF_A_FILE: Final = len(COLUMNS["examined"])
 
 # By the word as text and as bytes: there is one for each part, and decoding it would be felt.
-_SPEAKERS: Final[Mapping[str | bytes, Speaker]] = MappingProxyType(
-    {word: each for each in Speaker for word in (each.value, each.value.encode())}
-)
-_SAID: Final[Mapping[str | bytes, Callable[[str], Part]]] = MappingProxyType(
-    {word: make for kind, make in SAID.items() for word in (kind, kind.encode())}
-)
+# Dictionaries: a look into a read-only view of one takes longer.
+_SPEAKERS: Final[dict[str | bytes, Speaker]] = {
+    word: each for each in Speaker for word in (each.value, each.value.encode())
+}
+_SAID: Final[dict[str | bytes, Callable[[str], Part]]] = {
+    word: make for kind, make in SAID.items() for word in (kind, kind.encode())
+}
 
 
 # --- projects, workstreams, conversations ------------------------------------------------------
@@ -139,7 +139,7 @@ def messages_of(
     head: tuple[Any, ...] = ()
     parts: list[Part] = []
     last_seq = after_seq
-    said = _SAID
+    said = _SAID.get
     try:
         # The loop over all rows of a conversation: calls and comparisons are counted here.
         for seq, ordinal, speaker, turn, upstream, at_ms, kind, call_id, content in rows:
@@ -148,15 +148,14 @@ def messages_of(
                     last_seq += 1  # the one that is missing
                     raise _gap(seq, last_seq)
                 if parts:
-                    messages.append(_make_message(*head, tuple(parts)))
+                    messages.append(_make_message(conversation_id, *head, tuple(parts)))
                     parts.clear()
                 last_seq = seq
-                speaker_of = _SPEAKERS[speaker]
-                head = (conversation_id, seq, speaker_of, turns[turn], upstreams[upstream], at_ms)
+                head = (seq, _SPEAKERS[speaker], turns[turn], upstreams[upstream], at_ms)
             elif seq != last_seq or ordinal != len(parts):
                 expected, last_seq = (last_seq, len(parts)), seq
                 raise _gap((seq, ordinal), expected)
-            make_said = said.get(kind)
+            make_said = said(kind)
             if make_said is not None and content is not None:
                 parts.append(make_said(decode_text(content)))
                 continue
@@ -166,7 +165,7 @@ def messages_of(
     except (StoreError, KeyError) as error:
         raise _damaged(conversation_id, last_seq, error) from error
     if parts:
-        messages.append(_make_message(*head, tuple(parts)))
+        messages.append(_make_message(conversation_id, *head, tuple(parts)))
     return tuple(messages)
 
 

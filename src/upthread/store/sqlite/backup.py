@@ -15,7 +15,7 @@ import apsw
 
 from upthread.errors import StoreError, UsageError
 from upthread.store.sqlite.encryption import be_alone, new_copy, unlock
-from upthread.store.sqlite.files import SIDECARS, prepare_file, sync_directory, sync_file
+from upthread.store.sqlite.files import BESIDE, SIDECARS, prepare_file, sync_directory, sync_file
 from upthread.store.sqlite.integrity import check_file
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE, size_of
 
@@ -73,7 +73,7 @@ def copied(path: Path, *, beside: Path, key: bytes | None) -> Generator[Path]:
         yield copy
     finally:
         # The check has had it open, and may have left a log beside it.
-        for suffix in ("", *SIDECARS):
+        for suffix in ("", *BESIDE):
             copy.with_name(copy.name + suffix).unlink(missing_ok=True)
 
 

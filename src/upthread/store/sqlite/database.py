@@ -1,16 +1,17 @@
 """One connection: how it is opened, brought up to date, and how its errors are worded.
 
 Theory of operation. Write-ahead log, one writer at a time, `BEGIN IMMEDIATE` so that a transaction
-never has to upgrade. A commit reaches the page cache (`synchronous=NORMAL`) or the disk (`FULL`);
-one FULL commit syncs the log, and with it all commits before it. The schema is made and moved on
-inside one immediate transaction, so any number of processes may open a new file at once.
+never has to upgrade; writers stand in a queue of ours before it (ADR 104). A commit reaches the
+page cache (`synchronous=NORMAL`) or the disk (`FULL`); one FULL commit syncs the log, and with it
+all commits before it. The schema is made and moved on inside one immediate transaction, so any
+number of processes may open a new file at once.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +24,7 @@ from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
 from upthread.store._rules import not_whole, seal_of
 from upthread.store.sql.batch import Column, Row
-from upthread.store.sql.statements import Migration
+from upthread.store.sql.statements import Migration, read_migrations
 from upthread.store.sqlite.encryption import unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
@@ -33,7 +34,7 @@ from upthread.store.sqlite.presence import (
     refuse_remains,
     remains,
 )
-from upthread.store.sqlite.queries import read_migrations
+from upthread.store.sqlite.write_queue import WriteQueue
 
 
 class Cursor(Protocol):
@@ -50,12 +51,13 @@ class Connection(Protocol):
 
     @property
     def in_transaction(self) -> bool: ...
-    def execute(self, statements: str, bindings: Row | None = None, /) -> Cursor: ...
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor: ...
     def pragma(self, name: str, value: str | None = None, /) -> Any: ...
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
     def config(self, option: int, value: int, /) -> int: ...
     def changes(self) -> int: ...
     def total_changes(self) -> int: ...
+    def data_version(self) -> int: ...
     def create_scalar_function(
         self,
         name: str,
@@ -163,12 +165,14 @@ class Database:
             place = prepare_file(path)
             with self.worded("open"):
                 self.connection = _connect(place, vfs)
+        self._queue = WriteQueue(place, wait_s=busy_timeout_s)
         try:
             with self.worded("open"):
                 if key is not None:
                     unlock(self.connection, key)
                 self._prepare(busy_timeout_s)
         except BaseException:
+            self._queue.close()
             self.connection.close(True)
             raise
 
@@ -190,9 +194,13 @@ class Database:
         """Begin a transaction; `commit` and `rollback` end it."""
         try:
             self._set_synced(is_synced)
+            self._queue.enter()
             self.connection.execute("BEGIN IMMEDIATE")
-        except ENGINE_ERRORS as error:
-            raise self.store_error(error, "write") from error
+        except BaseException as error:
+            self._queue.leave()
+            if isinstance(error, ENGINE_ERRORS):
+                raise self.store_error(error, "write") from error
+            raise
 
     def commit(self) -> None:
         """Commit, or roll back and raise."""
@@ -202,13 +210,17 @@ class Database:
         except BaseException as error:
             self.rollback(error)
             raise
+        self._queue.leave()
 
     def rollback(self, error: BaseException) -> None:
         """Undo the transaction because of an error, and raise the engine's in our words."""
-        with self.worded("write"):
-            # SQLite has already rolled back after some errors (full disk, I/O).
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+        try:
+            with self.worded("write"):
+                # SQLite has already rolled back after some errors (full disk, I/O).
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+        finally:
+            self._queue.leave()
         if isinstance(error, ENGINE_ERRORS):
             raise self.store_error(error, "write") from error
 
@@ -232,6 +244,7 @@ class Database:
         """Close the connection. Idempotent."""
         with self.worded("close"):
             self.connection.close()
+        self._queue.close()
 
     def _set_synced(self, is_synced: bool) -> None:  # noqa: FBT001  # a setting, not a choice
         if self._is_synced is not is_synced:
@@ -249,7 +262,7 @@ class Database:
             connection.create_scalar_function(
                 name, function, arguments, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
             )
-        migrations = read_migrations()
+        migrations = read_migrations("sqlite")
         # Before the switch, which writes to the file: what is refused is left as it was (S17).
         self._refuse_unknown(migrations)
         self._switch_to_wal(time.monotonic() + busy_timeout_s)

@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.errors import StoreError
+from upthread.store.sqlite.write_queue import QUEUE_SUFFIX
 
 SIDECARS: Final = ("-wal", "-shm", "-journal")
 """What SQLite puts beside a database."""
+
+BESIDE: Final = (*SIDECARS, QUEUE_SUFFIX)
+"""What SQLite and we put beside a database."""
 
 # The log needs memory shared by all who have the file open, which no network file
 # system gives: https://sqlite.org/wal.html
@@ -31,7 +35,7 @@ _MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 def prepare_file(path: Path) -> Path:
     """Make the directory and an empty file if there is none, and return the path to open.
 
-    StoreError when the directory, the file or one of SQLite's own beside it is a link or belongs to
+    StoreError when the directory, the file or one of those beside it is a link or belongs to
     somebody else, when others may write to the directory, or when it lies on a network.
     """
     try:
@@ -40,7 +44,7 @@ def prepare_file(path: Path) -> Path:
         place = directory / path.name
         refuse_network(place, _mount_table())
         _create(place)
-        for name in (path.name, *(path.name + suffix for suffix in SIDECARS)):
+        for name in (path.name, *(path.name + suffix for suffix in BESIDE)):
             _make_private(directory / name)
     except OSError as error:
         raise StoreError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upthread.core.commands import Write
-from upthread.core.context.exchanges import newest_exchanges
+from upthread.core.context.prior_context import newest_exchanges
 from upthread.core.types import (
     ConversationId,
     ConversationKey,
@@ -22,10 +22,10 @@ from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import SAID_WITHIN_MESSAGES, Resolved
 from upthread.store.sql.batch import Row
 from upthread.store.sql.reads import Reads
-from upthread.store.sql.rows import chained_parts, messages_of, resolved_of, said_of
+from upthread.store.sql.rows import chained_parts, lease_of, messages_of, resolved_of, said_of
+from upthread.store.sql.statements import read_queries
 from upthread.store.sql.writes import prepared
-from upthread.store.sqlite import leases
-from upthread.store.sqlite.batch import Batch, Rows
+from upthread.store.sqlite.batch import QUERIES, Batch, Left, Names, Rows
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
     Connection,
@@ -35,13 +35,12 @@ from upthread.store.sqlite.database import (
     to_columns,
 )
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.sqlite.names import Names
-from upthread.store.sqlite.queries import QUERIES, RECORDED
 from upthread.store.sqlite.scrub import scrub
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
 
+RECORDED: Final = read_queries("sqlite", "recorded")
 _RESOLVE: Final = QUERIES["resolve"]
 _PRIOR_PARTS: Final = QUERIES["prior_parts"]
 
@@ -64,6 +63,7 @@ class SqliteStore(Reads):
     ) -> None:
         self.database = Database(path, busy_timeout_s=busy_timeout_s, vfs=vfs, key=key)
         self._rows = Rows()
+        self._left = Left()
         self._sound_at: tuple[int, int] | None = None
         self._turns = Names(self.database, "turn_names")
         self._upstreams = Names(self.database, "upstream_names")
@@ -81,9 +81,10 @@ class SqliteStore(Reads):
         try:
             with self.database.transaction(is_synced=is_synced) as connection:
                 # Under the write lock: from here to the commit nobody can take a lease over (S4).
-                _check_fences(connection, fences)
+                self._left.begin(connection.data_version())
+                _check_fences(connection, fences, self._left)
                 changes_before = connection.total_changes()
-                batch = Batch(connection, self._rows)
+                batch = Batch(connection, self._rows, self._left)
                 for step in steps:
                     step.apply(batch)
                 if is_synced and connection.total_changes() == changes_before:
@@ -94,6 +95,7 @@ class SqliteStore(Reads):
             # The rows that it minted were undone, and will be somebody else's.
             self._rows.forget()
             raise
+        self._left.committed(self.database.connection.data_version())
         for table, row, name in batch.minted:
             if table in self._names:
                 self._names[table].learn(row, name)
@@ -134,8 +136,9 @@ class SqliteStore(Reads):
                     upstreams=self._upstreams,
                 )
                 return newest_exchanges(said, newest)
-            finally:
+            except BaseException:
                 rows.close()
+                raise
 
     def message_count(self, conversation_id: ConversationId) -> int:
         row = self._row("message_count", self._conversation_row(conversation_id))
@@ -159,7 +162,7 @@ class SqliteStore(Reads):
     ) -> Lease | None:
         with self.database.transaction(is_synced=False) as connection:
             # Not synced, as heartbeats are not: the power cut that takes it takes the holder, too.
-            return leases.acquire(connection, name, holder, seen=seen)
+            return _acquire(connection, name, holder, seen=seen)
 
     def heartbeat(self, fence: Fence) -> None:
         self._move_lease("heartbeat", fence)
@@ -207,12 +210,14 @@ class SqliteStore(Reads):
                     turns=self._turns,
                     upstreams=self._upstreams,
                 )
-            finally:
-                # Else an error that somebody keeps would keep the read transaction open, too.
+            except BaseException:
+                # Else an error that somebody keeps would keep the read transaction open, too. Only
+                # then: apsw 3.54 keeps 200 bytes of a cursor that was closed and not let go.
                 rows.close()
+                raise
 
     def _conversation_row(self, conversation_id: ConversationId) -> int | None:
-        row = self._rows.get("conversation", conversation_id)
+        row = self._rows.tables["conversation"].get(conversation_id)
         if row is None:
             found = self._row("conversation_row", conversation_id)
             if found is not None:
@@ -227,8 +232,30 @@ class SqliteStore(Reads):
                 raise lost_lease(fence.name, fence.token)
 
 
-def _check_fences(connection: Connection, fences: Sequence[Fence]) -> None:
+def _check_fences(connection: Connection, fences: Sequence[Fence], left: Left) -> None:
     for fence in fences:
-        held = connection.execute(QUERIES["is_held"], (to_column(fence.name), fence.token))
-        if held.fetchone() is None:
-            raise lost_lease(fence.name, fence.token)
+        lease = (fence.name, fence.token)
+        if lease not in left.held:
+            held = connection.execute(QUERIES["is_held"], (to_column(fence.name), fence.token))
+            if held.fetchone() is None:
+                raise lost_lease(fence.name, fence.token)
+            left.held.add(lease)
+
+
+def _acquire(
+    connection: Connection, name: str, holder: Holder, *, seen: Lease | None
+) -> Lease | None:
+    """Take a lease that is free, released, or has not moved since it was seen (S13)."""
+    row = connection.execute(QUERIES["lease"], to_columns(name)).fetchone()
+    if row is not None:
+        stands = lease_of(name, row)
+        # No time is compared: clocks differ. How long it has stood still, who asks has measured
+        # with a clock of its own (ADR 10).
+        has_moved = seen is None or (seen.token, seen.heartbeat) != row[:2]
+        if stands.holder is not None and has_moved:
+            return None
+    bindings = to_columns(
+        name, holder.host, holder.boot_id, holder.pid, holder.started_at_ticks, holder.doing
+    )
+    ((token, heartbeat),) = connection.execute(QUERIES["take_lease"], bindings).fetchall()
+    return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)

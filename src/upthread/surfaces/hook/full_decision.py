@@ -10,9 +10,14 @@ import os
 import time
 from dataclasses import replace
 
-from upthread.core.decision.changes import change_lines, render_native_update
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.decision.freshness import Freshness, Surroundings, freshness
+from upthread.core.decision.freshness import (
+    Freshness,
+    Surroundings,
+    change_lines,
+    freshness,
+    render_native_update,
+)
 from upthread.core.decision.handshake import because, decide
 from upthread.core.decision.model import AgentLimit, HandshakeInputs, inputs_from, worth_keeping
 from upthread.core.decision.price import Price, Tokens, cache_state

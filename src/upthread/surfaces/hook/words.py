@@ -62,6 +62,6 @@ def one_line(text: str, *, characters_max: int = 300) -> str:
     is_plain = text.replace("·", "").isascii() and text.isprintable()  # the dot is our own
     if is_plain and len(text) <= characters_max:
         return text  # nearly all there is: a hook pays for what it imports
-    from upthread.core.text.visible import visible_line
+    from upthread.core.text import visible_line
 
     return visible_line(text, characters_max=characters_max)

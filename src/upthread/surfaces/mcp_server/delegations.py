@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from upthread.client import Project, TellOptions
 from upthread.core.states import doubts_in_words, effects_command
-from upthread.core.text.visible import visible_line, visible_text
+from upthread.core.text import visible_line, visible_text
 from upthread.errors import NotFoundError, UpthreadError, UsageError
 from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.system import new_id

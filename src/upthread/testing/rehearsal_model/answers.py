@@ -21,7 +21,8 @@ class Reply:
     """Text, reasoning before it, tool calls after it.
 
     `delay_s` passes before the first byte, `pace_s` before each streamed frame. `tokens_in` is what
-    the provider says it has read, None for a rough count of the prompt.
+    the provider says it has read, None for a rough count of the prompt; `tokens_cached` is how much
+    of that it says came from its cache.
     """
 
     text: str = ""
@@ -30,6 +31,7 @@ class Reply:
     delay_s: float = 0.0
     pace_s: float = 0.0
     tokens_in: int | None = None
+    tokens_cached: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

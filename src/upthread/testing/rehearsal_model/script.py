@@ -7,6 +7,7 @@
     [[SLEEP seconds]] [[PACE seconds]] [[THINK text]]   for the step that follows: wait before it,
                                                    pause before each streamed frame, reason first
     [[USAGE tokens]]                               the same: the provider says it has read so many
+    [[CACHED tokens]]                              the same: so many of them came from its cache
     [[TELL text]]                                  the same: said before the call, in one reply
 
 Several steps in order are several model calls of one turn. A failing step at the end repeats, one
@@ -35,7 +36,9 @@ from upthread.testing.rehearsal_model.answers import (
 )
 from upthread.testing.rehearsal_model.conversation import Conversation
 
-_MARKER = re.compile(r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|TELL)(?=[\s\]])\s*")
+_MARKER = re.compile(
+    r"\[\[(?P<word>CALL|SAY|FAIL|HANG|SLEEP|PACE|THINK|USAGE|CACHED|TELL)(?=[\s\]])\s*"
+)
 _BLOCK = re.compile(
     r"^<(?P<tag>[a-z][\w-]*)\b[^>]*>.*?</(?P=tag)\b[^>]*>", re.DOTALL | re.MULTILINE
 )
@@ -147,6 +150,8 @@ def _answers(markers: list[_Marker]) -> tuple[Answer, ...]:
                 coming = replace(coming, text=marker.body)
             case "USAGE":
                 coming = replace(coming, tokens_in=_tokens(marker))
+            case "CACHED":
+                coming = replace(coming, tokens_cached=_tokens(marker))
             case "THINK":
                 coming = replace(coming, thinking=marker.body)
             case _:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from upthread.core.commands import OnceState, RecordOnce
-from upthread.core.context.exchanges import REPLY_BEGINNING_MAX, REPLY_END_MAX
+from upthread.core.context.prior_context import REPLY_BEGINNING_MAX, REPLY_END_MAX
 from upthread.core.types import (
     ContextPart,
     ConversationId,

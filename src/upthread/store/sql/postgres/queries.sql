@@ -130,11 +130,11 @@ WHERE
     )
 ORDER BY l.id DESC LIMIT 1;
 
--- messages: parts after a message, oldest first
+-- messages: parts after a message and up to another one, oldest first
 SELECT
     message_seq, ordinal, speaker, turn_id, upstream_session_id, recorded_at_ms, kind, call_id,
     content
-FROM upthread.part WHERE conversation_id = $1 AND message_seq > $2
+FROM upthread.part WHERE conversation_id = $1 AND message_seq > $2 AND message_seq <= $3::BIGINT
 ORDER BY message_seq, ordinal;
 
 -- newest_messages: parts after a message, of the last so many messages only, oldest first

@@ -106,10 +106,11 @@ WHERE
     AND l.seq = (SELECT max(n.seq) FROM link AS n WHERE n.conversation = l.conversation)
 ORDER BY l.id DESC LIMIT 1;
 
--- messages: parts after a message, oldest first
+-- messages: parts after a message and up to another one, oldest first
 SELECT
     message_seq, ordinal, speaker, turn, upstream, recorded_at_ms, kind, call_id, content
-FROM part WHERE conversation = ? AND message_seq > ? ORDER BY message_seq, ordinal;
+FROM part WHERE conversation = ? AND message_seq > ? AND message_seq <= ?
+ORDER BY message_seq, ordinal;
 
 -- newest_messages: parts after a message, of the last so many messages only, oldest first
 SELECT
@@ -284,15 +285,9 @@ SELECT max(id) & 1048575 FROM turn_event WHERE id > ?1 << 20 AND id < (?1 + 1) <
 -- turn_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM turn_event WHERE id = (?1 << 20) + ?2;
 
--- record_turn_event: append one after the last; no change when it is not the next
+-- record_turn_event: append one after the last
 INSERT INTO turn_event (id, kind, payload, recorded_at_ms, seal)
-SELECT
-    (?1 << 20) + ?2, ?3, ?4, ?5,
-    seal('turn_event', (SELECT turn_id FROM turn WHERE id = ?1), ?2, ?3, ?4, ?5)
-WHERE ?2 < 1048576 AND ?2 = 1 + (
-    SELECT coalesce(max(id) & 1048575, 0) FROM turn_event
-    WHERE id > ?1 << 20 AND id < (?1 + 1) << 20
-);
+VALUES ((?1 << 20) + ?2, ?3, ?4, ?5, ?6);
 
 -- turn_events: all of a turn, in order
 SELECT e.id & 1048575, e.kind, e.payload
@@ -324,12 +319,8 @@ SELECT max(seq) FROM run_event WHERE run = ?;
 -- run_event: one, to compare with
 SELECT kind, payload, recorded_at_ms FROM run_event WHERE run = ? AND seq = ?;
 
--- record_run_event: append one after the last; no change when it is not the next
-INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms, seal)
-SELECT
-    ?1, ?2, ?3, ?4, ?5,
-    seal('run_event', (SELECT run_id FROM run WHERE id = ?1), ?2, ?3, ?4, ?5)
-WHERE ?2 = 1 + (SELECT coalesce(max(seq), 0) FROM run_event WHERE run = ?1);
+-- record_run_event: append one after the last
+INSERT INTO run_event (run, seq, kind, payload, recorded_at_ms, seal) VALUES (?, ?, ?, ?, ?, ?);
 
 -- run_events: all of a run, in order
 SELECT e.seq, e.kind, e.payload FROM run AS r JOIN whole_run_event AS e ON e.run = r.id

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, cast
 
 from upthread.core import types
 from upthread.core.commands import RecordAct
-from upthread.core.decision.delegation_depth import ALARM
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.surfaces.cli.shapes import run_status, standing
-from upthread.surfaces.cli.terminal.output import member_names
+from upthread.surfaces.cli.terminal.output import member_names, plain
 
 Shape = dict[str, object]
+
+Many = Callable[[Iterable[Shape]], object]
+"""What is made of what may be many: a list, or an iterator for `in_pieces`."""
 
 PART_KINDS: Final[dict[type[Any], str]] = {
     types.TextPart: "text",
@@ -27,7 +32,7 @@ PART_KINDS: Final[dict[type[Any], str]] = {
 }
 
 
-def audit(record: Audit) -> Shape:
+def audit(record: Audit, many: Many = list) -> Shape:
     """Return the whole record."""
     view = record.workstream
     faults = [
@@ -42,12 +47,47 @@ def audit(record: Audit) -> Shape:
         "state": view.state,
         "standing": standing(view.standing),
         "integrity": {"is_intact": not faults, "faults": faults},
-        "conversations": [_conversation(each) for each in record.conversations],
+        "conversations": many(_conversation(each, many) for each in record.conversations),
         "runs": [_run(each) for each in record.runs],
     }
 
 
-def _conversation(audited: AuditedConversation) -> Shape:
+def in_pieces(shape: Shape, clean: Callable[[Shape], Shape]) -> Iterator[str]:
+    """Yield the JSON of a shape piece by piece, as `json.dumps` would write it whole.
+
+    Members that are iterators are gone through once; `clean` is given all else, whole where it can
+    be, since a member's name is context to what stands under it.
+    """
+    many = {name: value for name, value in shape.items() if isinstance(value, Iterator)}
+    one = {name: value for name, value in shape.items() if name not in many}
+    told = clean(cast("Shape", plain(one)))
+    # Names are ours, and those that are redacted are none of ours: order is all there is to keep.
+    before = "{"
+    for name in shape:
+        yield f"{before}{_dumped(name)}: "
+        before = ", "
+        if name in many:
+            yield from _array(many[name], clean)
+        else:
+            yield _dumped(told[name])
+    yield "}"
+
+
+def _dumped(value: object) -> str:
+    # ASCII alone, and of that nothing that acts on a terminal: DEL is all that `dumps` leaves.
+    return json.dumps(value).replace("\x7f", "\\u007f")
+
+
+def _array(members: Iterator[Shape], clean: Callable[[Shape], Shape]) -> Iterator[str]:
+    before = "["
+    for member in members:
+        yield before
+        yield from in_pieces(member, clean)
+        before = ", "
+    yield "]" if before == ", " else "[]"
+
+
+def _conversation(audited: AuditedConversation, many: Many) -> Shape:
     conversation = audited.conversation
     return {
         "conversation_id": conversation.conversation_id,
@@ -63,8 +103,8 @@ def _conversation(audited: AuditedConversation) -> Shape:
         "standing": standing(audited.standing) if audited.standing else None,
         "first_unverified_seq": audited.first_unverified_seq,
         "chain": [_members(link, "conversation_id") for link in audited.chain],
-        "turns": [_turn(each) for each in audited.turns],
-        "child_messages": [_message(each) for each in audited.child_messages],
+        "turns": many(map(_turn, audited.turns)),
+        "child_messages": many(map(_message, audited.child_messages)),
         "refusals": [
             _members(refusal, "conversation_id", "durability") for refusal in audited.refusals
         ],
@@ -108,7 +148,7 @@ def _part(part: Part) -> Shape:
     return {"kind": kind, **_members(part)}
 
 
-def noted(messages: tuple[Message, ...], kind: str) -> list[object]:
+def noted(messages: Iterable[Message], kind: str) -> list[object]:
     """Return the notes of one kind: what was asked and who answered, what was found odd."""
     return [
         part.raw

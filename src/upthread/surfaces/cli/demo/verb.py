@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from upthread.config import load_settings
-from upthread.core.shell.hint import command
+from upthread.core.text import command
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.demo import with_upthread, without

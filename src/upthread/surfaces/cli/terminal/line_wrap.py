@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.core.text.visible import MARKS_MAX, escaped, is_mark
+from upthread.core.text import MARKS_MAX, escaped, is_mark
 
 INDENT: Final = "    "
 """What the rest of a line that is too long begins with."""

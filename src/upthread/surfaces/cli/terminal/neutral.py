@@ -1,6 +1,6 @@
 """Neutral text: what an agent or a file said, made harmless for a terminal and for Markdown.
 
-What is shown of a character is decided in `core.text.visible`; here is what a place asks for beside
+What is shown of a character is decided in `core/text.py`; here is what a place asks for beside
 it: a code span, a fence, a command that can be copied.
 """
 
@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import re
 
-from upthread.core.shell import hint
-from upthread.core.text import markdown
-from upthread.core.text.visible import visible_line, visible_text
+from upthread.core import text as texts
 
 _BACKTICKS = re.compile("`+")
 
-neutral = visible_text
-one_line = visible_line
-command = hint.command
+neutral = texts.visible_text
+one_line = texts.visible_line
+command = texts.command
 
 
 def code(text: str) -> str:
     """Return the text as an inline code span of Markdown, which it cannot close."""
     flat = one_line(text)
-    return markdown.code(flat) if flat else "—"
+    return texts.code(flat) if flat else "—"
 
 
 def fenced(text: str, language: str = "text") -> str:

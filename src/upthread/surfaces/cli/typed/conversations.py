@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import (
+from upthread.surfaces.cli.typed.parameters import (
     Address,
     Agent,
     Argument,
@@ -27,13 +27,13 @@ def ls(
     ] = False,
 ) -> int:
     """List the workstreams, or the roles of one."""
-    from upthread.surfaces.cli.verbs import inspect
-
     if workers:
         from upthread.surfaces.cli.verbs import worker
 
         return worker.list_workers(call)
-    return inspect.list_workstreams(call, workstream, is_watching=watch)
+    from upthread.surfaces.cli.verbs import listing
+
+    return listing.list_workstreams(call, workstream, is_watching=watch)
 
 
 def show(
@@ -50,8 +50,15 @@ def show(
     effects: Annotated[
         bool, Option("--effects", help="What was done to the world, and what is unknown.")
     ] = False,
+    tree: Annotated[
+        bool, Option("--tree", help="Its sessions, turns and sub-agents as a tree.")
+    ] = False,
 ) -> int:
     """Show how a workstream or one conversation stands."""
+    if tree:
+        from upthread.surfaces.cli.audit.tree import show_tree
+
+        return show_tree(call, what)
     from upthread.surfaces.cli.verbs import inspect
 
     return inspect.show_effects(call, what) if effects else inspect.show(call, what)
@@ -139,10 +146,10 @@ def fork(
     dry_run: DryRun = False,
 ) -> int:
     """Branch a conversation off after a message, to go its own way; the first one stays."""
-    from upthread.surfaces.cli.verbs import fork
+    from upthread.surfaces.cli.verbs import change
 
-    asked = fork.Fork(address=address, into=into, at_message=at)
-    return fork.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
+    asked = change.Fork(address=address, into=into, at_message=at)
+    return change.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
 
 
 def effects(
@@ -164,13 +171,45 @@ def effects(
     return verb.settle(call, workstream, said, effect)
 
 
+def savings(
+    call: Call,
+    *,
+    workstream: WorkstreamOrAll = None,
+    prices: Annotated[
+        str | None,
+        Option(
+            "--prices",
+            metavar="P",
+            help="What you pay for a million tokens: read=3,cached=0.3,cache_written=3.75,"
+            "written=15.",
+        ),
+    ] = None,
+) -> int:
+    """Show what delegations took, as their agents counted it, and what resuming saved or lost."""
+    from upthread.surfaces.cli.verbs import savings
+
+    return savings.savings(call, workstream, prices=prices)
+
+
 def audit(
     call: Call,
     *,
     workstream: Workstream,
-    form: Annotated[Literal["md", "json"], Option("--format", help="Markdown or JSON.")] = "md",
+    form: Annotated[
+        Literal["md", "html", "json", "atif", "otel"],
+        Option(
+            "--format",
+            help="Markdown, one page to open or to mail, JSON, trajectories, or spans.",
+        ),
+    ] = "md",
+    into: Annotated[
+        str | None, Option("-o, --output", metavar="FILE", help="Write it there, for you alone.")
+    ] = None,
+    content: Annotated[
+        bool, Option("--content", help="In spans, tell what was said as well.")
+    ] = False,
 ) -> int:
     """Write down everything that is kept of a workstream."""
     from upthread.surfaces.cli.audit import verb
 
-    return verb.audit(call, workstream, form=form)
+    return verb.audit(call, workstream, form=form, into=into, with_content=content)

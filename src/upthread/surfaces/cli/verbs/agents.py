@@ -12,18 +12,18 @@ from typing import Final
 import anyio
 
 from upthread import __version__
-from upthread.agents.programs import find_program
 from upthread.agents.registry import (
     AGENTS_AND_REHEARSAL,
     REHEARSAL,
     InstalledAgent,
+    find_program,
     installed_agents,
+    seen_way,
 )
-from upthread.agents.tested import seen_way
 from upthread.client.consent import load_trusting
 from upthread.config import Settings
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.hook_states import HookState, hook_states
+from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.table import write_table
 

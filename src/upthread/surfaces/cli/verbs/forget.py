@@ -14,7 +14,7 @@ from typing import Final
 
 import anyio.to_thread
 
-from upthread.agents.histories import stored_histories
+from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.file_permissions import Log, day_of, logs, remove_logs
 from upthread.core.agents import WITH_A_STORE
@@ -23,9 +23,8 @@ from upthread.core.names import parse_role, parse_workstream
 from upthread.core.states import effects_command
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.caller import who_acts
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.words import counted
 from upthread.surfaces.cli.verbs.consent import KEEPING, Needs

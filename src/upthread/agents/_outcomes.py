@@ -1,0 +1,72 @@
+"""What an agent's figures mean, whichever passes them on: a provider's status, an exit code. Pure.
+
+What an agent's own words and kinds mean, its `outcomes.py` says, by what is said here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from upthread.core.types import Outcome
+
+DETAIL_CHARACTERS_MAX: Final = 2000
+"""How much of what an agent said of a failure is kept with it."""
+
+_SERVER_ERRORS: Final = range(500, 600)
+_OF_STATUS: Final[Mapping[int, Outcome]] = {
+    401: Outcome.AUTH,
+    402: Outcome.CREDIT_EXHAUSTED,
+    403: Outcome.AUTH,
+    413: Outcome.CONTEXT_FULL,
+    429: Outcome.RATE_LIMITED,
+}
+# Words refine one of these and say nothing alone: a file may be called that (ADR 67).
+_REFUSALS: Final = frozenset({400, 403})
+_NO_CREDIT: Final = re.compile(
+    r"credit balance is too low|used all available credits|insufficient (credits?|balance|funds)",
+    re.IGNORECASE,
+)
+"""What providers say of an empty account though their status has another name for it."""
+
+
+ENDED_ITSELF_MAX: Final = 128
+"""A shell gives a greater one for a command that a signal ended; an agent a negative one, or none,
+for one that it did not run."""
+
+_EXIT_CODE: Final = re.compile(r"\s*Exit code (\d{1,3})\b")
+"""How Claude Code 2.1 begins what a failed command came to."""
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """How a prompt failed. `reset_at_ms` where the agent or its provider said when to come back."""
+
+    outcome: Outcome
+    detail: str
+    reset_at_ms: int | None = None
+
+
+def says_no_credit(status: int | None, said: str) -> bool:
+    """Whether a provider refused a request, with this status and words, for want of credit."""
+    return status in _REFUSALS and _NO_CREDIT.search(said) is not None
+
+
+def outcome_of_status(status: int) -> Outcome | None:
+    """Return what a status says, None for one that says nothing certain."""
+    # 404 and the like are left open: they may be about a model or a path, and not about a session.
+    return Outcome.TRANSIENT if status in _SERVER_ERRORS else _OF_STATUS.get(status)
+
+
+def did_run(exit_code: object) -> bool:
+    """Return whether a command ran and failed by itself: from 1 to ENDED_ITSELF_MAX."""
+    # By its very type: JSON's `true` would pass for the exit code 1.
+    return type(exit_code) is int and 0 < exit_code <= ENDED_ITSELF_MAX
+
+
+def exit_code_in(text: str) -> int | None:
+    """Return the exit code that a failed command's text begins with, None where it has none."""
+    found = _EXIT_CODE.match(text)
+    return int(found[1]) if found else None

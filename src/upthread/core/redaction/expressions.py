@@ -1,0 +1,141 @@
+"""Regular expressions whose time is linear in the text, whatever the expression: RE2.
+
+Rules may come from a repository and text from anybody, so no expression may be able to backtrack.
+RE2 also looks for all rules in one pass. Its syntax has no look-around and no back references:
+https://github.com/google/re2/wiki/Syntax. Text is bytes, and an expression sees bytes.
+
+It sees colours as well. `grep --color`, highlighters and test runners write `ESC [ 1 m` before,
+behind and within what they paint, and JSON and source code write the ESC as an escape: to an
+expression that is a part of the word. So rules look at a painted text twice: as it is, and without
+its colours.
+"""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import re2
+from msgspec import Struct
+
+from upthread.errors import ConfigError
+
+AUTOMATON_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What one automaton may hold; RE2 throws its states away and goes on when it is full."""
+
+
+class Expression:
+    """One expression. ConfigError, with what is wrong, for one RE2 does not take."""
+
+    def __init__(self, pattern: str) -> None:
+        encoded = pattern.encode("utf-8", "surrogatepass")
+        try:
+            self._compiled = re2.compile(encoded, options=_options())
+        except re2.error as error:
+            raise ConfigError(
+                f"{pattern!r} is not an expression of RE2: {_words(error)}",
+                hint="see https://github.com/google/re2/wiki/Syntax",
+            ) from error
+        # The first group where there is one: the context beside a secret is to stay.
+        self._group = min(self._compiled.groups, 1)
+
+    def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Yield where it matches, left to right: its first group where it has one."""
+        for match in self._compiled.finditer(text):
+            span = match.span(self._group)
+            # A group that took no part in the match is at -1.
+            yield span if span[0] >= 0 else match.span()
+
+    def is_whole(self, text: bytes) -> bool:
+        """Return whether it matches the whole text."""
+        return self._compiled.fullmatch(text) is not None
+
+
+class ExpressionSet:
+    """Many expressions, looked for in one pass. They must be valid."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._set = re2.Set.SearchSet(_options())
+        for pattern in patterns:
+            self._set.Add(pattern.encode("utf-8", "surrogatepass"))
+        self._set.Compile()
+
+    def found_in(self, text: bytes) -> list[int]:
+        """Return the places, in the sequence given, of the expressions that match somewhere."""
+        return self._set.Match(text) or []
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    # A byte is a character: text that is no UTF-8 is redacted as well.
+    options.encoding = re2.Options.Encoding.LATIN1
+    # It would write the expression to stderr; the error that is raised has it.
+    options.log_errors = False
+    options.max_mem = AUTOMATON_BYTES_MAX
+    return options
+
+
+def _words(error: Exception) -> str:
+    told = error.args[0] if error.args else ""
+    return told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
+
+
+# --- a text without what paints it ----------------------------------------------------------------
+
+
+_ESCAPE: Final = b"\x1b"
+_BACKSLASH: Final = b"\\"
+_WRITTEN_ESCAPES: Final = (b"u001b", b"u001B", b"x1b", b"x1B", b"033[", b"\\e[")
+"""Without an escape, or a backslash before one of these, nothing is painted. Most texts have
+neither byte, and are looked through for these two alone: each text that is kept comes here."""
+
+_COLOUR: Final = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;:?]{0,32}[A-Za-z]|\(B)"
+"""A control sequence: a colour, the end of one, `erase the line`, which grep writes behind each."""
+
+
+class Unpainted(Struct, frozen=True, kw_only=True):
+    """A text without its colours: `text`, and where each piece of it stands there and stood."""
+
+    text: bytes
+    starts: tuple[int, ...]
+    stood: tuple[int, ...]
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a span of the text stood, from its first byte to its last."""
+        return self._at(start), self._at(end - 1) + 1
+
+    def _at(self, place: int) -> int:
+        piece = bisect_right(self.starts, place) - 1
+        return self.stood[piece] + place - self.starts[piece]
+
+
+def unpainted(content: bytes) -> Unpainted | None:
+    """Return a text without its colours, None where it has none."""
+    if _ESCAPE not in content and not _has_written_escape(content):
+        return None
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    stood: list[int] = []
+    end = length = 0
+    for start, behind in (*_colour().spans(content), (len(content), len(content))):
+        if end < start:
+            pieces.append(content[end:start])
+            starts.append(length)
+            stood.append(end)
+            length += start - end
+        end = behind
+    # An escape that paints nothing, as in `\\e[0`: one look is enough.
+    if length == len(content):
+        return None
+    return Unpainted(text=b"".join(pieces), starts=tuple(starts), stood=tuple(stood))
+
+
+def _has_written_escape(content: bytes) -> bool:
+    return _BACKSLASH in content and any(each in content for each in _WRITTEN_ESCAPES)
+
+
+@functools.cache
+def _colour() -> Expression:
+    return Expression(_COLOUR)

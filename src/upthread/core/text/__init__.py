@@ -1,1 +1,0 @@
-"""Text from strangers, made fit to be shown or read."""

@@ -1,0 +1,311 @@
+"""Savings: what each delegation really took, beside what its decision expected, from the record.
+
+Measured is what an agent counted, request by request; what it did not tell stays untold, and no
+estimate takes its place. Of two ways only one was taken: what the other would have read is what the
+decision expected of it, so whatever is said to be saved is an estimate and marked as one. It is
+counted in tokens that are read anew, since what comes from a cache costs about a tenth: what the
+way taken read anew at its first request, from what the other one would have. Where it is not known
+what would have come from a cache, nothing is said to be saved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from statistics import median
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from upthread.core.decision.price import Price, Tokens
+from upthread.core.decision.words import (
+    FIRST,
+    READ_BACK,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    START_FRESH,
+)
+from upthread.core.events import Usage
+from upthread.core.turns.usage import together
+from upthread.runtime.record.timeline import Branch, Timeline, TurnNode
+
+Way: TypeAlias = Literal["resumed", "briefed", "first"]
+
+WAYS: Final[Mapping[str, Way]] = {
+    FIRST: "first",
+    RESUME: "resumed",
+    RESUME_WITH_UPDATE: "resumed",
+    RESUME_WITH_REPLAY: "briefed",
+    START_FRESH: "briefed",
+}
+"""How a session was come by; what is not in here was no delegation."""
+
+_HALF: Final = 2
+_MILLION: Final = 1_000_000
+
+
+class Prices(Struct, frozen=True, kw_only=True):
+    """What a person pays for a million tokens of each kind, in whatever they count it in."""
+
+    read: Decimal
+    cached: Decimal
+    cache_written: Decimal
+    written: Decimal
+
+
+class Delegation(Struct, frozen=True, kw_only=True):
+    """A turn whose prompt left, and what it took.
+
+    `price` is what its decision expected of either way. `usage` is what its agent counted, None
+    where it counts nothing; `spent` what is known all the same, marked where it is an estimate.
+    `files_again` are those that it read and another session of the conversation had read or
+    written; `questions_again` those that its role had asked before.
+    """
+
+    workstream: str
+    address: str
+    role: str
+    agent: str
+    turn_id: str
+    number: int
+    opened_at_ms: int
+    decision: str
+    way: Way
+    price: Price
+    usage: Usage | None
+    spent: Tokens | None
+    files_again: tuple[str, ...] = ()
+    questions_again: tuple[str, ...] = ()
+
+    @property
+    def month(self) -> str:
+        """`2026-11`, in UTC."""
+        return time.strftime("%Y-%m", time.gmtime(self.opened_at_ms / 1000))
+
+    @property
+    def expected(self) -> Tokens | None:
+        """What its first request was expected to read, None where nobody knew."""
+        return self.price.resume if self.way == "resumed" else self.price.briefing
+
+    @property
+    def first_read(self) -> int | None:
+        """What its first request read, None where the agent did not tell."""
+        return self.usage.first_read if self.usage else None
+
+    @property
+    def read_anew(self) -> int | None:
+        """What of that came from no cache, None where the agent did not tell."""
+        if self.usage is None or self.usage.first_read is None or self.usage.first_cached is None:
+            return None
+        return max(0, self.usage.first_read - self.usage.first_cached)
+
+    @property
+    def other_anew(self) -> int | None:
+        """What the other way would have read anew, as the decision expected; None if not known."""
+        if self.way == "resumed":
+            return self.price.briefing.count if self.price.briefing else None
+        # What a warm cache would have held of the session nobody knows.
+        if self.way == "briefed" and self.price.resume and self.price.cache == "cold":
+            return self.price.resume.count
+        return None
+
+    @property
+    def saved(self) -> int | None:
+        """Tokens read anew less than the other way; below 0 is a loss, None where not known."""
+        if self.read_anew is None or self.other_anew is None:
+            return None
+        return self.other_anew - self.read_anew
+
+    @property
+    def was_cache_gone(self) -> bool | None:
+        """Whether most of a session that was resumed was read anew; None where nobody told."""
+        if self.way != "resumed" or self.read_anew is None or self.first_read is None:
+            return None
+        return self.read_anew * _HALF > self.first_read
+
+    @property
+    def error(self) -> float | None:
+        """How far what was expected is from what was read: 0.1 is a tenth too much."""
+        if self.expected is None or not self.first_read:
+            return None
+        return self.expected.count / self.first_read - 1
+
+    def cost(self, prices: Prices) -> Decimal | None:
+        """Return what it cost, None where a figure was not told."""
+        usage = self.usage
+        if usage is None or usage.read is None or usage.written is None or usage.cached is None:
+            return None
+        # An agent whose provider asks nothing for it tells of none.
+        put = usage.cache_written or 0
+        anew = max(0, usage.read - usage.cached - put)
+        cost = (
+            anew * prices.read
+            + usage.cached * prices.cached
+            + put * prices.cache_written
+            + usage.written * prices.written
+        )
+        return cost / _MILLION
+
+
+class Sum(Struct, frozen=True, kw_only=True):
+    """A figure over several delegations: how many told it, of how many."""
+
+    total: int
+    told: int
+    of: int
+
+
+class Savings(Struct, frozen=True, kw_only=True):
+    """What several delegations took. `saved` is what the gains come to and `lost` the losses.
+
+    `spent` is what was measured alone; `errors` are those of the decisions' prices, in order.
+    `cost` is None without prices, and covers the delegations that told all its figures.
+    """
+
+    delegations: int
+    ways: Mapping[Way, int]
+    spent: Sum
+    read: Sum
+    written: Sum
+    cached: Sum
+    cache_written: Sum
+    saved: Sum
+    lost: Sum
+    caches_gone: Sum
+    files_again: int
+    questions_again: int
+    errors: tuple[float, ...]
+    cost: Decimal | None = None
+    cost_told: int = 0
+
+    @property
+    def median_error(self) -> float | None:
+        """How far the price was off in the median, None where nothing can be compared."""
+        return median(self.errors) if self.errors else None
+
+
+def savings_of(delegations: Iterable[Delegation], prices: Prices | None = None) -> Savings:
+    """Return what delegations took together."""
+    each = tuple(delegations)
+    costs = [one.cost(prices) for one in each] if prices else []
+    known_costs = [cost for cost in costs if cost is not None]
+    saved = [one.saved for one in each if one.way != "first"]
+    gone = [one.was_cache_gone for one in each if one.way == "resumed"]
+    measured = [None if one.spent is None or one.spent.is_estimate else one.spent for one in each]
+    return Savings(
+        delegations=len(each),
+        ways={way: sum(one.way == way for one in each) for way in dict.fromkeys(WAYS.values())},
+        spent=_sum(tokens.count if tokens else None for tokens in measured),
+        read=_sum(one.usage.read if one.usage else None for one in each),
+        written=_sum(one.usage.written if one.usage else None for one in each),
+        cached=_sum(one.usage.cached if one.usage else None for one in each),
+        cache_written=_sum(one.usage.cache_written if one.usage else None for one in each),
+        saved=_sum(None if more is None else max(0, more) for more in saved),
+        lost=_sum(None if more is None else max(0, -more) for more in saved),
+        caches_gone=_sum(None if was is None else int(was) for was in gone),
+        files_again=sum(len(one.files_again) for one in each),
+        questions_again=sum(len(one.questions_again) for one in each),
+        errors=tuple(sorted(one.error for one in each if one.error is not None)),
+        cost=sum(known_costs, Decimal(0)) if prices else None,
+        cost_told=len(known_costs),
+    )
+
+
+def _sum(figures: Iterable[int | None]) -> Sum:
+    each = tuple(figures)
+    known = [figure for figure in each if figure is not None]
+    return Sum(total=sum(known), told=len(known), of=len(each))
+
+
+def grouped(
+    delegations: Iterable[Delegation], by: Callable[[Delegation], str]
+) -> dict[str, list[Delegation]]:
+    """Return delegations by what they share, in the order of their first ones."""
+    groups: dict[str, list[Delegation]] = {}
+    for one in delegations:
+        groups.setdefault(by(one), []).append(one)
+    return groups
+
+
+# --- from the record ---------------------------------------------------------------------------
+
+
+def delegations_of(timeline: Timeline) -> Iterator[Delegation]:
+    """Yield a workstream's delegations, conversation by conversation."""
+    asked: set[tuple[str, str]] = set()
+    for branch in timeline.branches():
+        yield from _of_branch(branch, timeline.name, asked)
+
+
+def _of_branch(
+    branch: Branch, workstream: str, asked: set[tuple[str, str]]
+) -> Iterator[Delegation]:
+    key = branch.conversation.key
+    agents = {str(link.upstream_session_id): link.agent for link in branch.chain}
+    known: dict[str, set[str]] = {}
+    for turn in branch.turns():
+        again = tuple(_questions_again(turn, key.role, asked))
+        session = turn.view.attached.upstream_session_id if turn.view.attached else ""
+        files = tuple(_files_again(turn, session, known))
+        found = turn.decision
+        way = WAYS.get(found.decision) if found else None
+        # What was read back or never left was not delegated: it shows all the same what is known.
+        if found is None or way is None or not turn.view.sends or READ_BACK in found.reasons:
+            continue
+        yield Delegation(
+            workstream=workstream,
+            address=branch.name,
+            role=key.role,
+            agent=agents.get(session, ""),
+            turn_id=turn.turn_id,
+            number=turn.number,
+            opened_at_ms=turn.opened_at_ms,
+            decision=found.decision,
+            way=way,
+            price=found.price,
+            usage=_usage(turn),
+            spent=turn.spent,
+            files_again=files,
+            questions_again=again,
+        )
+
+
+def _usage(turn: TurnNode) -> Usage | None:
+    """Return what was counted: until the turn was parked, each time, and since."""
+    usage: Usage | None = None
+    for more in turn.usages:
+        usage = together(usage, more)
+    return usage
+
+
+def _files_again(turn: TurnNode, session: str, known: dict[str, set[str]]) -> Iterator[str]:
+    """Yield the files that are read though another session had them; notes whose they are now."""
+    told: set[str] = set()
+    for call in turn.calls:
+        for place in getattr(call.asked, "locations", ()):
+            others = known.setdefault(place, set())
+            if call.tool_kind == "read" and others - {session} and place not in told:
+                told.add(place)
+                yield place
+            others.add(session)
+
+
+def _questions_again(turn: TurnNode, role: str, asked: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield the questions that the role had asked before, word for word but for white space."""
+    for text in _questions(turn):
+        question = (role, " ".join(text.casefold().split()))
+        if question in asked:
+            yield text
+        asked.add(question)
+
+
+def _questions(turn: TurnNode) -> Iterator[str]:
+    ended = turn.view.ended
+    report = ended.report if ended else None
+    questions = report.get("questions") if isinstance(report, Mapping) else None
+    for each in questions if isinstance(questions, Sequence) else ():
+        text = each.get("text") if isinstance(each, Mapping) else None
+        if isinstance(text, str) and text.strip():
+            yield text

@@ -1,0 +1,441 @@
+"""The timeline: what is shown of a workstream, as a tree: roles, turns, what was said and done.
+
+Made from the audit, and pure: pages, trees in a terminal and exports render this, and none of them
+reads the store. A branch is made when it is asked for, and its turns one after the other, so that
+what is long is never held whole. Nothing is left out, and nothing is put in words of a surface.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from msgspec import Struct, field
+
+from upthread.core import events, types
+from upthread.core.acts import settlements_in
+from upthread.core.commands import RecordAct, RecordDecision
+from upthread.core.decision.freshness import change_lines
+from upthread.core.decision.handshake import reasons_in_words
+from upthread.core.decision.model import freshness_in, price_in
+from upthread.core.decision.price import Price, Tokens
+from upthread.core.decision.words import done_in_words
+from upthread.core.events import TurnIntended
+from upthread.core.runs.stops import Stop, stop_in_words
+from upthread.core.runs.verdicts import VerdictView
+from upthread.core.states import Standing
+from upthread.core.turns.effects import (
+    Effect,
+    Settlement,
+    answered_permissions,
+    effects_of,
+    settled,
+)
+from upthread.core.turns.spent_tokens import spent_on_turn
+from upthread.core.turns.turn import TurnView
+from upthread.core.turns.usage import NO_USAGE
+from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
+from upthread.runtime.record.overview import RoleView, WorkstreamView
+from upthread.store.base import Quarantined
+
+DEPTH_MAX: Final = 32
+"""How deep sub-agents are nested; what a damaged record hangs deeper stands beside the others."""
+
+_Asked: TypeAlias = types.ToolCallPart | types.ErasedPart
+_Result: TypeAlias = types.ToolResultPart | types.ErasedPart
+
+_CALLED: Final = "tool_call"
+_RETURNED: Final = "tool_result"
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """A part of a message that is no call; one of a kind nobody knows, or erased, as well."""
+
+    seq: int
+    at_ms: int
+    speaker: types.Speaker
+    upstream_session_id: types.UpstreamSessionId | None
+    part: types.Part
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """A tool call, and all that is known of it wherever it was kept.
+
+    `asked` is None where only a result is on record, and `result` None where nobody knows how it
+    ended. `answer` is what a request for permission got, and `answered_by` who gave it; both empty
+    where nobody was asked. `effect` is None for a call that changes nothing.
+    """
+
+    seq: int
+    call_id: str
+    at_ms: int
+    ended_at_ms: int | None = None
+    upstream_session_id: types.UpstreamSessionId | None = None
+    asked: _Asked | None = None
+    result: _Result | None = None
+    answer: str = ""
+    answered_by: str = ""
+    effect: Effect | None = None
+
+    @property
+    def title(self) -> str:
+        """What it was, as the agent called it; empty where that is not on record."""
+        if not isinstance(self.asked, types.ToolCallPart):
+            return ""
+        return self.asked.title or self.asked.tool_kind
+
+    @property
+    def tool_kind(self) -> str:
+        """ACP's kind, `other` where it is not on record."""
+        return self.asked.tool_kind if isinstance(self.asked, types.ToolCallPart) else "other"
+
+    @property
+    def status(self) -> str:
+        """completed, failed or unknown; `erased` where the result was, `open` without one."""
+        if self.result is None:
+            return "open"
+        return self.result.status if isinstance(self.result, types.ToolResultPart) else "erased"
+
+
+Item: TypeAlias = Said | Call
+
+
+class Decided(Struct, frozen=True, kw_only=True):
+    """A decision and what it rested on, in the words that every surface says it in."""
+
+    decision: str
+    reasons: tuple[str, ...]
+    price: Price
+    changes: tuple[str, ...]
+
+    @property
+    def done(self) -> str:
+        """What was done: `RESUMED with an update`."""
+        return done_in_words(self.decision, None)
+
+    @property
+    def because(self) -> str:
+        """Why, the deciding reason first."""
+        return reasons_in_words(self.reasons)
+
+
+class TurnNode(Struct, frozen=True, kw_only=True):
+    """A turn. `decisions` has more than one where a session was lost and it was decided again.
+
+    `spent` is None while no prompt has left; `usages` are what its agent counted, until each time
+    that it was parked and until its end. `last_at_ms` is when the last of it was said.
+    """
+
+    turn_id: types.TurnId
+    run_id: types.RunId | None
+    number: int
+    opened_at_ms: int
+    last_at_ms: int
+    view: TurnView
+    decisions: tuple[Decided, ...]
+    spent: Tokens | None
+    usages: tuple[events.Usage | None, ...]
+    prompt: str
+    told: tuple[str, ...]
+    items: tuple[Item, ...]
+    quarantined: tuple[Quarantined, ...]
+
+    @property
+    def decision(self) -> Decided | None:
+        """What was decided last, None where the turn ended before that."""
+        return self.decisions[-1] if self.decisions else None
+
+    @property
+    def stop(self) -> Stop | None:
+        """What it came to, None while it has no end."""
+        if self.view.ended is not None:
+            return stop_in_words(self.view.ended.outcome, self.view.ended.detail)
+        if self.view.parked is not None:
+            return stop_in_words(self.view.parked.reason, self.view.parked.detail)
+        return None
+
+    @property
+    def outcome(self) -> str:
+        """The code of its end; `parked` and `open` for what has none yet."""
+        if self.view.ended is not None:
+            return str(self.view.ended.outcome)
+        return "parked" if self.view.parked is not None else "open"
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Its calls, in order."""
+        return tuple(item for item in self.items if isinstance(item, Call))
+
+
+class Branch:
+    """A conversation: one of a role's, or a sub-agent's within another one."""
+
+    def __init__(self, audited: AuditedConversation, whole: Timeline, *, depth: int) -> None:
+        self._audited = audited
+        self._whole = whole
+        self.depth = depth
+        self.conversation: types.Conversation = audited.conversation
+        self.chain: Sequence[types.Link] = audited.chain
+        self.refusals: Sequence[RecordDecision] = audited.refusals
+        self.acts: Sequence[RecordAct] = audited.acts
+        self.first_unverified_seq: int | None = audited.first_unverified_seq
+        self.standing: Standing | None = audited.standing
+        self._settled = settlements_in(audited.acts)
+
+    @property
+    def is_child(self) -> bool:
+        """Whether it is a sub-agent's that nobody configured."""
+        return self.conversation.key.slot == types.CHILD_SLOT
+
+    @property
+    def name(self) -> str:
+        """Its address; a child has none, and is called by its role."""
+        key = self.conversation.key
+        return key.role if self.is_child else key.address
+
+    @property
+    def verdict(self) -> VerdictView | None:
+        """Its last verdict and whether that still holds, None without one."""
+        view = self._whole.role(self.conversation.conversation_id)
+        return view.verdict if view else None
+
+    def turns(self) -> Iterator[TurnNode]:
+        """Yield its turns, oldest first."""
+        for audited in self._audited.turns:
+            yield _turn(audited, self._items(audited.messages))
+
+    def items(self) -> Iterator[Item]:
+        """Yield what is recorded of it in turns of the conversation that called it."""
+        yield from self._items(self._audited.child_messages)
+
+    def children_of(self, call: Call) -> tuple[Branch, ...]:
+        """Return the sub-agents that a call started."""
+        return tuple(child for child in self.children() if child.call_id == call.call_id)
+
+    def other_children(self, calls: Iterable[str]) -> tuple[Branch, ...]:
+        """Return the sub-agents that none of these calls started, as far as is recorded."""
+        known = frozenset(calls)
+        return tuple(child for child in self.children() if child.call_id not in known)
+
+    def children(self) -> tuple[Branch, ...]:
+        """Return its sub-agents, in the order they were started."""
+        return self._whole.children(self.conversation.conversation_id, depth=self.depth + 1)
+
+    @property
+    def call_id(self) -> str | None:
+        """The call that started it, None for what no call of another started."""
+        return self.conversation.parent_call_id
+
+    def _items(self, messages: Sequence[types.Message]) -> tuple[Item, ...]:
+        return items_of(messages, said=self._settled, patterns=self._whole.outward_patterns)
+
+
+class Timeline:
+    """A workstream's record as a tree. `outward_patterns` are the person's own, as for effects."""
+
+    def __init__(self, audit: Audit, *, outward_patterns: Sequence[str] = ()) -> None:
+        self.workstream: WorkstreamView = audit.workstream
+        self.runs: Sequence[AuditedRun] = audit.runs
+        self.outward_patterns = tuple(outward_patterns)
+        self._audit = audit
+        self._roles = {each.conversation.conversation_id: each for each in audit.workstream.roles}
+        self._children: defaultdict[str, list[AuditedConversation]] = defaultdict(list)
+        known = {each.conversation.conversation_id for each in audit.conversations}
+        self._roots: list[AuditedConversation] = []
+        for each in audit.conversations:
+            parent = each.conversation.parent_conversation_id
+            # A child whose parent is elsewhere or gone is still shown.
+            if parent is None or parent not in known:
+                self._roots.append(each)
+            else:
+                self._children[parent].append(each)
+
+    @property
+    def name(self) -> str:
+        """The workstream's name."""
+        return self.workstream.workstream.workstream
+
+    @property
+    def faults(self) -> Sequence[tuple[types.Conversation, int]]:
+        """Each conversation that does not verify, with the message where it begins."""
+        return self._audit.faults
+
+    def branches(self) -> Iterator[Branch]:
+        """Yield the conversations that no other one called, in the order they were opened."""
+        for audited in self._roots:
+            yield Branch(audited, self, depth=0)
+
+    def children(self, conversation_id: types.ConversationId, *, depth: int) -> tuple[Branch, ...]:
+        """Return the sub-agents of a conversation."""
+        # A damaged record may have a circle, which nothing would end.
+        if depth > DEPTH_MAX:
+            return ()
+        found = self._children[conversation_id]
+        return tuple(Branch(audited, self, depth=depth) for audited in found)
+
+    def role(self, conversation_id: types.ConversationId) -> RoleView | None:
+        """Return how a conversation stands, None for a child's and a closed generation's."""
+        return self._roles.get(conversation_id)
+
+
+def items_of(
+    messages: Sequence[types.Message],
+    *,
+    said: dict[str, Settlement] | None = None,
+    patterns: Sequence[str] = (),
+) -> tuple[Item, ...]:
+    """Return what was said and done in messages, each call with its result and who allowed it.
+
+    `said` is what people said of actions, by the id of each one's call.
+    """
+    effects = effects_of(messages, outward_patterns=patterns)
+    known = _Known(effects={each.call_id: each for each in settled(effects, said or {})})
+    for message in messages:
+        for part in message.parts:
+            for call_id, answer in answered_permissions(part).items():
+                known.answers[call_id] = (answer, _answered_by(part))
+            if (returned := _result(part)) is not None:
+                known.results[returned.call_id or ""] = (message, returned)
+            elif (asked := _call(part)) is not None:
+                known.asked.add(asked.call_id or "")
+    return tuple(item for message in messages for item in _items(message, known))
+
+
+class _Known(Struct, kw_only=True):
+    """What is told with a call, by its id, wherever in the messages it stands.
+
+    `told` are the calls that an item was made of.
+    """
+
+    effects: dict[str, Effect]
+    answers: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    results: dict[str, tuple[types.Message, _Result]] = field(
+        default_factory=dict[str, "tuple[types.Message, _Result]"]
+    )
+    asked: set[str] = field(default_factory=set[str])
+    told: set[str] = field(default_factory=set[str])
+
+
+def _items(message: types.Message, known: _Known) -> Iterator[Item]:
+    for part in message.parts:
+        if (asked := _call(part)) is not None:
+            # An id that comes twice has one result, which the first is shown with.
+            is_first = (asked.call_id or "") not in known.told
+            known.told.add(asked.call_id or "")
+            yield _call_item(message, known, asked=asked, is_first=is_first)
+        elif (returned := _result(part)) is not None:
+            call_id = returned.call_id or ""
+            # Told with its call, unless that is in an earlier turn, or got more than one.
+            if call_id not in known.told or known.results[call_id][1] is not returned:
+                yield _call_item(message, known, result=returned)
+        elif not _is_told_with_a_call(part, known):
+            yield Said(
+                seq=message.seq,
+                at_ms=message.recorded_at_ms,
+                speaker=message.speaker,
+                upstream_session_id=message.upstream_session_id,
+                part=part,
+            )
+
+
+def _call_item(
+    message: types.Message,
+    known: _Known,
+    *,
+    asked: _Asked | None = None,
+    result: _Result | None = None,
+    is_first: bool = False,
+) -> Call:
+    part = asked or result
+    call_id = (part.call_id if part else None) or ""
+    ended: types.Message | None = message
+    if asked is not None:
+        ended, result = known.results.get(call_id, (None, None)) if is_first else (None, None)
+    answer, answered_by = known.answers.get(call_id, ("", ""))
+    return Call(
+        seq=message.seq,
+        call_id=call_id,
+        at_ms=message.recorded_at_ms,
+        ended_at_ms=ended.recorded_at_ms if ended else None,
+        upstream_session_id=message.upstream_session_id,
+        asked=asked,
+        result=result,
+        answer=answer,
+        answered_by=answered_by,
+        effect=known.effects.get(call_id),
+    )
+
+
+def _is_told_with_a_call(part: types.Part, known: _Known) -> bool:
+    given = answered_permissions(part)
+    return bool(given) and all(
+        call_id in known.asked and known.answers[call_id] == (answer, _answered_by(part))
+        for call_id, answer in given.items()
+    )
+
+
+def _call(part: types.Part) -> _Asked | None:
+    if isinstance(part, types.ToolCallPart):
+        return part
+    return part if isinstance(part, types.ErasedPart) and part.kind == _CALLED else None
+
+
+def _result(part: types.Part) -> _Result | None:
+    if isinstance(part, types.ToolResultPart):
+        return part
+    return part if isinstance(part, types.ErasedPart) and part.kind == _RETURNED else None
+
+
+def _answered_by(part: types.Part) -> str:
+    raw = part.raw if isinstance(part, types.UnknownPart) else None
+    return str(raw.get("answered_by", "")) if isinstance(raw, Mapping) else ""
+
+
+# --- a turn ------------------------------------------------------------------------------------
+
+
+def _turn(audited: AuditedTurn, items: tuple[Item, ...]) -> TurnNode:
+    turn, messages = audited.turn, audited.messages
+    sent = any(isinstance(event, events.PromptSent) for event in audited.events)
+    return TurnNode(
+        turn_id=turn.turn_id,
+        run_id=turn.run_id,
+        number=audited.number,
+        opened_at_ms=turn.opened_at_ms,
+        last_at_ms=max((message.recorded_at_ms for message in messages), default=turn.opened_at_ms),
+        view=audited.view,
+        decisions=tuple(
+            decided(event) for event in audited.events if isinstance(event, TurnIntended)
+        ),
+        spent=spent_on_turn(audited.events) if sent else None,
+        usages=tuple(
+            _usage(event)
+            for event in audited.events
+            if isinstance(event, events.TurnParked | events.TurnEnded)
+        ),
+        prompt=next((m.text for m in messages if m.speaker is types.Speaker.USER), ""),
+        told=tuple(
+            part.text
+            for message in messages
+            for part in message.parts
+            if isinstance(part, types.ContextPart)
+        ),
+        items=items,
+        quarantined=audited.quarantined,
+    )
+
+
+def _usage(stop: events.TurnParked | events.TurnEnded) -> events.Usage | None:
+    # Something was spent and nobody counted it: no sum that it is in is known.
+    return NO_USAGE if stop.usage is None and stop.tokens_spent is not None else stop.usage
+
+
+def decided(intended: TurnIntended | RecordDecision) -> Decided:
+    """Return a decision with what it rested on, as it was kept."""
+    return Decided(
+        decision=intended.decision,
+        reasons=tuple(intended.reasons),
+        price=price_in(intended.inputs),
+        changes=change_lines(freshness_in(intended.inputs)),
+    )

@@ -1,0 +1,85 @@
+"""A queue before SQLite's write lock, so that each writer of a file comes to its turn (ADR 104).
+
+SQLite itself has none: whoever finds its lock held sleeps for up to 100 ms and looks again, while
+those that come meanwhile go first. Writers of ours first take a lock of this file, which is quick
+to ask for. It only orders them and refuses nobody: what keeps two writers apart is SQLite's lock,
+so a place where the file cannot be made, a holder that stands still, an older version or another
+program costs waiting and nothing else. The file is empty, and its lock goes with its holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+QUEUE_SUFFIX: Final = "-queue"
+
+# A commit takes 0.1 to 1 ms. Whoever has waited for longer waits for something else.
+_LOOK_S: Final = 0.0003
+_LOOKS_SHORT_MAX: Final = 300
+_LOOK_LATER_S: Final = 0.005
+_WAIT_MAX_S: Final = 5.0
+
+_TAKE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
+_GIVE: Final = fcntl.LOCK_UN
+
+
+class WriteQueue:
+    """The queue of one connection. Opened at the first write: who only reads makes no file."""
+
+    def __init__(self, database: Path, *, wait_s: float) -> None:
+        self._path = database.with_name(database.name + QUEUE_SUFFIX)
+        self._wait_s = min(wait_s, _WAIT_MAX_S)
+        self._descriptor: int | None = None
+        self._is_usable = True
+
+    def enter(self) -> None:
+        """Wait for our turn, and for no longer than `wait_s` or five seconds."""
+        if self._descriptor is None and not self._is_open():
+            return
+        if not self._is_taken():
+            self._wait()
+
+    def leave(self) -> None:
+        """Let the next one in. Changes nothing where it was not our turn."""
+        if self._descriptor is not None:
+            fcntl.flock(self._descriptor, _GIVE)
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _wait(self) -> None:
+        # Not within flock, which knows no limit: a holder that was stopped would stop everybody.
+        deadline_s = time.monotonic() + self._wait_s
+        looks = 0
+        while not self._is_taken() and time.monotonic() < deadline_s:
+            time.sleep(_LOOK_S if looks < _LOOKS_SHORT_MAX else _LOOK_LATER_S)
+            looks += 1
+
+    def _is_taken(self) -> bool:
+        """Return whether it is our turn; also where locks are not to be had, since nobody waits."""
+        assert self._descriptor is not None, "opened by `enter`"
+        try:
+            fcntl.flock(self._descriptor, _TAKE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.close()
+            self._is_usable = False
+        return True
+
+    def _is_open(self) -> bool:
+        if self._is_usable:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            with contextlib.suppress(OSError):
+                self._descriptor = os.open(self._path, flags, 0o600)
+            # Asked for once: a place that is read-only, or full, stays so for a while.
+            self._is_usable = self._descriptor is not None
+        return self._is_usable

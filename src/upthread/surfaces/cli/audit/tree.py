@@ -1,0 +1,154 @@
+"""`show --tree`: the timeline in a terminal, a line for each session, turn and sub-agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upthread.client import Project
+from upthread.core.decision.handshake import in_words
+from upthread.runtime.record.overview import RoleView
+from upthread.runtime.record.timeline import Branch, Item, Said, Timeline, TurnNode
+from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.times import since
+from upthread.surfaces.cli.terminal.words import counted
+from upthread.surfaces.cli.verbs.inspect import found
+
+INDENT = "  "
+PREVIEW_CHARACTERS_MAX = 60
+
+
+def show_tree(call: Call, what: str) -> int:
+    """Show a workstream as a tree, or one conversation of it."""
+
+    async def use(project: Project) -> tuple[Timeline, str | None]:
+        view = await found(project, what)
+        if isinstance(view, RoleView):
+            name, only = view.conversation.key.workstream, view.conversation.conversation_id
+        else:
+            name, only = view.workstream.workstream, None
+        record = await project.audit(name)
+        return Timeline(record, outward_patterns=project.settings.outward_patterns), only
+
+    timeline, only = call.with_project(use, is_reading=True)
+    branches = (
+        each for each in timeline.branches() if only in {None, each.conversation.conversation_id}
+    )
+    output = call.output
+    if output.is_json:
+        told = [_branch_shape(branch) for branch in branches]
+        state = timeline.workstream.state
+        output.json({"workstream": timeline.name, "state": state, "conversations": told})
+        return 0
+    view = timeline.workstream
+    name = f" ({view.workstream.base_name})" if view.workstream.base_name else ""
+    output.row((timeline.name, "bold"), (f"{name}: {view.state}", ""))
+    for branch in branches:
+        _write_branch(output, branch, INDENT)
+    return 0
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def _write_branch(output: Output, branch: Branch, indent: str) -> None:
+    name = branch.name.rpartition("/")[2]
+    if branch.is_child:
+        said = counted(len(list(branch.items())), "part")
+        output.row((f"{indent}sub-agent ", "dim"), (one_line(name), "bold"), (f" · {said}", "dim"))
+    else:
+        state = branch.standing.state if branch.standing else "closed"
+        generation = branch.conversation.generation
+        again = f", generation {generation}" if generation > 1 else ""
+        output.row((f"{indent}{one_line(name)}", "bold"), (f": {state}{again}", ""))
+        verdict = branch.verdict
+        if verdict is not None:
+            output.line(f"{indent}{INDENT}verdict: {verdict.in_words}")
+    inner = indent + INDENT
+    sessions = {link.upstream_session_id: link for link in branch.chain}
+    shown: set[str] = set()
+    for turn in branch.turns():
+        attached = turn.view.attached
+        link = sessions.get(attached.upstream_session_id) if attached else None
+        # A session stands before the first turn that was told to it.
+        if link is not None and link.upstream_session_id not in shown:
+            shown.add(link.upstream_session_id)
+            session, agent = one_line(link.upstream_session_id), one_line(link.agent)
+            because = one_line(in_words(link.opened_because))
+            output.line(f"{inner}{session} · {agent} · {because}", "cyan")
+        _write_turn(output, turn, branch, inner)
+    for child in _children_outside_turns(branch):
+        _write_branch(output, child, inner)
+
+
+def _write_turn(output: Output, turn: TurnNode, branch: Branch, indent: str) -> None:
+    done = turn.decision.done if turn.decision else "UNDECIDED"
+    became = turn.stop.said if turn.stop else "it has no end"
+    facts = (
+        since(turn.opened_at_ms),
+        became if turn.outcome != "ok" else "",  # what went well needs no word
+        f"{turn.spent.in_words} tokens" if turn.spent else "",
+        counted(len(turn.calls), "call") if turn.calls else "",
+    )
+    prompt = one_line(turn.prompt, characters_max=PREVIEW_CHARACTERS_MAX)
+    style = "" if turn.outcome == "ok" else "yellow"
+    output.row(
+        (f"{indent}{turn.number} ", "dim"),
+        (one_line(done), "bold"),
+        (f" · {one_line(' · '.join(filter(None, facts)))}", style),
+        (f" · {prompt}" if prompt else "", "dim"),
+    )
+    for child in _children_in(turn.items, branch):
+        _write_branch(output, child, indent + INDENT)
+
+
+def _children_in(items: tuple[Item, ...], branch: Branch) -> Iterator[Branch]:
+    for item in items:
+        if not isinstance(item, Said):
+            yield from branch.children_of(item)
+
+
+def _children_outside_turns(branch: Branch) -> tuple[Branch, ...]:
+    """Return the sub-agents of a sub-agent, and those whose call is not on record."""
+    calls = [call.call_id for turn in branch.turns() for call in turn.calls]
+    return branch.other_children(calls)
+
+
+# --- for programs ------------------------------------------------------------------------------
+
+
+def _branch_shape(branch: Branch) -> shapes.Shape:
+    conversation = branch.conversation
+    return {
+        "conversation_id": conversation.conversation_id,
+        "address": None if branch.is_child else conversation.key.address,
+        "role": conversation.key.role,
+        "instance_name": conversation.instance_name,
+        "generation": conversation.generation,
+        "state": branch.standing.state if branch.standing else None,
+        "call_id": branch.call_id,
+        "chain": shapes.chain(branch.chain),
+        "turns": [_turn_shape(turn, branch) for turn in branch.turns()],
+        "children": [_branch_shape(child) for child in _children_outside_turns(branch)],
+    }
+
+
+def _turn_shape(turn: TurnNode, branch: Branch) -> shapes.Shape:
+    found_decision = turn.decision
+    attached = turn.view.attached
+    return {
+        "turn_id": turn.turn_id,
+        "number": turn.number,
+        "run_id": turn.run_id,
+        "opened_at_ms": turn.opened_at_ms,
+        "decision": found_decision.decision if found_decision else None,
+        "reasons": list(found_decision.reasons) if found_decision else [],
+        "upstream_session_id": attached.upstream_session_id if attached else None,
+        "outcome": turn.outcome,
+        "tokens_spent": turn.spent.count if turn.spent else None,
+        "tokens_spent_are_estimated": bool(turn.spent and turn.spent.is_estimate),
+        "calls": len(turn.calls),
+        "children": [_branch_shape(child) for child in _children_in(turn.items, branch)],
+    }

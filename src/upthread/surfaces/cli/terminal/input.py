@@ -1,0 +1,236 @@
+"""Input: what people hand in, as texts, and what they answer at the terminal.
+
+They are asked only where somebody is there to answer (a permission an agent wants, a change
+upthread would make): both streams are terminals and nobody asked for JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+from msgspec import Struct
+
+from upthread.agents.base import PermissionAnswer, PermissionRequest
+from upthread.boundary import files
+from upthread.boundary.git.places import untrusted_around
+from upthread.errors import SeveralAgentsError, UsageError
+from upthread.runtime.permissions.policy import NOBODY
+from upthread.surfaces.cli.call import is_person
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+
+Result = TypeVar("Result")
+
+PERSON: Final = "the person at the terminal"
+LOCATIONS_SHOWN_MAX: Final = 5
+ANSWER_CHARACTERS_MAX: Final = 200
+
+DECLINED: Final = 1
+"""The exit code where a person said no."""
+
+UNCHANGED: Final = "nothing was changed"
+SEE_FIRST: Final = "say --yes, or see it first with --dry-run"
+
+# What is asked first holds once; an agent that offers nothing of the kind is taken at its word.
+_CHOICES: Final = (
+    ("y", ("allow_once", "allow_always")),
+    ("n", ("reject_once", "reject_always")),
+)
+_SAID: Final = {"y": "y", "yes": "y", "allow": "y", "n": "n", "no": "n", "reject": "n"}
+
+
+def can_ask(output: Output) -> bool:
+    """Return whether a person is there."""
+    return output.is_live and sys.stdin is not None and is_person(os.environ)
+
+
+class _Choice(Struct, frozen=True, kw_only=True):
+    key: str
+    kind: str
+    option_id: str
+
+
+class PermissionDialogue:
+    """Asks one permission at a time. `before` clears the place where the question is written."""
+
+    def __init__(self, output: Output, before: Callable[[], None]) -> None:
+        self._output = output
+        self._before = before
+        self._lock = anyio.Lock()
+
+    async def ask(self, request: PermissionRequest) -> PermissionAnswer:
+        """Return the person's answer; nobody's when they only close the input."""
+        # Two calls may ask at once, and an answer must not go to the other question.
+        async with self._lock:
+            self._before()
+            choices = _choices(request)
+            self._show(request, choices)
+            while True:
+                said = await _read_line()
+                # Ctrl-D is no refusal: parked, the turn can be gone on with.
+                if not said:
+                    self._output.note("nobody answered: the turn is parked")
+                    return PermissionAnswer(option_id=None, answered_by=NOBODY)
+                key = _SAID.get(said.strip().lower())
+                for choice in choices:
+                    if choice.key == key:
+                        return PermissionAnswer(option_id=choice.option_id, answered_by=PERSON)
+                self._prompt(choices)
+
+    def _show(self, request: PermissionRequest, choices: tuple[_Choice, ...]) -> None:
+        # Their words are the agent's: a line feed in one could write an answer of ours.
+        kind = one_line(request.tool_kind)
+        self._output.note(f"? the agent asks: {one_line(request.title)} ({kind})", "yellow")
+        for location in request.locations[:LOCATIONS_SHOWN_MAX]:
+            self._output.note(f"    {one_line(location)}")
+        more = len(request.locations) - LOCATIONS_SHOWN_MAX
+        if more > 0:
+            self._output.note(f"    and {more} more")
+        self._prompt(choices)
+
+    def _prompt(self, choices: tuple[_Choice, ...]) -> None:
+        listed = ", ".join(f"{each.key} = {each.kind.replace('_', ' ')}" for each in choices)
+        self._output.note(f"  {listed or 'it offers no answer; Ctrl-D parks the turn'}:")
+
+
+def _choices(request: PermissionRequest) -> tuple[_Choice, ...]:
+    # Reversed, so that of two options of one kind the first that was offered counts.
+    offered = {kind: option_id for option_id, kind in reversed(request.options)}
+    found: list[_Choice] = []
+    for key, kinds in _CHOICES:
+        kind = next((kind for kind in kinds if kind in offered), None)
+        if kind is not None:
+            found.append(_Choice(key=key, kind=kind, option_id=offered[kind]))
+    return tuple(found)
+
+
+async def _read_line() -> str:
+    """Return a line of the terminal, empty at its end; Ctrl-C is not held up by it."""
+    descriptor = sys.stdin.fileno()
+    # A read would sit in a thread that no cancellation reaches.
+    await anyio.wait_readable(descriptor)
+    return os.read(descriptor, ANSWER_CHARACTERS_MAX).decode("utf-8", "replace")
+
+
+def with_agent(
+    output: Output, attempt: Callable[[str | None], Result], agent: str | None
+) -> Result:
+    """Return what `attempt` returns for an agent's name, None for whichever is clear.
+
+    Where it raises SeveralAgentsError a person is asked for one of them, and it is made once more.
+    Raises what the attempt raises, SeveralAgentsError too where nobody is there to ask.
+    """
+    try:
+        return attempt(agent)
+    except SeveralAgentsError as error:
+        if not can_ask(output):
+            raise
+        return attempt(_choose_agent(output, error.agents))
+
+
+def _choose_agent(output: Output, agents: tuple[str, ...]) -> str:
+    """Ask for one of the agents, by its number or its name. UsageError when nobody answers."""
+    output.note("? several agents are installed", "yellow")
+    for number, agent in enumerate(agents, start=1):
+        output.note(f"    {number}  {agent}")
+    by_answer = {str(number): agent for number, agent in enumerate(agents, start=1)}
+    by_answer |= {agent: agent for agent in agents}
+    while True:
+        output.note('  which one? (write agent = "…" into upthread.toml to be asked no more)')
+        said = sys.stdin.readline()
+        if not said:
+            raise UsageError("no agent was chosen", hint="name one with --agent")
+        if chosen := by_answer.get(said.strip().lower()):
+            return chosen
+
+
+def choose(output: Output, question: str, choices: Sequence[str], *, usual: str) -> str:
+    """Return the one of the choices a person names; the usual one for an empty line."""
+    while True:
+        output.note(f"{question} ({', '.join(choices)}) [{usual}]")
+        said = sys.stdin.readline().strip().lower()
+        if not said:
+            return usual
+        if said in choices:
+            return said
+
+
+def confirm(output: Output, question: str, *, hint: str = SEE_FIRST, declined: str = "") -> bool:
+    """Ask yes or no, no by default; a no is acknowledged with `declined`.
+
+    Raises UsageError, with the hint, where nobody can answer.
+    """
+    # Never taken for a yes: a script says --yes where it means it.
+    if not can_ask(output):
+        raise UsageError("nobody is there to confirm it", hint=hint)
+    output.note(f"{question} [y/N]")
+    # An empty line, the input's end and anything unknown are a no.
+    is_agreed = _SAID.get(sys.stdin.readline().strip().lower()) == "y"
+    if declined and not is_agreed:
+        output.note(declined)
+    return is_agreed
+
+
+STDIN: Final = "-"
+BYTES_MAX: Final = 1024 * 1024
+
+
+def read_prompt(text: str) -> str:
+    """Return the text, or standard input for `-`. Raises UsageError for what is no text."""
+    if text != STDIN:
+        return text
+    return _decoded(_read_stdin(), "standard input")
+
+
+def read_specification(path: str) -> str:
+    """Return a specification file's text; `-` is standard input. Raises UsageError."""
+    if path == STDIN:
+        return _decoded(_read_stdin(), "the specification on standard input")
+    what = f"the specification {path!r}"
+    try:
+        return _decoded(_read(path), what)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        cure = error.cure if isinstance(error, files.FileRefusedError) else "--spec FILE"
+        raise UsageError(f"{what} cannot be read: {reason}", hint=cure) from error
+
+
+def _read(path: str) -> bytes:
+    """Read what was named in a repository as the repository's, anything else as the person's own.
+
+    The person's own may be a pipe (--spec <(command)): its length is known only after reading.
+    """
+    place = files.place_within(untrusted_around(str(Path.cwd())), path)
+    if place is None:
+        with Path(path).open("rb") as file:
+            return file.read(BYTES_MAX + 1)
+    with os.fdopen(files.within(*place), "rb") as file:
+        return file.read(BYTES_MAX + 1)
+
+
+def _read_stdin() -> bytes:
+    # At a terminal it would wait, and look as if upthread did.
+    if sys.stdin is None or os.isatty(sys.stdin.fileno()):
+        raise UsageError("- reads standard input, and nothing is piped in", hint="… | upthread …")
+    # One byte more, by which what is too long is told from what just fits.
+    return sys.stdin.buffer.read(BYTES_MAX + 1)
+
+
+def _decoded(raw: bytes, what: str) -> str:
+    if len(raw) > BYTES_MAX:
+        raise UsageError(f"{what} is longer than {BYTES_MAX} bytes", hint="shorten it")
+    if b"\0" in raw:
+        raise UsageError(f"{what} is binary, not text", hint="give a text file, UTF-8")
+    try:
+        # Editors may put a mark before the text, which is none of it.
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{what} is not UTF-8 text", hint="convert it to UTF-8") from error
+    if not text.strip():
+        raise UsageError(f"{what} is empty", hint="write down what is wanted")
+    return text

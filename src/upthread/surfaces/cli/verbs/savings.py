@@ -1,0 +1,280 @@
+"""`savings`: what delegations took and what resuming saved or lost, as far as agents told it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Final
+
+from upthread.core.decision.price import Tokens
+from upthread.core.decision.words import done_in_words
+from upthread.errors import UsageError
+from upthread.runtime.record.savings import (
+    Delegation,
+    Prices,
+    Savings,
+    Sum,
+    delegations_of,
+    grouped,
+    savings_of,
+)
+from upthread.runtime.record.timeline import Timeline
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.shapes import Shape
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.terminal.words import counted
+
+if TYPE_CHECKING:
+    from upthread.client import Project
+
+NOT_TOLD: Final = "not told"
+KINDS: Final = ("read", "cached", "cache_written", "written")
+_HINT: Final = "--prices read=3,cached=0.3,cache_written=3.75,written=15"
+_GROUPS: Final[Mapping[str, Callable[[Delegation], str]]] = {
+    "workstream": lambda one: one.workstream,
+    "role": lambda one: one.role,
+    "month": lambda one: one.month,
+}
+
+
+def savings(call: Call, workstream: str | None, *, prices: str | None) -> int:
+    """Show the sums of a workstream with its delegations, or those of the whole project."""
+    paid = read_prices(prices) if prices is not None else None
+
+    async def use(project: Project) -> list[Delegation]:
+        if workstream is not None:
+            names = [workstream]
+        else:
+            names = [view.workstream.workstream for view in await project.workstreams()]
+        found: list[Delegation] = []
+        for name in names:
+            found += delegations_of(Timeline(await project.audit(name)))
+        return found
+
+    delegations = call.with_project(use, is_reading=True)
+    total = savings_of(delegations, paid)
+    output = call.output
+    if output.is_json:
+        output.json(_shape(workstream, delegations, paid))
+        return 0
+    if not delegations:
+        output.note("nothing was delegated here yet")
+        return 0
+    output.row(
+        (one_line(workstream or "all workstreams"), "bold"), (f": {ways_in_words(total)}", "")
+    )
+    for label, value in sum_lines(total):
+        output.row((f"  {label:<12}", "dim"), (value, ""))
+    output.line()
+    if workstream is not None:
+        head, rows = rows_of(delegations, paid)
+        write_table(output, head, rows)
+    else:
+        for name in _GROUPS:
+            _write_group(output, name, delegations, paid)
+    return 0
+
+
+def read_prices(text: str) -> Prices:
+    """Return what a person says they pay. Raises UsageError."""
+    given: dict[str, Decimal] = {}
+    for each in text.split(","):
+        kind, _, price = each.partition("=")
+        try:
+            given[kind.strip()] = Decimal(price.strip())
+        except InvalidOperation:
+            raise UsageError(f"{each!r} is no price of a kind of tokens", hint=_HINT) from None
+    is_each_one = given.keys() == set(KINDS)
+    if not is_each_one or not all(price.is_finite() and price >= 0 for price in given.values()):
+        raise UsageError(f"a price is needed for each of {', '.join(KINDS)}", hint=_HINT)
+    return Prices(**given)
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def ways_in_words(total: Savings) -> str:
+    """`3 delegations: 1 first, 1 resumed, 1 briefed`."""
+    ways = ", ".join(f"{count} {way}" for way, count in total.ways.items() if count)
+    return f"{counted(total.delegations, 'delegation')}: {ways}"
+
+
+def sum_lines(total: Savings) -> Iterator[tuple[str, str]]:
+    """Yield each figure with what it is; one that nobody told is said to be that."""
+    yield "spent", _sum(total.spent)
+    yield "read", _sum(total.read)
+    yield "from cache", _sum(total.cached)
+    yield "into cache", _sum(total.cache_written)
+    yield "written", _sum(total.written)
+    if total.cost is not None:
+        cost = money(total.cost) if total.cost_told else NOT_TOLD
+        yield "cost", cost + _of(total.cost_told, total.delegations)
+    yield "saved", _sum(total.saved, mark="~") + (" read anew" if total.saved.told else "")
+    yield "lost", _sum(total.lost, mark="~") + (" read anew" if total.lost.told else "")
+    if total.caches_gone.of:
+        gone = f"{total.caches_gone.total} of {counted(total.caches_gone.told, 'resume')}"
+        yield "cache gone", gone if total.caches_gone.told else NOT_TOLD
+    questions = counted(total.questions_again, "question")
+    yield "again", f"{questions} asked, {counted(total.files_again, 'file')} read in a new session"
+    yield "the price", _error(total)
+
+
+def _sum(figure: Sum, mark: str = "") -> str:
+    if not figure.told:
+        return NOT_TOLD if figure.of else "none"
+    return f"{mark}{_tokens(figure.total)}{_of(figure.told, figure.of)}"
+
+
+def _of(told: int, of: int) -> str:
+    return "" if told in {0, of} else f" ({told} of {of} told)"
+
+
+def _tokens(count: int) -> str:
+    sign = "-" if count < 0 else ""
+    return sign + Tokens(count=abs(count), is_estimate=False).in_words
+
+
+def _error(total: Savings) -> str:
+    middle = total.median_error
+    if middle is None:
+        return "not compared: no agent told what a first request read"
+    many = counted(len(total.errors), "first request")
+    least, most = _off(total.errors[0]), _off(total.errors[-1])
+    return f"{_off(middle)} in the median of {many} ({least} to {most})"
+
+
+def _off(error: float) -> str:
+    percent = round(abs(error) * 100)
+    return "right" if not percent else f"{percent} % {'high' if error > 0 else 'low'}"
+
+
+def money(amount: Decimal) -> str:
+    """Return an amount in whatever the prices were in."""
+    return f"{amount:.4f}"
+
+
+def rows_of(
+    delegations: Sequence[Delegation], prices: Prices | None = None
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the head of a table of delegations, and its rows."""
+    head = ("ADDRESS", "TURN", "DECISION", "EXPECTED", "FIRST READ", "CACHED", "SPENT", "SAVED")
+    rows: list[tuple[str, ...]] = [
+        (
+            one.address,
+            str(one.number),
+            done_in_words(one.decision, None),
+            one.expected.in_words if one.expected else "—",
+            _told(one.first_read),
+            _told(one.usage.first_cached if one.usage else None),
+            _spent(one, prices),
+            "—" if one.saved is None else f"~{_tokens(one.saved)}",
+        )
+        for one in delegations
+    ]
+    return head, rows
+
+
+def _spent(one: Delegation, prices: Prices | None) -> str:
+    cost = one.cost(prices) if prices else None
+    tokens = NOT_TOLD if one.spent is None or one.spent.is_estimate else one.spent.in_words
+    return tokens if cost is None else f"{tokens} {money(cost)}"
+
+
+def _told(figure: int | None) -> str:
+    return NOT_TOLD if figure is None else _tokens(figure)
+
+
+def _write_group(
+    output: Output, name: str, delegations: Iterable[Delegation], prices: Prices | None
+) -> None:
+    head = (name.upper(), "RESUMED", "BRIEFED", "FIRST", "SPENT", "SAVED", "LOST", "AGAIN")
+    rows: list[tuple[str, ...]] = []
+    for shared, each in grouped(delegations, _GROUPS[name]).items():
+        total = savings_of(each, prices)
+        ways = (str(total.ways[way]) for way in ("resumed", "briefed", "first"))
+        again = str(total.files_again + total.questions_again)
+        sums = (_sum(total.spent), _sum(total.saved, "~"), _sum(total.lost, "~"))
+        rows.append((shared, *ways, *sums, again))
+    write_table(output, head, rows)
+    output.line()
+
+
+# --- for programs ------------------------------------------------------------------------------
+
+
+def _shape(
+    workstream: str | None, delegations: Sequence[Delegation], prices: Prices | None
+) -> Shape:
+    return {
+        "workstream": workstream,
+        "total": total_shape(savings_of(delegations, prices)),
+        **{
+            f"by_{name}": [
+                {name: shared, **total_shape(savings_of(each, prices))}
+                for shared, each in grouped(delegations, by).items()
+            ]
+            for name, by in _GROUPS.items()
+        },
+        "delegations": [_delegation_shape(one, prices) for one in delegations],
+    }
+
+
+def total_shape(total: Savings) -> Shape:
+    """Sums, each with how many delegations told it, of how many."""
+    sums = {
+        "tokens_spent": total.spent,
+        "tokens_read": total.read,
+        "tokens_written": total.written,
+        "tokens_cached": total.cached,
+        "tokens_cache_written": total.cache_written,
+        "tokens_saved_estimated": total.saved,
+        "tokens_lost_estimated": total.lost,
+        "caches_gone": total.caches_gone,
+    }
+    return {
+        "delegations": total.delegations,
+        **{str(way): count for way, count in total.ways.items()},
+        **{name: {"total": s.total, "told": s.told, "of": s.of} for name, s in sums.items()},
+        "files_read_again": total.files_again,
+        "questions_asked_again": total.questions_again,
+        "price_error_median": total.median_error,
+        "prices_compared": len(total.errors),
+        "cost": money(total.cost) if total.cost is not None and total.cost_told else None,
+        "cost_told": total.cost_told,
+    }
+
+
+def _delegation_shape(one: Delegation, prices: Prices | None) -> Shape:
+    usage = one.usage
+    cost = one.cost(prices) if prices else None
+    is_measured = one.spent is not None and not one.spent.is_estimate
+    return {
+        "address": one.address,
+        "turn_id": one.turn_id,
+        "number": one.number,
+        "opened_at_ms": one.opened_at_ms,
+        "agent": one.agent,
+        "decision": one.decision,
+        "way": one.way,
+        "expected": {
+            "tokens_to_resume": one.price.resume.count if one.price.resume else None,
+            "tokens_to_brief": one.price.briefing.count if one.price.briefing else None,
+            "cache": one.price.cache,
+        },
+        "tokens_spent": one.spent.count if one.spent and is_measured else None,
+        "requests": usage.requests if usage and usage.requests else None,
+        "tokens_read": usage.read if usage else None,
+        "tokens_written": usage.written if usage else None,
+        "tokens_cached": usage.cached if usage else None,
+        "tokens_cache_written": usage.cache_written if usage else None,
+        "tokens_first_read": one.first_read,
+        "tokens_first_cached": usage.first_cached if usage else None,
+        "tokens_saved_estimated": one.saved,
+        "was_cache_gone": one.was_cache_gone,
+        "files_read_again": list(one.files_again),
+        "questions_asked_again": list(one.questions_again),
+        "price_error": one.error,
+        "cost": money(cost) if cost is not None else None,
+    }

@@ -1,0 +1,105 @@
+"""With what a session is opened in its agent's own interface, and why with nothing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.core.sessions import (
+    CHAIN_LENGTH_MAX,
+    MainSession,
+    OwnInterface,
+    append,
+    of_link,
+    readable,
+)
+from upthread.core.types import ConversationId, Link, UpstreamSessionId
+
+LINK = Link(
+    conversation_id=ConversationId("con_1"),
+    seq=1,
+    upstream_session_id=UpstreamSessionId("a1"),
+    agent="claude-code",
+    agent_version="2",
+    working_directory="/srv",
+    opened_because="none_yet",
+    opened_at_ms=0,
+)
+
+
+def test_a_session_opens_with_its_agents_own_command_where_it_worked():
+    found = of_link(LINK, command=("claude", "--resume", "1"))
+    assert found == OwnInterface(command=("claude", "--resume", "1"), working_directory="/srv")
+
+
+def test_a_sub_agents_session_is_reached_from_the_main_session_that_it_was_started_in():
+    main = MainSession(upstream_session_id="m1", command=("claude", "--resume", "m1"), there="ask")
+    found = of_link(LINK, command=("claude", "--resume", "a1"), main=main)
+    assert found.command is None
+    assert found.main_command == ("claude", "--resume", "m1")
+    assert found.there == "ask"
+    assert "only inside the main session that it was started in, m1" in found.why_not
+
+
+def test_it_says_whether_the_agent_or_the_configuration_is_why_nothing_opens_it():
+    none = of_link(LINK, command=None)
+    gone = of_link(LINK, command=None, is_configured=False)
+    assert none.why_not == "claude-code has no interface of its own"
+    assert gone.why_not == "the configuration no longer names the agent claude-code"
+
+
+# --- core/chain -----------------------------------------------------------------------------------
+
+
+IDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=2)
+PADDED = st.builds(lambda pad, text: pad + text + pad, st.sampled_from(["", " ", "\n"]), IDS)
+
+
+@pytest.mark.parametrize(
+    ("chain", "appended", "expected"),
+    [
+        (("A", "B"), "B", ("A", "B")),
+        (("A", "B", "C"), "A", ("B", "C", "A")),
+        ((), "  ", ()),
+        ((), " A ", ("A",)),
+        (("A",), "", ("A",)),
+        (("A",), " A\n", ("A",)),
+    ],
+)
+def test_the_vectors_of_the_rule_hold(
+    chain: tuple[str, ...], appended: str, expected: tuple[str, ...]
+):
+    assert append(chain, appended) == expected
+
+
+def test_of_seventeen_distinct_ids_the_last_sixteen_are_read():
+    ids = [f"ses_{number}" for number in range(17)]
+    assert readable(ids) == tuple(ids[-16:])
+
+
+def test_the_chain_of_nothing_is_empty():
+    assert readable([]) == ()
+
+
+@given(st.lists(PADDED, max_size=60))
+def test_a_readable_chain_holds_the_last_distinct_ids_in_the_order_they_were_last_seen(
+    ids: list[str],
+):
+    seen_last = list(dict.fromkeys(text.strip() for text in reversed(ids)))[::-1]
+    assert readable(ids) == tuple(seen_last[-CHAIN_LENGTH_MAX:])
+
+
+@given(st.lists(PADDED, max_size=40), PADDED)
+def test_an_appended_id_is_last_and_there_once(ids: list[str], new: str):
+    chain = append(readable(ids), new)
+    assert chain[-1] == new.strip()
+    assert len(set(chain)) == len(chain) <= CHAIN_LENGTH_MAX
+    assert append(chain, new) == chain
+
+
+@given(st.lists(PADDED, max_size=40))
+def test_no_two_neighbours_are_equal(ids: list[str]):
+    assert all(before != after for before, after in pairwise(readable(ids)))

@@ -1,0 +1,201 @@
+"""What was saved or lost is said of what was measured alone, and what was told twice is counted."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from tests.support.world import World
+
+import upthread
+from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
+from upthread.core.events import Usage
+from upthread.runtime.record.savings import (
+    Delegation,
+    Prices,
+    Sum,
+    delegations_of,
+    grouped,
+    savings_of,
+)
+from upthread.runtime.record.timeline import Timeline
+
+OPTIONS = upthread.TellOptions(agent="rehearsal")
+PRICES = Prices(
+    read=Decimal(3), cached=Decimal("0.3"), cache_written=Decimal("3.75"), written=Decimal(15)
+)
+
+
+def tokens(count: int) -> Tokens:
+    return Tokens(count=count, is_estimate=False)
+
+
+def price(*, resume: int, briefing: int, cache: str = "warm") -> Price:
+    return Price(resume=tokens(resume), briefing=tokens(briefing), cache=cache)
+
+
+def delegation(**told: object) -> Delegation:
+    known: dict[str, object] = {
+        "workstream": "w",
+        "address": "w/planner",
+        "role": "planner",
+        "agent": "rehearsal",
+        "turn_id": "trn_1",
+        "number": 1,
+        "opened_at_ms": 1_795_200_000_000,
+        "decision": "resume",
+        "way": "resumed",
+        "price": NOTHING_PRICED,
+        "usage": None,
+        "spent": None,
+    }
+    return Delegation(**{**known, **told})
+
+
+def first(read: int, cached: int | None) -> Usage:
+    return Usage(
+        requests=1, read=read, written=10, cached=cached, first_read=read, first_cached=cached
+    )
+
+
+def test_a_resume_from_the_cache_saved_what_a_briefing_would_have_read():
+    one = delegation(price=price(resume=40_000, briefing=22_000), usage=first(41_000, 40_000))
+    assert (one.read_anew, one.saved, one.was_cache_gone) == (1_000, 21_000, False)
+
+
+def test_a_resume_that_the_cache_did_not_hold_is_a_loss():
+    one = delegation(price=price(resume=40_000, briefing=22_000), usage=first(41_000, 0))
+    assert (one.saved, one.was_cache_gone) == (-19_000, True)
+    total = savings_of([one])
+    assert total.saved == Sum(total=0, told=1, of=1)
+    assert total.lost == Sum(total=19_000, told=1, of=1)
+    assert total.caches_gone == Sum(total=1, told=1, of=1)
+
+
+def test_a_briefing_saved_what_a_cold_session_would_have_read_and_else_nobody_knows():
+    told = {
+        "way": "briefed",
+        "decision": "start_fresh_with_briefing",
+        "usage": first(22_000, 2_000),
+    }
+    cold = delegation(price=price(resume=90_000, briefing=21_000, cache="cold"), **told)
+    assert (cold.saved, cold.was_cache_gone) == (70_000, None)
+    dear = delegation(price=price(resume=15_000, briefing=21_000, cache="cold"), **told)
+    assert dear.saved == -5_000
+    for cache in ("warm", "unknown"):
+        assert delegation(price=price(resume=9, briefing=9, cache=cache), **told).saved is None
+    assert delegation(**told).saved is None
+
+
+def test_where_an_agent_tells_nothing_nothing_is_said_to_be_saved_spent_or_paid():
+    guess = Tokens(count=500, is_estimate=True)
+    each = [
+        delegation(price=price(resume=40_000, briefing=22_000), spent=guess),
+        delegation(price=price(resume=40_000, briefing=22_000), usage=first(41_000, None)),
+    ]
+    assert [one.saved for one in each] == [None, None]
+    assert [one.cost(PRICES) for one in each] == [None, None]
+    total = savings_of(each, PRICES)
+    assert total.spent == Sum(total=0, told=0, of=2)
+    assert total.saved == Sum(total=0, told=0, of=2)
+    assert total.read == Sum(total=41_000, told=1, of=2)
+    assert total.cached == Sum(total=0, told=0, of=2)
+    assert (total.cost, total.cost_told) == (Decimal(0), 0)
+    assert savings_of(each).cost is None
+    assert savings_of([]).median_error is None
+
+
+def test_the_price_is_held_against_what_the_first_request_read():
+    each = [
+        delegation(price=price(resume=expected, briefing=9), usage=first(10_000, 0))
+        for expected in (9_000, 10_500, 14_000)
+    ]
+    total = savings_of(each)
+    assert [round(error, 3) for error in total.errors] == [-0.1, 0.05, 0.4]
+    assert total.median_error == pytest.approx(0.05)
+
+
+def test_a_cost_is_of_each_kind_of_tokens_at_the_price_that_was_given():
+    usage = Usage(
+        requests=2, read=1_000_000, written=100_000, cached=600_000, cache_written=200_000
+    )
+    one = delegation(usage=usage)
+    assert one.cost(PRICES) == Decimal("0.6") + Decimal("0.18") + Decimal("0.75") + Decimal("1.5")
+    without = delegation(usage=Usage(requests=1, read=1_000_000, written=0, cached=0))
+    assert without.cost(PRICES) == Decimal(3)
+
+
+def test_delegations_are_grouped_in_the_order_of_their_first():
+    each = [delegation(role="b"), delegation(role="a"), delegation(role="b")]
+    assert [(k, len(v)) for k, v in grouped(each, lambda one: one.role).items()] == [
+        ("b", 2),
+        ("a", 1),
+    ]
+    assert each[0].month == "2026-11"
+
+
+async def found(project: upthread.Project, name: str) -> list[Delegation]:
+    return list(delegations_of(Timeline(await project.audit(name))))
+
+
+def report(*questions: str) -> str:
+    asked = [{"id": f"q{n}", "text": text} for n, text in enumerate(questions)]
+    body = json.dumps({"status": "needs_input", "questions": asked})
+    return f"[[rehearse: say ```upthread\n{body}\n```]]"
+
+
+@pytest.mark.anyio
+async def test_what_is_read_and_asked_again_is_counted_in_another_session_alone(world: World):
+    (world.project / "other.txt").write_text("x")
+    read = "[[rehearse: read README]]"
+    async with world.open() as project:
+        await project.tell("w/planner", f"{read} {read} {report('Which  word?')}", OPTIONS)
+        await project.tell("w/planner", f"{read} {report('And who?')}", OPTIONS)
+        fresh = upthread.TellOptions(agent="rehearsal", is_fresh=True)
+        again = f"{read} {read} [[rehearse: read other.txt]] {report('which word?', 'New?')}"
+        await project.tell("w/planner", again, fresh)
+        await project.tell("w/auditor", f"{read} {report('Which word?')}", OPTIONS)
+        one, two, three, other = await found(project, "w")
+    assert [each.way for each in (one, two, three, other)] == [
+        "first",
+        "resumed",
+        "briefed",
+        "first",
+    ]
+    assert [len(each.files_again) for each in (one, two, three, other)] == [0, 0, 1, 0]
+    assert three.files_again[0].endswith("README")
+    assert [each.questions_again for each in (one, two, three, other)] == [
+        (),
+        (),
+        ("which word?",),
+        (),
+    ]
+
+
+@pytest.mark.anyio
+async def test_what_an_agent_told_only_as_a_sum_is_kept_and_a_turn_that_told_nothing_is_not_told(
+    world: World,
+):
+    async with world.open() as project:
+        await project.tell("w/planner", "[[rehearse: tokens 900 100]]", OPTIONS)
+        await project.tell("w/planner", "[[rehearse: say hi]]", OPTIONS)
+        one, two = await found(project, "w")
+    assert one.usage == Usage(read=900, written=100)
+    assert one.spent == tokens(1_000)
+    assert one.first_read is None
+    assert two.usage is None or two.usage.read is None
+    assert two.spent is not None
+    assert two.spent.is_estimate
+
+
+@pytest.mark.anyio
+async def test_a_turn_that_parked_uncounted_makes_no_sum_of_what_came_after(world: World):
+    async with world.open() as project:
+        await project.tell(
+            "w/planner", "[[rehearse: once rate_limit 1]] [[rehearse: tokens 9 1]]", OPTIONS
+        )
+        await project.go_on("w/planner", OPTIONS)
+        (one,) = await found(project, "w")
+    assert one.usage is not None
+    assert one.usage.read is None

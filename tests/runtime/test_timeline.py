@@ -1,0 +1,146 @@
+"""The timeline has all of the audit: calls with their results, sub-agents under their call."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.world import World
+
+import upthread
+from upthread.core.turns.effects import INTENT, Settlement
+from upthread.core.types import (
+    PERMISSION,
+    ConversationId,
+    ErasedPart,
+    Message,
+    Part,
+    ReasoningPart,
+    Speaker,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    TurnId,
+    UnknownPart,
+)
+from upthread.runtime.record.timeline import Call, Said, Timeline, items_of
+
+OPTIONS = upthread.TellOptions(agent="rehearsal")
+
+
+def message(seq: int, *parts: Part, speaker: Speaker = Speaker.ASSISTANT) -> Message:
+    return Message(
+        conversation_id=ConversationId("con_1"),
+        seq=seq,
+        speaker=speaker,
+        turn_id=TurnId("trn_1"),
+        upstream_session_id=None,
+        recorded_at_ms=seq * 1000,
+        parts=parts,
+    )
+
+
+def call(call_id: str, **more: object) -> ToolCallPart:
+    arguments = {"command": "git push origin main"}
+    return ToolCallPart(call_id=call_id, title="Push", tool_kind="execute", arguments=arguments)
+
+
+def result(call_id: str, text: str = "ok") -> ToolResultPart:
+    return ToolResultPart(call_id=call_id, status="completed", text=text)
+
+
+def note(call_id: str, answer: str) -> UnknownPart:
+    raw = {"call_id": call_id, "answer": answer, "answered_by": "ada"}
+    return UnknownPart(kind=PERMISSION, raw=raw)
+
+
+def test_a_call_has_its_result_its_permission_and_what_it_did_beyond_this_machine():
+    (item,) = items_of([message(1, call("a"), note("a", "allow_once")), message(2, result("a"))])
+    assert isinstance(item, Call)
+    assert (item.title, item.status, item.tool_kind) == ("Push", "completed", "execute")
+    assert (item.answer, item.answered_by) == ("allow_once", "ada")
+    assert (item.at_ms, item.ended_at_ms) == (1000, 2000)
+    assert item.effect is not None
+    assert item.effect.is_outward
+
+
+def test_nothing_that_was_said_or_done_is_left_out_or_told_twice():
+    said = [
+        message(1, TextPart(text="go"), speaker=Speaker.USER),
+        message(2, ReasoningPart(text="hm"), call("a"), note("a", "reject_once")),
+        message(3, note("a", "allow_once"), result("a", "first"), result("a", "second")),
+        message(4, call("a"), result("gone"), note("nobody", "cancelled")),
+        message(5, UnknownPart(kind="plan", raw=[]), ErasedPart(kind="text")),
+        message(6, ErasedPart(kind="tool_call", call_id="b")),
+        message(7, ErasedPart(kind="tool_result", call_id="b")),
+        message(8, UnknownPart(kind=INTENT, raw={"call_id": "a"})),
+    ]
+    items = items_of(said)
+    told = [
+        (item.call_id, item.asked is not None, getattr(item.result, "text", item.status))
+        if isinstance(item, Call)
+        else type(item.part).__name__
+        for item in items
+    ]
+    assert told == [
+        "TextPart",
+        "ReasoningPart",
+        ("a", True, "second"),
+        "UnknownPart",  # the permission that was refused first
+        ("a", False, "first"),
+        ("a", True, "open"),
+        ("gone", False, "ok"),
+        "UnknownPart",  # one for a call that is not on record
+        "UnknownPart",
+        "ErasedPart",
+        ("b", True, "erased"),
+        "UnknownPart",
+    ]
+    erased = items[10]
+    assert isinstance(erased, Call)
+    assert (erased.title, erased.tool_kind) == ("", "other")
+
+
+def test_what_a_person_said_of_an_action_is_told_with_its_call():
+    (item,) = items_of([message(1, call("a"))], said={"a": Settlement.NOT_DONE})
+    assert isinstance(item, Call)
+    assert item.effect is not None
+    assert item.effect.settled is Settlement.NOT_DONE
+    assert not item.effect.is_in_doubt
+
+
+@pytest.mark.anyio
+async def test_turns_are_in_order_with_their_decision_and_sub_agents_hang_under_their_call(
+    world: World,
+):
+    async with world.open() as project:
+        first = "[[rehearse: child explorer look around]] [[rehearse: tokens 900 100]]"
+        await project.tell("w/planner", first, OPTIONS)
+        await project.tell("w/planner", "[[rehearse: if_resumed lose_session]]", OPTIONS)
+        await project.tell("w/planner", "[[rehearse: usage 5 10]] [[rehearse: say x]]", OPTIONS)
+        await project.reset("w/planner")
+        timeline = Timeline(await project.audit("w"))
+
+    planner, second = timeline.branches()
+    one, two, three = planner.turns()
+    assert [turn.number for turn in (one, two, three)] == [1, 2, 3]
+    assert one.decision is not None
+    assert one.decision.done == "STARTED"
+    assert [found.decision for found in two.decisions] == ["resume", "resume_with_replay"]
+    assert one.spent is not None
+    assert (one.spent.count, one.spent.is_estimate) == (1000, False)
+    assert one.prompt.startswith("[[rehearse: child")
+    assert two.told  # what the new session was told of the first one
+    assert two.outcome == "ok"
+    assert three.stop is not None
+    assert three.stop.said == "it ended well"
+
+    (asked,) = one.calls
+    (child,) = planner.children_of(asked)
+    assert child.is_child
+    assert (child.name, child.depth) == ("explorer", 1)
+    assert [i.part.text for i in child.items() if isinstance(i, Said) and i.speaker == "assistant"]
+    assert list(child.turns()) == []
+    assert planner.other_children([asked.call_id]) == ()
+    assert planner.other_children([]) != ()
+    assert second.conversation.generation == 2
+    assert list(second.turns()) == []
+    assert timeline.faults == ()

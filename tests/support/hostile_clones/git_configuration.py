@@ -1,0 +1,250 @@
+"""Clones whose git configuration, attributes or hooks name a program.
+
+As an unpacked archive with its `.git`, or after an agent that may edit and not execute.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.hostile_clones.canary import Canary
+from tests.support.hostile_clones.clone import (
+    change_a_file,
+    configure,
+    git,
+    hostile_clone,
+    write,
+)
+
+HOOKS = (
+    *("post-checkout", "post-commit", "post-index-change", "post-merge", "post-rewrite"),
+    *("pre-auto-gc", "pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit"),
+    *("reference-transaction", "fsmonitor-watchman", "push-to-checkout", "pre-push"),
+)
+STATUS = "git status"
+CHECKOUT = "git worktree add ../careless"
+
+
+@hostile_clone("core.fsmonitor names a program that `git status` runs", careless=(STATUS,))
+def fsmonitor(directory: Path, canary: Canary) -> None:
+    configure(directory, f'[core]\n\tfsmonitor = "{canary.command("fsmonitor")}"\n')
+
+
+@hostile_clone("the same, in the configuration of a worktree", careless=(STATUS,))
+def fsmonitor_of_a_worktree(directory: Path, canary: Canary) -> None:
+    configure(directory, "[core]\n\trepositoryformatversion = 1\n")
+    configure(directory, "[extensions]\n\tworktreeConfig = true\n")
+    program = canary.command("fsmonitor_of_a_worktree")
+    write(directory / ".git" / "config.worktree", f'[core]\n\tfsmonitor = "{program}"\n')
+
+
+@hostile_clone("core.fsmonitor is a shell line with the clone's own script", careless=(STATUS,))
+def fsmonitor_in_the_tree(directory: Path, canary: Canary) -> None:
+    canary.put(directory / "tools" / "watch", "fsmonitor_in_the_tree")
+    configure(directory, "[core]\n\tfsmonitor = ./tools/watch; true\n\tfsmonitorHookVersion = 2\n")
+
+
+@hostile_clone("core.hooksPath leads to hooks in the tree", careless=(CHECKOUT,))
+def hooks_path(directory: Path, canary: Canary) -> None:
+    for hook in HOOKS:
+        canary.put(directory / ".husky" / hook, "hooks_path")
+    configure(directory, f'[core]\n\thooksPath = "{directory / ".husky"}"\n')
+
+
+@hostile_clone("every hook is there, in .git/hooks", careless=(CHECKOUT,))
+def hooks(directory: Path, canary: Canary) -> None:
+    for hook in HOOKS:
+        canary.put(directory / ".git" / "hooks" / hook, "hooks")
+
+
+@hostile_clone("a clean and a smudge filter for all files", careless=(STATUS, CHECKOUT))
+def clean_filter(directory: Path, canary: Canary) -> None:
+    program = canary.command("clean_filter")
+    configure(directory, f'[filter "x"]\n\tclean = "{program}"\n\tsmudge = "{program}"\n')
+    for place in (directory / ".gitattributes", directory / ".git" / "info" / "attributes"):
+        write(place, "* filter=x\n")
+    change_a_file(directory)
+
+
+@hostile_clone("a clean filter for files that only were touched", careless=(STATUS,))
+def clean_filter_of_touched_files(directory: Path, canary: Canary) -> None:
+    program = canary.command("clean_filter_of_touched_files")
+    configure(directory, f'[filter "x"]\n\tclean = "{program} %f"\n\trequired = true\n')
+    write(directory / ".git" / "info" / "attributes", "*.py filter=x\n")
+    (directory / "greeter.py").touch()
+
+
+@hostile_clone("a filter process, by .git/info/attributes", careless=(STATUS,))
+def process_filter(directory: Path, canary: Canary) -> None:
+    program = canary.command("process_filter")
+    configure(directory, f'[filter "x"]\n\tprocess = "{program}"\n\trequired = true\n')
+    write(directory / ".git" / "info" / "attributes", "* filter=x\n")
+    change_a_file(directory)
+
+
+@hostile_clone("core.attributesFile names attributes beside the tree's", careless=(STATUS,))
+def attributes_file(directory: Path, canary: Canary) -> None:
+    program = canary.command("attributes_file")
+    place = directory / "docs" / "attributes"
+    configure(directory, f'[filter "x"]\n\tclean = "{program}"\n')
+    configure(directory, f'[core]\n\tattributesFile = "{place}"\n')
+    write(place, "* filter=x\n")
+    change_a_file(directory)
+
+
+@hostile_clone("filters of Git LFS that are not Git LFS", careless=(STATUS,))
+def large_file_storage(directory: Path, canary: Canary) -> None:
+    program = canary.command("large_file_storage")
+    names = "".join(f'\t{name} = "{program}"\n' for name in ("clean", "smudge", "process"))
+    configure(directory, f'[filter "lfs"]\n{names}\trequired = true\n')
+    write(directory / ".lfsconfig", f'[lfs]\n\turl = "ext::{program}"\n')
+    write(directory / ".gitattributes", "*.py filter=lfs diff=lfs merge=lfs -text\n")
+    change_a_file(directory)
+
+
+@hostile_clone("include.path leads to configuration in the tree", careless=(STATUS,))
+def included_configuration(directory: Path, canary: Canary) -> None:
+    program = canary.command("included_configuration")
+    write(directory / "docs" / "style.ini", f'[core]\n\tfsmonitor = "{program}"\n')
+    configure(directory, "[include]\n\tpath = ../docs/style.ini\n")
+
+
+@hostile_clone("includeIf, by folder and by branch", careless=(STATUS,))
+def configuration_included_where(directory: Path, canary: Canary) -> None:
+    program = canary.command("configuration_included_where")
+    write(directory / "docs" / "style.ini", f'[core]\n\tfsmonitor = "{program}"\n')
+    for condition in ("gitdir:**", "onbranch:main"):
+        configure(directory, f'[includeIf "{condition}"]\n\tpath = ../docs/style.ini\n')
+
+
+@hostile_clone("an external diff and textconv", careless=("git diff",))
+def external_diff(directory: Path, canary: Canary) -> None:
+    program = canary.command("external_diff")
+    configure(directory, f'[diff]\n\texternal = "{program}"\n')
+    configure(directory, f'[diff "x"]\n\ttextconv = "{program}"\n\tcommand = "{program}"\n')
+    write(directory / ".gitattributes", "* diff=x\n")
+    change_a_file(directory)
+
+
+@hostile_clone(
+    "a merge driver",
+    careless=("git merge other",),
+)
+def merge_driver(directory: Path, canary: Canary) -> None:
+    git(directory, "checkout", "-qb", "other")
+    write(directory / "README.md", "# Theirs\n")
+    git(directory, "commit", "-qam", "theirs")
+    git(directory, "checkout", "-q", "main")
+    write(directory / "README.md", "# Ours\n")
+    git(directory, "commit", "-qam", "ours")
+    configure(directory, "[user]\n\tname = x\n\temail = x@example.invalid\n")
+    configure(directory, f'[merge "x"]\n\tdriver = "{canary.command("merge_driver")} %A %B"\n')
+    write(directory / ".git" / "info" / "attributes", "* merge=x\n")
+
+
+@hostile_clone(
+    "pager, editor, askpass and credential helper",
+    careless=("git var GIT_EDITOR | sh -s; $(git config core.editor)",),
+)
+def pager_and_editor(directory: Path, canary: Canary) -> None:
+    program = canary.command("pager_and_editor")
+    for name in ("pager", "editor", "askPass"):
+        configure(directory, f'[core]\n\t{name} = "{program}"\n')
+    for name in ("status", "log", "config", "rev-list", "worktree", "ls-tree", "diff"):
+        configure(directory, f'[pager]\n\t{name} = "{program}"\n')
+    configure(directory, f'[sequence]\n\teditor = "{program}"\n')
+    configure(directory, f'[credential]\n\thelper = "!{program}"\n')
+    configure(directory, f'[interactive]\n\tdiffFilter = "{program}"\n')
+
+
+@hostile_clone("a program that makes and checks signatures", careless=("git commit -m x -a",))
+def signing_program(directory: Path, canary: Canary) -> None:
+    program = canary.command("signing_program")
+    configure(directory, f'[gpg]\n\tprogram = "{program}"\n')
+    configure(directory, f'[gpg "ssh"]\n\tprogram = "{program}"\n')
+    configure(directory, "[commit]\n\tgpgSign = true\n[tag]\n\tgpgSign = true\n")
+    configure(directory, "[log]\n\tshowSignature = true\n[user]\n\tsigningKey = key\n")
+    configure(directory, "\tname = x\n\temail = x@example.invalid\n")
+    change_a_file(directory)
+
+
+@hostile_clone("aliases for every verb of git that is not built in", careless=("git st",))
+def aliases(directory: Path, canary: Canary) -> None:
+    program = canary.command("aliases")
+    for name in ("st", "rev-parse", "rev-list", "status", "worktree", "hash-object", "cat-file"):
+        configure(directory, f'[alias]\n\t{name} = "!{program}"\n')
+
+
+@hostile_clone(
+    "a submodule with a program to update it, and its own configuration",
+    careless=("git -C library status",),
+)
+def submodule(directory: Path, canary: Canary) -> None:
+    library = directory / "library"
+    library.mkdir()
+    git(library, "init", "-q", "-b", "main")
+    git(library, "commit", "-qm", "begin", "--allow-empty")
+    git(directory, "add", "library")
+    write(
+        directory / ".gitmodules",
+        '[submodule "library"]\n\tpath = library\n\turl = ./library\n',
+    )
+    git(directory, "add", ".gitmodules")
+    git(directory, "commit", "-qm", "a library")
+    program = canary.command("submodule")
+    configure(
+        directory, f'[submodule "library"]\n\tupdate = "!{program}"\n\turl = "ext::{program}"\n'
+    )
+    modules = directory / ".git" / "modules" / "library"
+    modules.parent.mkdir(parents=True)
+    (library / ".git").rename(modules)
+    write(library / ".git", "gitdir: ../.git/modules/library\n")
+    with (modules / "config").open("a") as config:
+        config.write(f'[core]\n\tworktree = ../../../library\n\tfsmonitor = "{program}"\n')
+
+
+@hostile_clone("a filter in the configuration of a submodule", careless=(STATUS,))
+def submodule_with_a_filter(directory: Path, canary: Canary) -> None:
+    library = directory / "library"
+    library.mkdir()
+    write(library / "a.txt", "one\n")
+    git(library, "init", "-q", "-b", "main")
+    git(library, "add", "-A")
+    git(library, "commit", "-qm", "begin")
+    git(directory, "add", "library")
+    git(directory, "commit", "-qm", "a library")
+    write(library / ".gitattributes", "* filter=x\n")
+    write(library / "a.txt", "two\n")
+    configure(library, f'[filter "x"]\n\tclean = "{canary.command("submodule_with_a_filter")}"\n')
+
+
+@hostile_clone(
+    "a repository within, which nobody has committed", careless=("git -C vendor status",)
+)
+def nested_repository(directory: Path, canary: Canary) -> None:
+    vendor = directory / "vendor"
+    vendor.mkdir()
+    write(vendor / "a.txt", "one\n")
+    git(vendor, "init", "-q", "-b", "main")
+    git(vendor, "add", "-A")
+    git(vendor, "commit", "-qm", "begin")
+    program = canary.command("nested_repository")
+    configure(vendor, f'[core]\n\tfsmonitor = "{program}"\n[filter "x"]\n\tclean = "{program}"\n')
+    write(vendor / ".gitattributes", "* filter=x\n")
+    write(vendor / "a.txt", "two\n")
+
+
+@hostile_clone("core.worktree makes a directory of the person's the working tree")
+def worktree_elsewhere(directory: Path, canary: Canary) -> None:
+    configure(directory, f'[core]\n\tworktree = "{canary.victim}"\n')
+
+
+@hostile_clone(
+    "git is told to look after itself, by a hook and a schedule", careless=("git gc --auto",)
+)
+def maintenance(directory: Path, canary: Canary) -> None:
+    for hook in ("pre-auto-gc", "post-index-change", "reference-transaction"):
+        canary.put(directory / ".git" / "hooks" / hook, "maintenance")
+    configure(directory, "[gc]\n\tauto = 1\n\tautoDetach = false\n[maintenance]\n\tauto = true\n")
+    for number in range(300):
+        write(directory / ".git" / "objects" / "17" / f"{number:038x}", "")
