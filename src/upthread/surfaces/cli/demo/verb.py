@@ -57,7 +57,7 @@ def demo(call: Call, keep: Path | None) -> int:
         output.json({"told": told, **shown})
         return 0
     for what, words in NEXT.items():
-        output.command(f"{what:<48}", words)
+        output.command(f"{what:<50}", words)
     return 0
 
 
