@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from upthread.testing.default_turn import open_place
+from tests.support.default_turn import open_place
 
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.glance import identities_in, open_session
