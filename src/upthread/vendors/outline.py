@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 Ending: TypeAlias = Literal["ended", "interrupted", "unknown"]
 """How a session's last turn looks from its end; one that is under way looks interrupted."""
@@ -98,8 +98,9 @@ def text_in(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        for block in content:
-            text = block.get("text") if isinstance(block, dict) else None
+        for block in cast("list[object]", content):
+            said = cast("dict[str, object]", block) if isinstance(block, dict) else {}
+            text = said.get("text")
             if isinstance(text, str) and text:
                 return text
     return ""
