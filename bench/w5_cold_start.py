@@ -145,7 +145,7 @@ store.close()
 
 def _has_cli() -> bool:
     try:
-        return find_spec("upthread.surfaces.cli.__main__") is not None
+        return find_spec("upthread.surfaces.cli.program") is not None
     except ModuleNotFoundError:
         return False
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 import grimp
 from tools.contracts import cycle_in
 
-from upthread.surfaces.cli.__main__ import main as upthread
+from upthread.surfaces.cli.program import main as upthread
 
 CROSSED_MAX: Final[int | None] = None
 """How many files of ours a resumed `tell` may run functions of. None: shown, not held to."""

@@ -1,5 +1,7 @@
 """`python -m upthread` is the same as `upthread`."""
 
+import gc
+import os
 import sys
 
 from upthread.boundary.programs import forget_working_directory
@@ -8,7 +10,13 @@ from upthread.boundary.programs import forget_working_directory
 def main() -> int:
     """Run one verb and return its exit code; nothing is imported from where it is called."""
     forget_working_directory(sys.path)
-    from upthread.surfaces.cli.__main__ import main as run  # noqa: PLC0415  # only then
+    from upthread.surfaces.cli.glance import told  # noqa: PLC0415  # only then
+
+    # What scripts ask all the time, before what it takes to carry out any verb is loaded.
+    if "_ARGCOMPLETE" not in os.environ and told(sys.argv[1:]):
+        gc.freeze()  # at exit nothing is looked through for what could be freed
+        return 0
+    from upthread.surfaces.cli.program import main as run  # noqa: PLC0415
 
     return run()
 

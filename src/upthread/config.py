@@ -34,7 +34,7 @@ from upthread.core.config_file import (
 )
 from upthread.core.context.prior_context import Injection
 from upthread.core.decision.model import USUAL_LIMITS, Limits
-from upthread.core.names import shown
+from upthread.core.names import did_you_mean, shown
 from upthread.core.roles.fields import read_toml
 from upthread.core.roles.limits import RoleLimits, joined
 from upthread.core.roles.role import (
@@ -135,7 +135,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         if name not in self.roles:
             known = ", ".join(sorted(self.roles))
             raise NotFoundError(
-                f"there is no role {shown(name)}",
+                f"there is no role {shown(name)}{did_you_mean(name, self.roles)}",
                 hint=f"known roles: {known}; or add [roles.{name}] to {PROJECT_FILE}",
                 role=name,
             )

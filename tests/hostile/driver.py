@@ -28,7 +28,7 @@ def preload() -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
             if not any(part in found.name for part in LEFT_OUT):
                 importlib.import_module(found.name)
-    importlib.import_module("upthread.surfaces.cli.__main__")
+    importlib.import_module("upthread.surfaces.cli.program")
     importlib.import_module("upthread.store.sqlite")
 
 
@@ -123,7 +123,7 @@ class Starts:
 
 
 def verb(job: dict[str, Any]) -> int:
-    from upthread.surfaces.cli.__main__ import main as upthread
+    from upthread.surfaces.cli.program import main as upthread
 
     return upthread(job["words"])
 

@@ -10,7 +10,7 @@ import pytest
 from tests.hostile.entries import ADDRESS, CALLS, EVENTS, WORKSTREAM, calls
 from tests.support.hostile_clones import CLONES
 
-from upthread.surfaces.cli.typed.verb_table import VERBS
+from upthread.surfaces.cli.program import VERBS
 
 NAMES = list(CLONES)
 SHARES = 24

@@ -30,7 +30,7 @@ from upthread.surfaces.cli.audit.runs import stopped
 from upthread.surfaces.cli.audit.verb import audit
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.verbs import inspect
+from upthread.surfaces.cli.verbs import inspect, listing
 from upthread.surfaces.cli.verbs.run import step_in_words
 from upthread.surfaces.cli.verbs.tell import Screen
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations, _Delegation, _stands
@@ -151,7 +151,7 @@ def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
         "MCP why": in_json(surfaces.mcp[address]),
     }
     assert set(said.values()) == {said["show"]}, said
-    table = surfaces.text(inspect.list_workstreams, case.workstream)
+    table = surfaces.text(listing.list_workstreams, case.workstream)
     assert in_table(table, address) == said["show"][0]
 
 
@@ -169,8 +169,8 @@ def test_every_surface_says_the_same_of_a_workstream(surfaces: Surfaces, case: C
 
 
 def test_the_list_of_all_says_of_each_what_the_others_say(surfaces: Surfaces):
-    table = surfaces.text(inspect.list_workstreams, None)
-    listed = surfaces.json(inspect.list_workstreams, None)["workstreams"]
+    table = surfaces.text(listing.list_workstreams, None)
+    listed = surfaces.json(listing.list_workstreams, None)["workstreams"]
     assert {each["workstream"]: in_json(each) for each in listed} == {
         case.workstream: in_json(surfaces.mcp[case.workstream]) for case in CASES
     }

@@ -19,16 +19,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
 
-import anyio
 from msgspec import Struct
 
 from upthread.agents._probes import remember, remembered
-from upthread.agents._process import ChildStart, started_child, whole_command
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
 from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way
+from upthread.core.names import did_you_mean
 from upthread.errors import UpthreadError, UsageError
 
 __all__ = [
@@ -101,7 +100,7 @@ def _way_of(agent: str) -> Way:
     if entry is None:
         names = ", ".join(AGENTS_AND_REHEARSAL)
         raise UsageError(
-            f"there is no agent {agent!r}",
+            f"there is no agent {agent!r}{did_you_mean(agent, AGENTS_AND_REHEARSAL)}",
             hint=f'known: {names}, and acp:"COMMAND" for any that speaks ACP',
         )
     # None is here: the error of starting the first names the program that is missing.
@@ -241,6 +240,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
     }
     paths = {agent: find_program(way.command[0]) or "" for agent, way in ways.items()}
     versions: dict[str, str] = {}
+    import anyio  # noqa: PLC0415  # who only looks a name up must not load an event loop
 
     async def ask(agent: str, path: str) -> None:
         versions[agent] = await _version_of(path)
@@ -255,6 +255,14 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 
 
 async def _version_of(path: str) -> str:
+    import anyio  # noqa: PLC0415  # as above
+
+    from upthread.agents._process import (  # noqa: PLC0415  # as above
+        ChildStart,
+        started_child,
+        whole_command,
+    )
+
     start = ChildStart(
         command=(path, "--version"),
         working_directory=NOWHERE,  # where agents find no settings of a project

@@ -7,7 +7,7 @@ one that does: tests/surfaces/cli/test_light_verbs.py holds it to that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -241,6 +241,11 @@ class Assembly(ABC):
 
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None
+
+    def _addresses(self) -> Iterator[str]:
+        for known in self.store.workstreams(self.project_id):
+            for each in self.store.conversations(self.project_id, known.workstream):
+                yield each.key.address
 
     def _calls_now(self) -> Sequence[CallUnderWay]:
         return self.hooks.calls_under_way()

@@ -8,8 +8,9 @@ installed. The rehearsal agent is never chosen by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -20,7 +21,6 @@ from upthread.client.parts import ProjectParts
 from upthread.core.actors import CALLERS_VARIABLE
 from upthread.core.agents import AGENTS, one_of
 from upthread.core.names import Address, key_of
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import Role
 from upthread.core.runs import pipeline as pipelines
 from upthread.core.turns.prompt import Task
@@ -35,10 +35,8 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
-from upthread.runtime.bindings.published import read_binding
-from upthread.runtime.hooked.publication import installed_path
+from upthread.runtime.bindings.published import installed_path, read_binding
 from upthread.runtime.options import RunOptions, TellOptions
-from upthread.runtime.permissions.policy import PermissionPolicy
 from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest, session_host
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
@@ -46,6 +44,10 @@ from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness
 from upthread.runtime.turns.older_record import OwnSessions, look
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
+    from upthread.runtime.permissions.policy import PermissionPolicy
 
 
 class Preparing:
@@ -56,14 +58,19 @@ class Preparing:
         self._settings = parts.settings
         self._project_id = parts.project_id
         self._environment = parts.environment
-        self._permissions = PermissionPolicy(
-            rules=parts.settings.permissions, ask_person=parts.ask_person
-        )
+        self._ask_person = parts.ask_person
         self._redactor = parts.redactor
         self._policy = parts.policy
         self._worktrees = worktrees
         self._now_ms = parts.system.now_ms
         self._host = host
+
+    @cached_property
+    def _permissions(self) -> PermissionPolicy:
+        # Late: whoever looks is asked for no permission.
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415
+
+        return PermissionPolicy(rules=self._settings.permissions, ask_person=self._ask_person)
 
     @property
     def freshness(self) -> FreshnessSettings:
@@ -310,6 +317,8 @@ class Preparing:
 
     def open_request(self, agent: str, *, place: str | None = None) -> OpenRequest:
         """Return how to start an agent outside a turn: nobody is there to allow anything."""
+        from upthread.runtime.permissions.policy import PermissionPolicy  # noqa: PLC0415
+
         # No role is known here, so the strictest of all holds.
         mode = self._policy.strictest
         options = self._open_options(agent, mode, place or self._settings.working_directory)

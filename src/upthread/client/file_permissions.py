@@ -20,6 +20,7 @@ from upthread.errors import ConfigError
 KEY_BYTES: Final = 32
 LOGS: Final = "agent-stderr"
 NAME_CHARACTERS_MAX: Final = 40
+OTHER_HOME: Final = "set UPTHREAD_HOME to a directory that you may write to"
 
 
 def secure_home(home: Path) -> str:
@@ -30,7 +31,7 @@ def secure_home(home: Path) -> str:
     """
     # `lexists`: a link that leads nowhere is a link, and is refused below.
     if not os.path.lexists(home):
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_home(home)
     found = home.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise _refused(home, "is a symbolic link", "name the place it points to")
@@ -43,6 +44,13 @@ def secure_home(home: Path) -> str:
         return ""
     home.chmod(0o700)
     return f"{home} could be entered by others (mode {stat.S_IMODE(found.st_mode):04o}); now 0700"
+
+
+def _make_home(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(home, f"cannot be made: {error.strerror}", OTHER_HOME) from error
 
 
 def redaction_key(path: Path) -> bytes:

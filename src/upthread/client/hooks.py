@@ -129,7 +129,7 @@ class Hooks:
     @property
     def is_installed(self) -> bool:
         """Whether `upthread setup` has been run: without it nobody reads what is published."""
-        from upthread.runtime.hooked.publication import installed_path
+        from upthread.runtime.bindings.published import installed_path
 
         return Path(installed_path(self._home)).exists()
 

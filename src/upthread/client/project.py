@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from upthread.client.assembly import Assembly
 from upthread.core.actors import Actor, model_of
-from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream, shown
-from upthread.core.trust import Item, ignored_notice
+from upthread.core.names import (
+    Address,
+    did_you_mean,
+    key_of,
+    parse_address,
+    parse_role,
+    parse_workstream,
+    shown,
+)
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
 from upthread.errors import NotFoundError, UsageError
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from upthread.core.decision.read_coverage import Reading
     from upthread.core.runs.pipeline import RunView
     from upthread.core.sessions import OwnInterface
+    from upthread.core.trust import Item
     from upthread.core.turns.effects import Settlement
     from upthread.runtime.continuity_probe import Probed
     from upthread.runtime.options import RunOptions
@@ -42,6 +50,8 @@ class Project(Assembly):
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know: what was put right at rest, and what is ignored here."""
+        from upthread.core.trust import ignored_notice
+
         ignored = ignored_notice(self.settings.pending)
         return (*self.notices_at_rest, *filter(None, (ignored,)))
 
@@ -115,20 +125,22 @@ class Project(Assembly):
         """Return how a workstream stands. Raises NotFoundError."""
         name = parse_workstream(workstream)
         await self.hooks.take_in()
-        view = await self._system.in_thread(
-            lambda: self._overview.workstream(self.project_id, name)
-        )
-        if view is None:
-            raise _no_workstream(name)
-        return view
+
+        def look() -> WorkstreamView:
+            view = self._overview.workstream(self.project_id, name)
+            if view is None:
+                raise self._no_workstream(name)
+            return view
+
+        return await self._system.in_thread(look)
 
     async def _require(self, workstream: str) -> None:
-        def is_known() -> bool:
+        def check() -> None:
             known = self.store.workstream(self.project_id, workstream)
-            return bool(known or self.store.conversations(self.project_id, workstream))
+            if not (known or self.store.conversations(self.project_id, workstream)):
+                raise self._no_workstream(workstream)
 
-        if not await self._system.in_thread(is_known):
-            raise _no_workstream(workstream)
+        await self._system.in_thread(check)
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
@@ -459,12 +471,21 @@ class Project(Assembly):
         resolved = self.store.resolve(key_of(self.project_id, address))
         if resolved is None:
             name = f"{address.workstream}/{address.role}"
+            like = did_you_mean(name, self._addresses())
             raise NotFoundError(
-                f"{shown(name)} has no conversation yet",
+                f"{shown(name)} has no conversation yet{like}",
                 hint=f'start one: upthread tell {shlex.quote(name)} "…"',
                 address=name,
             )
         return resolved
+
+    def _no_workstream(self, name: str) -> NotFoundError:
+        known = (each.workstream for each in self.store.workstreams(self.project_id))
+        return NotFoundError(
+            f"there is no workstream {shown(name)} in this project{did_you_mean(name, known)}",
+            hint="see `upthread ls`",
+            workstream=name,
+        )
 
     def _by_instance_name(self, text: str) -> Address:
         base_name, dash, role = text.partition("-")
@@ -481,14 +502,6 @@ class Project(Assembly):
 
 _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"
 _ERASE_YOURSELF: Final = "do it yourself, at your own terminal"
-
-
-def _no_workstream(name: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no workstream {shown(name)} in this project",
-        hint="see `upthread ls`",
-        workstream=name,
-    )
 
 
 def _lease_of(key: ConversationKey, doing: str) -> LeaseRequest:

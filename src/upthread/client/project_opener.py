@@ -9,33 +9,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from upthread.client.encryption import key_of
+from msgspec import Struct
+
 from upthread.client.file_permissions import redaction_key, secure_home
 from upthread.client.parts import ProjectParts
 from upthread.client.project import Project
-from upthread.client.project_identity import (
-    PROJECT_VARIABLE,
-    identity_in,
-    know_project,
-    said_project,
-)
-from upthread.client.stores import key_path, lease_times_for, open_store
-from upthread.config import Settings, load_settings
+from upthread.client.remembered_opening import Opening, Openings
+from upthread.client.stores import file_path, is_postgres, key_path, lease_times_for, open_store
 from upthread.core.actors import PROGRAM, Actor
-from upthread.core.redaction.redactor import Redactor
-from upthread.core.redaction.rules import rules_of
-from upthread.core.types import RecordMode
+from upthread.core.types import ProjectId, RecordMode
+from upthread.runtime.later import later
 from upthread.runtime.lease import LeaseTimes
 from upthread.runtime.record.project_store import ProjectStore
-from upthread.runtime.record.record_filter import RecordPolicy
 from upthread.runtime.system import System, user_name
-from upthread.runtime.working_tree.repository import find_repository
 from upthread.store.base import WholeStore
+from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.glance import identities_in
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
+    from upthread.config import Settings
+    from upthread.core.redaction.redactor import Redactor
     from upthread.runtime.permissions.policy import AskPerson
+    from upthread.runtime.record.record_filter import RecordPolicy
+    from upthread.runtime.working_tree.repository import Repository
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -65,47 +63,160 @@ async def open_project(
     """
     env = dict(os.environ if environment is None else environment)
     system = replace(system or System(), end_process_group=_end_process_group)
-    repository = await system.in_thread(lambda: find_repository(Path(directory)))
-    settings = load_settings(
-        repository.root,
-        environment=env,
-        database=database,
-        repository=repository.identity.path,
-    )
-    # Off the event loop: it opens, makes and may migrate a file.
-    redactor, notice, opened = await system.in_thread(lambda: _open_store(settings))
-    policy = record_policy(settings)
+    asked = Asked(directory=Path(directory), environment=env, database=database, project=project)
+    opened = await system.in_thread(lambda: _opened(asked, is_looking=system.is_looking))
     try:
-        said = said_project(project, env.get(PROJECT_VARIABLE))
-        identity = identity_in(settings.database, repository.identity)
-        known = await system.in_thread(lambda: know_project(opened, identity, said))
-        project_id = known.project_id
         store = ProjectStore(
-            opened,
-            project_id,
+            opened.store,
+            opened.project_id,
             by_user=actor.for_user(user_name(env)),
             now_ms=system.now_ms,
-            policy=policy,
-            redactor=redactor,
+            policy=opened.policy,
+            redactor=opened.redactor,
         )
         parts = ProjectParts(
             store=store,
             system=system,
-            settings=settings,
-            project_id=project_id,
+            settings=opened.settings,
+            project_id=opened.project_id,
             environment=env,
             ask_person=ask_person,
             actor=actor,
-            lease_times=lease_times or lease_times_for(settings.database),
-            redactor=redactor,
-            policy=policy,
-            notices_at_rest=tuple(filter(None, (notice, known.notice))),
+            lease_times=lease_times or lease_times_for(opened.settings.database),
+            redactor=opened.redactor,
+            policy=opened.policy,
+            notices_at_rest=opened.notices,
         )
         yield Project(parts)
     finally:
         # Closed for whoever is cancelled as well: an open file holds its log and its locks.
         with system.shield():
-            await system.in_thread(opened.close)
+            await system.in_thread(opened.store.close)
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What an opening is asked for."""
+
+    directory: Path
+    environment: Mapping[str, str]
+    database: str | None
+    project: str | None
+
+
+class _Opened(Struct, frozen=True, kw_only=True):
+    """What an opening found."""
+
+    settings: Settings
+    redactor: Redactor
+    policy: RecordPolicy
+    store: WholeStore
+    project_id: ProjectId
+    notices: tuple[str, ...] = ()
+
+
+def _opened(asked: Asked, *, is_looking: bool) -> _Opened:
+    # Made before anything is read.
+    openings = Openings(str(asked.directory), asked.environment, asked.database)
+    remembered = None if asked.project else openings.recall()
+    if remembered is not None and is_looking:
+        opened = _opened_again(asked, remembered)
+        if opened is not None:
+            return opened
+    return _opened_anew(asked, openings)
+
+
+def _opened_again(asked: Asked, remembered: Opening) -> _Opened | None:
+    """Open what was found the last time; None where the database knows more than it did then.
+
+    The configuration was read and checked then, and no file of it has changed: it is read again
+    only when something of it is asked for.
+    """
+    store = open_store(remembered.database)
+    if _identities(store) != remembered.identities:
+        store.close()
+        return None
+    settings = later(
+        lambda: _settings(asked, Path(remembered.root), remembered.identity[0]),
+        home=remembered.home,
+        working_directory=remembered.root,
+        database=remembered.database,
+        outward_patterns=remembered.outward_patterns,
+    )
+    return _Opened(
+        settings=settings,
+        redactor=later(lambda: _redactor(settings)),
+        policy=later(lambda: record_policy(settings)),
+        store=store,
+        project_id=ProjectId(remembered.project_id),
+    )
+
+
+def _opened_anew(asked: Asked, openings: Openings) -> _Opened:
+    from upthread.client.project_identity import (
+        PROJECT_VARIABLE,
+        identity_in,
+        know_project,
+        said_project,
+    )
+    from upthread.runtime.working_tree.repository import find_repository
+
+    repository = find_repository(asked.directory)
+    settings = _settings(asked, repository.root, repository.identity.path)
+    redactor, notice, store = _open_store(settings)
+    try:
+        said = said_project(asked.project, asked.environment.get(PROJECT_VARIABLE))
+        known = know_project(store, identity_in(settings.database, repository.identity), said)
+        notices = tuple(filter(None, (notice, known.notice)))
+        if said is None and not notices:
+            _remember(openings, repository, settings, known.project_id, store)
+    except BaseException:
+        store.close()
+        raise
+    return _Opened(
+        settings=settings,
+        redactor=redactor,
+        policy=record_policy(settings),
+        store=store,
+        project_id=known.project_id,
+        notices=notices,
+    )
+
+
+def _remember(
+    openings: Openings,
+    repository: Repository,
+    settings: Settings,
+    project_id: ProjectId,
+    store: WholeStore,
+) -> None:
+    # Its key has to be fetched from a person's keyring, and a server may be another's at any time.
+    if settings.encryption_key is not None or is_postgres(settings.database):
+        return
+    identity = repository.identity
+    openings.remember(
+        stamps=settings.stamps,
+        key=str(key_path(settings.database, Path(settings.home))),
+        home=settings.home,
+        root=str(repository.root),
+        database=str(file_path(settings.database)),
+        project_id=project_id,
+        identity=[identity.path, identity.root_commit, identity.remote],
+        identities=_identities(store),
+        outward_patterns=settings.outward_patterns,
+    )
+
+
+def _identities(store: WholeStore) -> list[int]:
+    assert isinstance(store, SqliteStore), "only a file of one's own is remembered"
+    return identities_in(store.database.connection)
+
+
+def _settings(asked: Asked, root: Path, repository: str) -> Settings:
+    from upthread.config import load_settings
+
+    return load_settings(
+        root, environment=asked.environment, database=asked.database, repository=repository
+    )
 
 
 async def _end_process_group(pid: int, ticks: int) -> bool:
@@ -116,6 +227,8 @@ async def _end_process_group(pid: int, ticks: int) -> bool:
 
 def record_policy(settings: Settings) -> RecordPolicy:
     """Return what is recorded in a project, by role."""
+    from upthread.runtime.record.record_filter import RecordPolicy
+
     roles: dict[str, RecordMode] = {
         name: role.record for name, role in settings.roles.items() if role.record is not None
     }
@@ -124,6 +237,9 @@ def record_policy(settings: Settings) -> RecordPolicy:
 
 def redactor_for(settings: Settings, key: bytes) -> Redactor:
     """Return a project's redactor. Raises ConfigError for a rule that is none."""
+    from upthread.core.redaction.redactor import Redactor
+    from upthread.core.redaction.rules import rules_of
+
     rules = rules_of(settings.redaction.rules)
     return Redactor(key, rules=rules, allowed=settings.redaction.allow)
 
@@ -134,14 +250,20 @@ def _open_store(settings: Settings) -> tuple[Redactor, str, WholeStore]:
     home = Path(settings.home)
     # Before the file is opened, which may make it: never in a directory that others can enter.
     notice = secure_home(home)
+    from upthread.client.encryption import key_of
+
     store = open_store(settings.database, key=key_of(settings))
     try:
-        key = redaction_key(key_path(settings.database, home))
-        return redactor_for(settings, key), notice, store
+        return _redactor(settings), notice, store
     except BaseException:
         # A key that cannot be read is found last: the file must not stay open for it.
         store.close()
         raise
+
+
+def _redactor(settings: Settings) -> Redactor:
+    key = redaction_key(key_path(settings.database, Path(settings.home)))
+    return redactor_for(settings, key)
 
 
 class Wait:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -118,6 +118,14 @@ def shown(text: str) -> str:
     """Quote a name for a message: escaped and cut, so that no name can forge a line."""
     cut = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "…"
     return ascii(cut) if not cut.isprintable() else repr(cut)
+
+
+def did_you_mean(typed: str, known: Iterable[str]) -> str:
+    """Return the end of an error about a name that is not known: the one that is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only where there is an error
+
+    close = get_close_matches(typed, list(known), n=1)
+    return f". Did you mean {shown(close[0])}?" if close else ""
 
 
 def choose_base_name(workstream: str, taken: Collection[str]) -> str:

@@ -84,6 +84,9 @@ JsonValue: TypeAlias = (
 RecordMode: TypeAlias = Literal["full", "redacted", "index"]
 """What is recorded of what is said: all of it, all but its secrets, or its outline, no text."""
 
+Continuity: TypeAlias = Literal["resume", "fresh", "auto"]
+"""Whether a role goes on in its session: always, never, or as the handshake decides."""
+
 STRICTNESS: tuple[RecordMode, ...] = ("full", "redacted", "index")
 """From what records most to what records least."""
 

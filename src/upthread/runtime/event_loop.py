@@ -21,6 +21,8 @@ THREAD_POLL_S = 0.001
 class EventLoop:
     """Waits on the loop that runs, which is the one that its first call is made on."""
 
+    is_looking = False
+
     def __init__(self) -> None:
         # One call at a time: a connection of a store is no thread's own.
         self._limiter = anyio.CapacityLimiter(1)

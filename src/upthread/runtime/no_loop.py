@@ -21,6 +21,8 @@ class LoopNeededError(Exception):
 class NoLoop:
     """Waits for nobody."""
 
+    is_looking = True
+
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a blocking call here: there is no loop that it could hold up."""
         return call()

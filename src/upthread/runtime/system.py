@@ -128,7 +128,13 @@ async def _end_nothing(_pid: int, _started_at_ticks: int) -> bool:
 
 
 class Waits(Protocol):
-    """How calls are waited for: on an event loop, or where they stand (runtime/no_loop.py)."""
+    """How calls are waited for: on an event loop, or where they stand (runtime/no_loop.py).
+
+    `is_looking`: nothing is changed, so that what was found before may be gone by.
+    """
+
+    @property
+    def is_looking(self) -> bool: ...
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a blocking call to its end, whoever is cancelled meanwhile."""
@@ -168,6 +174,11 @@ class System:
     this_process: Callable[[str], Holder] = this_process
     end_process_group: Callable[[int, int], Awaitable[bool]] = _end_nothing
     waits: Waits = field(default_factory=_on_an_event_loop, compare=False)
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether who asks only looks."""
+        return self.waits.is_looking
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Run a store call off the event loop. One hop a batch, never one an event."""

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from upthread.core.decision.rollover import ROLLOVER, Recovery
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import (
     PromptSent,
     SessionAttached,

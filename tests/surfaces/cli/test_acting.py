@@ -8,7 +8,7 @@ import pytest
 from tests.surfaces.cli.conftest import Terminal
 
 from upthread.core.actors import MARKS, PROGRAM
-from upthread.surfaces.cli.caller import is_at_terminal, is_person, who_acts
+from upthread.surfaces.cli.call import is_at_terminal, is_person, who_acts
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from upthread.errors import UpthreadError
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.pages import PAGE_BYTES
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.__main__ import main
 from upthread.surfaces.cli.audit import shape
+from upthread.surfaces.cli.program import main
 from upthread.surfaces.cli.terminal.output import plain
 
 pytestmark = pytest.mark.timeout(420)  # one fixture makes a record with many programs

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
 LISTING = """
 import sys
-from upthread.surfaces.cli.__main__ import main
-code = main({arguments!r})
-sys.stderr.write("\\n".join(["", "loaded:", *sys.modules]))
+started, opened = [], []
+def hear(event, arguments):
+    if event in {{"subprocess.Popen", "os.fork", "os.posix_spawn"}}:
+        started.append(event)
+    elif event == "open" and not str(arguments[0]).endswith((".py", ".pyc")):
+        opened.append(arguments[0])
+sys.addaudithook(hear)
+sys.argv = ["upthread", *{arguments!r}]
+from upthread.__main__ import main
+code = main()
+counts = [len(started), len(opened)]
+sys.stderr.write("\\n".join(["", "loaded:", *sys.modules, "counted:", *map(str, counts)]))
 sys.exit(code)
 """
+LONG_AGO_S = 1_700_000_000
 HEAVY = {
     *("acp", "acp.schema", "mcp", "rich.live", "rich.status", "rich.progress", "prompt_toolkit"),
     *("psycopg", "psycopg_binary"),
@@ -25,11 +37,30 @@ NOT_FOR_AN_ID = {
     *("upthread.runtime.record.overview", "upthread.core.states", "upthread.core.outward.calls"),
     *("upthread.core.turns.recognition", "upthread.runtime.turns.conversation"),
 }
+OF_CONFIGURATION = {"upthread.config", "yaml", "tomllib", "platformdirs"}
+OF_JUDGING = {"upthread.core.turns.effects", "upthread.core.outward.calls"}
+OF_WRITING = {"upthread.core.redaction.redactor", "upthread.runtime.record.record_filter"}
+NOT_FOR_A_GLANCE = {"msgspec", "json", "dataclasses", "argparse", "upthread.client.project"}
 OF_PARSERS = {"typer", "click", "pydantic", "argcomplete", "upthread.surfaces.cli.typed.completion"}
 OF_THE_STORE = {"apsw", "upthread.client", "asyncio", "anyio", "msgspec", "yaml"}
 
 
+class Loaded(NamedTuple):
+    """What a verb loaded, how many processes it started, how many files that are no code it read.
+
+    Files that the engine of the database opens are not among them.
+    """
+
+    modules: set[str]
+    processes: int
+    files: int
+
+
 def loaded(up, *arguments: str) -> set[str]:
+    return measured(up, *arguments).modules
+
+
+def measured(up, *arguments: str) -> Loaded:
     child = subprocess.run(
         [sys.executable, "-c", LISTING.format(arguments=arguments)],
         cwd=up.directory,
@@ -40,7 +71,23 @@ def loaded(up, *arguments: str) -> set[str]:
         check=False,
     )
     assert child.returncode == 0, child.stderr
-    return set(child.stderr.partition("loaded:\n")[2].split("\n"))
+    modules, _, counts = child.stderr.partition("loaded:\n")[2].partition("\ncounted:\n")
+    return Loaded(set(modules.split("\n")), *map(int, counts.split()))
+
+
+def begin(up) -> None:
+    """Have a session, and files that were not written in this instant: the next look remembers."""
+    if not (up.home / "upthread" / "upthread.db").exists():
+        told = loaded(up, "tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
+        assert told >= OF_A_LOOP | OF_CONFIGURATION | OF_JUDGING | OF_WRITING, (
+            "the names that are banned are those that are loaded"
+        )
+        assert not {"acp", "pydantic", "mcp"} & told
+        for top in (up.directory, up.home / "upthread"):
+            for folder, _, names in os.walk(top):
+                for path in (folder, *(f"{folder}/{name}" for name in names)):
+                    os.utime(path, (LONG_AGO_S, LONG_AGO_S))
+        up("id", "w/planner")
 
 
 @pytest.mark.parametrize(
@@ -51,9 +98,27 @@ def loaded(up, *arguments: str) -> set[str]:
         (("tell", "--help"), HEAVY | OF_AGENTS | OF_THE_STORE | {"rich"}),
         (
             ("id", "w/planner"),
-            HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | {"rich"},
+            HEAVY | OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | NOT_FOR_A_GLANCE | OF_CONFIGURATION,
         ),
-        (("ls",), HEAVY | OF_AGENTS | STORES_OF_AGENTS | OF_A_LOOP | {"rich"}),
+        (
+            ("id", "w/planner", "--json"),
+            HEAVY | OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | NOT_FOR_A_GLANCE | OF_CONFIGURATION,
+        ),
+        (
+            ("--json", "id", "w/planner"),
+            HEAVY | OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | OF_CONFIGURATION | OF_JUDGING,
+        ),
+        (
+            ("ls",),
+            HEAVY
+            | OF_AGENTS
+            | STORES_OF_AGENTS
+            | OF_A_LOOP
+            | OF_CONFIGURATION
+            | OF_JUDGING
+            | OF_WRITING
+            | {"rich"},
+        ),
         ((), HEAVY | OF_AGENTS | OF_A_LOOP | {"rich", "backports.zstd"}),
         (("show", "w"), HEAVY),
         (("why", "w/planner"), HEAVY),
@@ -61,17 +126,37 @@ def loaded(up, *arguments: str) -> set[str]:
     ],
 )
 def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banned):
-    if not (shared.home / "upthread" / "upthread.db").exists():
-        told = loaded(shared, "tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-        assert told >= OF_A_LOOP, "the names that are banned are those that are loaded"
-        assert not {"acp", "pydantic", "mcp"} & told
+    begin(shared)
     assert loaded(shared, *arguments) & (banned | OF_PARSERS) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "modules_max", "files_max"),
+    [
+        (("--version",), 140, 0),
+        (("--help",), 145, 0),
+        (("id", "w/planner"), 108, 8),
+        (("id", "w/planner", "--json"), 108, 8),
+        (("--json", "id", "w/planner"), 275, 30),
+        (("ls",), 310, 32),
+        (("show", "w"), 530, 60),
+        (("why", "w/planner"), 545, 70),
+    ],
+)
+def test_a_look_loads_so_many_modules_reads_so_many_files_and_starts_nothing(
+    shared, arguments, modules_max, files_max
+):
+    begin(shared)
+    found = measured(shared, *arguments)
+    assert len(found.modules) <= modules_max
+    assert found.files <= files_max
+    assert found.processes == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "declared"),
     [
-        (("id", "w/planner"), {"conversations"}),
+        (("--json", "id", "w/planner"), {"conversations"}),
         (("status",), {"hooks"}),
         (("tell", "--help"), {"talk"}),
         (("--version",), set()),
@@ -81,7 +166,7 @@ def test_only_the_verb_that_is_called_is_declared(shared, arguments, declared):
     shared("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
     typed = "upthread.surfaces.cli.typed."
     own = {name.removeprefix(typed) for name in loaded(shared, *arguments) if typed in name}
-    assert own - {"app", "verb_table", "options", "parameters", "parser", "help_page"} == declared
+    assert own - {"parameters", "parser", "help_page"} == declared
 
 
 def test_help_shows_the_daily_verbs_first_and_version_is_one_line(shared):

@@ -27,12 +27,11 @@ from tests.support.hostile_record import (
     write_record,
 )
 
-from upthread.surfaces.cli.__main__ import main
+from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
+from upthread.surfaces.cli.program import main, verb_function
 from upthread.surfaces.cli.terminal.line_wrap import width
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.typed.parameters import parameters_of
-from upthread.surfaces.cli.typed.verb_table import VERBS as VERBS_THERE_ARE
-from upthread.surfaces.cli.typed.verb_table import verb_function
 
 COLUMNS = 60
 VERBS = sorted(VERBS_THERE_ARE)
@@ -150,7 +149,12 @@ def test_every_verb_says_as_many_lines_of_a_hostile_record(
     assert max(map(len, lines)) < 10_000
 
 
-FORMS = (("show", "--tree"), ("audit", "--format", "html"))
+FORMS = (
+    ("show", "--tree"),
+    ("audit", "--format", "html"),
+    ("audit", "--format", "atif"),
+    ("audit", "--format", "otel", "--content"),
+)
 """Other forms of what a verb shows of the record."""
 
 

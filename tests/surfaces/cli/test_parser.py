@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from upthread.errors import UsageError
+from upthread.surfaces.cli.program import COMMON, OF_THE_PROGRAM, VERBS, verb_function
 from upthread.surfaces.cli.typed import help_page, parser
-from upthread.surfaces.cli.typed.options import Argument, Option
-from upthread.surfaces.cli.typed.parameters import Parameter, parameters_of
-from upthread.surfaces.cli.typed.verb_table import COMMON, OF_THE_PROGRAM, VERBS, verb_function
+from upthread.surfaces.cli.typed.parameters import Argument, Option, Parameter, parameters_of
 
 
 def verb(
@@ -105,8 +104,8 @@ def test_a_flag_that_may_be_left_open_has_its_opposite(words, line):
         ((), "required: ADDRESS"),
         (("a/b", "x", "y"), "one word too many: 'y'"),
         (("a/b", "--", "x", "-y"), "one word too many: '-y'"),
-        (("a/b", "--agnt", "x"), "No such option: --agnt. Did you mean --agent?"),
-        (("a/b", "--agnt=x"), "No such option: --agnt. Did you mean --agent?"),
+        (("a/b", "--agnt", "x"), "No such option: --agnt. Did you mean '--agent'?"),
+        (("a/b", "--agnt=x"), "No such option: --agnt. Did you mean '--agent'?"),
         (("a/b", "--wholly-other"), "No such option: --wholly-other"),
         (("a/b", "--age", "x"), "No such option: --age"),
         (("a/b", "-x"), "No such option: -x"),

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from tests.support.postgres_server import as_role, drop_database_at, migrated_database_at
 
-from upthread.surfaces.cli.typed.verb_table import VERBS as VERBS_THERE_ARE
+from upthread.surfaces.cli.program import VERBS as VERBS_THERE_ARE
 
 OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 ROLE = "upthread_worker"

@@ -16,13 +16,6 @@ from upthread.core.decision.freshness import Freshness
 from upthread.core.decision.model import (
     CALLER_DEPTH_MAX,
     DECISIONS,
-    FIRST,
-    REFUSE,
-    RESUME,
-    RESUME_WITH_REPLAY,
-    RESUME_WITH_UPDATE,
-    START_FRESH,
-    Continuity,
     HandshakeInputs,
     Limits,
     Rule,
@@ -30,9 +23,19 @@ from upthread.core.decision.model import (
 )
 from upthread.core.decision.rollover import ROLLOVER
 from upthread.core.decision.rules import RULES
-from upthread.core.decision.words import CHANGED_NAMED_MAX, OTHER_REASONS, because_in_words
+from upthread.core.decision.words import (
+    CHANGED_NAMED_MAX,
+    FIRST,
+    OTHER_REASONS,
+    REFUSE,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    START_FRESH,
+    because_in_words,
+)
 from upthread.core.text import visible_line
-from upthread.core.types import Decision, Outcome
+from upthread.core.types import Continuity, Decision, Outcome
 
 __all__ = [
     "CALLER_DEPTH_MAX",

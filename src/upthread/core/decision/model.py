@@ -10,26 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
 from upthread.core.decision.price import NOTHING_PRICED, Price, Spending, Tokens
-from upthread.core.types import ConversationId, JsonValue, Link, Outcome
+from upthread.core.decision.words import (
+    FIRST,
+    REFUSE,
+    RESUME,
+    RESUME_WITH_REPLAY,
+    RESUME_WITH_UPDATE,
+    START_FRESH,
+)
+from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome
 
 if TYPE_CHECKING:
     from upthread.core.turns.turn import TurnView
 
 
 Value = TypeVar("Value")
-
-Continuity: TypeAlias = Literal["resume", "fresh", "auto"]
-
-FIRST: Final = "first"
-RESUME: Final = "resume"
-RESUME_WITH_UPDATE: Final = "resume_with_update"
-RESUME_WITH_REPLAY: Final = "resume_with_replay"
-START_FRESH: Final = "start_fresh_with_briefing"
-REFUSE: Final = "refuse"
 
 DECISIONS: Final[dict[str, tuple[str, str]]] = {
     FIRST: ("new", "role, task"),

@@ -10,24 +10,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from upthread.core.decision.model import (
+from upthread.core.decision.model import HandshakeInputs, Rule
+from upthread.core.decision.rollover import LOST, ROLLOVER
+from upthread.core.decision.words import (
     FIRST,
     REFUSE,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
     START_FRESH,
-    HandshakeInputs,
-    Rule,
+    TOKENS_MAX,
 )
-from upthread.core.decision.rollover import LOST, ROLLOVER
 from upthread.core.types import Outcome
 
 RELAYED: Final = "nearly_full"
 """The reason under which a session is relayed; links that were opened for it count as relays."""
-
-TOKENS_MAX: Final = "tokens_max"
-"""The reason under which a prompt is refused, and a run parked, that would spend too much."""
 
 OLDER_RECORD: Final = "older_record"
 """The reason under which turns are read back that only the agent's own session has."""

@@ -13,24 +13,31 @@ if TYPE_CHECKING:
 
     from upthread.core.decision.price import Price
 
+FIRST = "first"
+RESUME = "resume"
+RESUME_WITH_UPDATE = "resume_with_update"
+RESUME_WITH_REPLAY = "resume_with_replay"
+START_FRESH = "start_fresh_with_briefing"
+REFUSE = "refuse"
+
 _DONE = {
     "forked": "FORKED {session}",
-    "first": "STARTED {session}",
-    "resume": "RESUMED {session}",
-    "resume_with_update": "RESUMED {session} with an update",
-    "resume_with_replay": "ROLLED OVER to {session} with replay",
-    "start_fresh_with_briefing": "STARTED FRESH {session} with a briefing",
-    "refuse": "REFUSED",
+    FIRST: "STARTED {session}",
+    RESUME: "RESUMED {session}",
+    RESUME_WITH_UPDATE: "RESUMED {session} with an update",
+    RESUME_WITH_REPLAY: "ROLLED OVER to {session} with replay",
+    START_FRESH: "STARTED FRESH {session} with a briefing",
+    REFUSE: "REFUSED",
 }
 _WOULD = {
-    "first": "start a first session",
-    "resume": "resume {session}",
-    "resume_with_update": "resume {session} with an update",
-    "resume_with_replay": "roll over to a new session with replay",
-    "start_fresh_with_briefing": "start a fresh session with a briefing",
-    "refuse": "refuse",
+    FIRST: "start a first session",
+    RESUME: "resume {session}",
+    RESUME_WITH_UPDATE: "resume {session} with an update",
+    RESUME_WITH_REPLAY: "roll over to a new session with replay",
+    START_FRESH: "start a fresh session with a briefing",
+    REFUSE: "refuse",
 }
-_SOME_SESSION = {"resume_with_replay": "a new session"}
+_SOME_SESSION = {RESUME_WITH_REPLAY: "a new session"}
 """What stands for a session whose id nobody knows yet."""
 
 _PLAIN = (["none_yet"], ["unchanged"])
@@ -64,6 +71,9 @@ FOREIGN_SESSION = "foreign_session"
 
 OTHER_ROLE = "other_role"
 """The further reason of a call that goes on in a role's session as another role."""
+
+TOKENS_MAX = "tokens_max"
+"""The reason under which a prompt is refused, and a run parked, that would spend too much."""
 
 READ_BACK = "read_back"
 """The reason of a turn that only the agent's own session had: nothing was decided here."""

@@ -10,7 +10,6 @@ TOML from strangers is bounded before it is parsed.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -359,6 +358,8 @@ _LONG_KEY_WITHIN: Final = re.compile(
 
 def read_toml(text: str) -> dict[str, Any]:
     """Return a TOML document as plain values. Raises ValueError that says what is wrong."""
+    import tomllib  # noqa: PLC0415  # a look reads no configuration, and loads roles for their names
+
     if _LONG_KEY.search(text) or _LONG_KEY_WITHIN.search(text):
         raise ValueError(f"a key has more than {KEY_PARTS_MAX} parts")
     try:

@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
-import yaml
 from msgspec import Struct, structs
 
-from upthread.core.decision.handshake import Continuity
 from upthread.core.names import parse_role
 from upthread.core.roles.fields import limits_of_codex, limits_of_front_matter, read_toml
 from upthread.core.roles.limits import NO_LIMITS, RoleLimits
-from upthread.core.types import RecordMode
+from upthread.core.types import Continuity, RecordMode
 from upthread.errors import ConfigError, UsageError
 
 INSTRUCTIONS_BYTES_MAX = 256 * 1024
@@ -169,6 +167,8 @@ def _mapping(front_matter: str, source: str) -> Mapping[str, object]:
             f"{source}: the front matter is too long",
             hint=f"{FRONT_MATTER_CHARACTERS_MAX} characters at most",
         )
+    import yaml  # noqa: PLC0415  # takes longer to load than a look takes, which reads no role
+
     try:
         # The loader that makes text, lists and mappings only: no tag is obeyed, nothing is merged,
         # an alias costs a reference, and a role called 007 or `on` keeps its name.

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnEnded
 from upthread.core.roles.reports import Report
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, TurnView

@@ -25,7 +25,6 @@ from upthread.core.events import (
     UserTextReplayed,
 )
 from upthread.core.text import one_line
-from upthread.core.turns.recognition import children_of
 from upthread.core.types import (
     ErasedPart,
     Message,
@@ -193,6 +192,9 @@ def turn_of(events: Sequence[AgentEvent], sought: Sought) -> StoredTurn | None:
 
 def stored_turns(events: Sequence[AgentEvent]) -> tuple[StoredTurn, ...]:
     """Return a stored session as its turns, without what its own sub-agents heard and said."""
+    # Late: a look shows what is on record, and nothing of it has to be recognised.
+    from upthread.core.turns.recognition import children_of  # noqa: PLC0415
+
     children = children_of(events)
     own = [event for event in events if event.upstream_session_id not in children]
     at = _prompts(own)
@@ -200,6 +202,8 @@ def stored_turns(events: Sequence[AgentEvent]) -> tuple[StoredTurn, ...]:
 
 
 def _turn(events: Sequence[AgentEvent], begin: int, end: int) -> StoredTurn:
+    from upthread.core.turns.recognition import children_of  # noqa: PLC0415  # as above
+
     tail = events[begin + 1 : end]
     children = children_of(tail)
     return StoredTurn(

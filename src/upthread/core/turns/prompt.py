@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.core.decision.freshness import Freshness, render_changes
-from upthread.core.decision.handshake import FIRST, RESUME_WITH_REPLAY, START_FRESH
+from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
 from upthread.core.roles.role import Role
 from upthread.core.text import item, unicode_text
 

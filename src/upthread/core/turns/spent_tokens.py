@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from upthread.core.decision.model import RESUME, RESUME_WITH_UPDATE
 from upthread.core.decision.price import Price, Spending, Tokens, estimated
+from upthread.core.decision.words import RESUME, RESUME_WITH_UPDATE
 from upthread.core.events import (
     PromptSent,
     TurnEnded,

@@ -34,13 +34,14 @@ class Place:
 
     `root` is the working tree's directory, `repository` the directory of the repository it belongs
     to, `branch` what is checked out: None on a detached HEAD and outside of git. `is_repository` is
-    whether there is one. `known` is the place's file, None when nobody has set it up.
+    whether there is one, `git_directory` and `common` its own directory and the one it shares,
+    empty without one. `known` is the place's file, None when nobody has set it up.
     """
 
     def __init__(self, home: str, directory: str) -> None:
         self.home = hooks_directory(home)
         real = os.path.realpath(directory)
-        head = None
+        head = git_directory = None
         try:
             self.root, git_directory = _working_tree(real)
             common = _common_directory(self.root, git_directory) if git_directory else None
@@ -49,8 +50,8 @@ class Place:
         except GitFileError:
             common = None
         if common is None:
-            self.root = real
-        self._common, self._head = common, head
+            self.root, git_directory = real, None
+        self.common, self.git_directory, self._head = common or "", git_directory or "", head
         self.branch = _branch(head)
         self.is_repository = common is not None
         self.repository = os.path.dirname(common) if common else self.root
@@ -60,10 +61,10 @@ class Place:
     @property
     def commit(self) -> str | None:
         """What is checked out, None before the first commit and where it cannot be told lightly."""
-        if self._common is None or self._head is None:
+        if not self.common or self._head is None:
             return None
         try:
-            return _commit(self._common, self._head)
+            return _commit(self.common, self._head)
         except GitFileError:
             return None
 

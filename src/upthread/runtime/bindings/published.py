@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from upthread.runtime.bindings import files
+from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.places import Place
 
 
@@ -25,3 +25,8 @@ def read_binding(path: str) -> dict[str, Any]:
         return files.read(path) or {}
     except files.UnreadableError:
         return {}
+
+
+def installed_path(home: Path) -> str:
+    """Return where `setup` writes down how a drain is started."""
+    return str(home / "hooks" / spool.INSTALLED)

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from upthread.agents.base import PromptResult
 from upthread.core.decision.price import Spending, Tokens, fixed_part
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import TurnParked, Usage
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.spent_tokens import (

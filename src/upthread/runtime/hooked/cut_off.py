@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upthread.core.turns import turn as turns
-from upthread.core.turns.effects import effects_of
 from upthread.core.turns.hooked_call import CutOffTurn
 from upthread.core.types import Message, Speaker, TurnId
 from upthread.store.base import Store
@@ -33,6 +32,8 @@ def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutO
     view = turns.fold(store.turn_events(turn_id))
     if not view.was_cut_off:
         return None
+    from upthread.core.turns.effects import effects_of  # noqa: PLC0415  # it judges commands: late
+
     own = of_turn(messages, turn_id)
     asked = [message.text for message in own if message.speaker is Speaker.USER]
     return CutOffTurn(

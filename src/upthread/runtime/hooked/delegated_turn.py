@@ -22,9 +22,8 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.decision.examined import ExaminedFile
-from upthread.core.decision.model import FIRST
 from upthread.core.decision.price import Tokens, fixed_part
-from upthread.core.decision.words import NOT_FOLLOWED
+from upthread.core.decision.words import FIRST, NOT_FOLLOWED
 from upthread.core.events import (
     PromptSent,
     SessionAttached,

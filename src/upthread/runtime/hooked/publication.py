@@ -416,8 +416,3 @@ def _replay(source: Published, conversation_id: ConversationId) -> str:
         nonce=secrets.token_hex(8),
         outward_patterns=source.settings.outward_patterns,
     )
-
-
-def installed_path(home: Path) -> str:
-    """Return where `setup` writes down how a drain is started."""
-    return str(home / "hooks" / spool.INSTALLED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from upthread.core.types import TurnId
 from upthread.runtime.bindings import files
@@ -17,7 +17,9 @@ from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.bindings.published import read_binding
 from upthread.runtime.hooked.delegated_call import Delegated, turn_id_of
-from upthread.runtime.hooked.retrieval import Retrieved
+
+if TYPE_CHECKING:
+    from upthread.runtime.hooked.retrieval import Retrieved
 
 UNREAD_DAYS_MAX: Final = 3
 """How long a store is looked into again."""

@@ -6,13 +6,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
-from upthread.core.outward.actions import look_of
 from upthread.core.turns import turn as turns
-from upthread.core.turns.effects import Effect, effects_of, held, in_doubt, settled
 from upthread.core.types import (
     Conversation,
     ErasedPart,
@@ -26,6 +25,9 @@ from upthread.runtime.lease import conversation_lease
 from upthread.runtime.system import is_dead
 from upthread.runtime.turns.conversation import hooks_inputs, views_newest_first, was_read_back
 from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.core.turns.effects import Effect
 
 ID_DIGITS = 10
 
@@ -46,6 +48,8 @@ class RecordedEffect(Struct, frozen=True, kw_only=True):
     @property
     def looks(self) -> tuple[str, ...]:
         """Commands that show what became of it and change nothing, for a person to type."""
+        from upthread.core.outward.actions import look_of  # noqa: PLC0415  # as below
+
         found = (look_of(action) for action in self.effect.actions)
         return tuple(dict.fromkeys(filter(None, found)))
 
@@ -125,6 +129,8 @@ def _settled(
     is_asked: Callable[[TurnId], bool] = lambda _: True,
 ) -> tuple[Effect, ...]:
     """Return what the turns that are asked about did, with what a person has said of it."""
+    from upthread.core.turns.effects import effects_of, settled  # noqa: PLC0415  # as below
+
     messages = store.messages(conversation.conversation_id)
     asked = [message for message in messages if is_asked(message.turn_id)]
     said = settlements_in(store.acts(conversation.conversation_id))
@@ -149,6 +155,9 @@ def effects_in_doubt(
     for conversation in store.conversations(project_id, workstream):
         if not _cut_off(store, conversation) - {apart_from}:
             continue
+        # Late: it judges commands, and most looks find nothing that was cut off.
+        from upthread.core.turns.effects import in_doubt  # noqa: PLC0415
+
         done = _settled(store, conversation, outward_patterns, lambda turn: turn != apart_from)
         found += [
             RecordedEffect(conversation=conversation, effect=effect) for effect in in_doubt(done)
@@ -163,6 +172,8 @@ def effects_held(
 
     Blocking. Both are held back from whoever goes on, until a person says something of them.
     """
+    from upthread.core.turns.effects import held  # noqa: PLC0415  # as above
+
     found = effects_in_doubt(store, project_id, workstream, outward_patterns=outward_patterns)
     known = {each.effect_id for each in found}
     left = left_open(store, project_id, workstream, outward_patterns=outward_patterns)

@@ -10,11 +10,11 @@ it (record_filter.py), and what the person does is kept with who it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 from upthread.core.acts import acts_in
 from upthread.core.commands import OpenConversation, OpenLink, OpenRun, OpenTurn, Write
-from upthread.core.redaction.redactor import Redactor
 from upthread.core.types import (
     Conversation,
     ConversationId,
@@ -26,8 +26,11 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import NotFoundError
-from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 from upthread.store.base import Held, KnownProject, Resolved, Run, Store, Turn
+
+if TYPE_CHECKING:
+    from upthread.core.redaction.redactor import Redactor
+    from upthread.runtime.record.record_filter import RecordFilter, RecordPolicy
 
 NameT = TypeVar("NameT", bound=str)
 ValueT = TypeVar("ValueT")
@@ -61,11 +64,8 @@ class ProjectStore:
         self._by_user = by_user
         self._now_ms = now_ms
         self._own: set[str] = set()
-        self._filter = (
-            None
-            if policy is None or redactor is None
-            else RecordFilter(policy, redactor, conversation_of=self.conversation)
-        )
+        self._turns_read: dict[TurnId, ConversationId] = {}
+        self._policy, self._redactor = policy, redactor
         # As attributes, each read once: what the store answers where the id is the project's, and
         # nothing where it is not. A new read of the port is one row here.
         of_project, of_conversation = self._is_it, self._owns
@@ -102,7 +102,7 @@ class ProjectStore:
         self.close = store.close
 
     def commit(self, writes: Sequence[Write], *, fences: Sequence[Fence] = ()) -> None:
-        batch = writes if self._filter is None else self._filter.kept(writes)
+        batch = writes if self._filter is None else self._kept(self._filter, writes)
         opened: set[str] = set()
         for write in batch:
             self._check(write, opened)
@@ -112,6 +112,21 @@ class ProjectStore:
         self.behind.commit((*batch, *acts), fences=fences)
         # Only now: what could not be opened may be another's.
         self._learn(*opened)
+
+    @cached_property
+    def _filter(self) -> RecordFilter | None:
+        # Late: it judges what is written, and a look writes nothing.
+        from upthread.runtime.record.record_filter import RecordFilter  # noqa: PLC0415
+
+        if self._policy is None or self._redactor is None:
+            return None
+        return RecordFilter(self._policy, self._redactor, conversation_of=self.conversation)
+
+    def _kept(self, record_filter: RecordFilter, writes: Sequence[Write]) -> Sequence[Write]:
+        for turn_id, conversation_id in self._turns_read.items():
+            record_filter.learn(turn_id, conversation_id)
+        self._turns_read.clear()
+        return record_filter.kept(writes)
 
     # --- what tells by itself whose it is --------------------------------------------------------
 
@@ -133,9 +148,9 @@ class ProjectStore:
         found = self.behind.turns(conversation_id, newest=newest)
         self._learn(*(turn.turn_id for turn in found))
         # A turn's events do not name their conversation, and what is kept follows from its role.
-        if self._filter is not None:
-            for turn in found:
-                self._filter.learn(turn.turn_id, conversation_id)
+        if len(self._turns_read) + len(found) > OWN_MAX:
+            self._turns_read.clear()
+        self._turns_read.update((turn.turn_id, conversation_id) for turn in found)
         return found
 
     def turn_owner(self, turn_id: TurnId) -> ConversationId | None:

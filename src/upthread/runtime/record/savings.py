@@ -18,15 +18,15 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.decision.model import (
+from upthread.core.decision.price import Price, Tokens
+from upthread.core.decision.words import (
     FIRST,
+    READ_BACK,
     RESUME,
     RESUME_WITH_REPLAY,
     RESUME_WITH_UPDATE,
     START_FRESH,
 )
-from upthread.core.decision.price import Price, Tokens
-from upthread.core.decision.words import READ_BACK
 from upthread.core.events import Usage
 from upthread.core.turns.usage import together
 from upthread.runtime.record.timeline import Branch, Timeline, TurnNode

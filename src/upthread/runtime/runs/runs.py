@@ -15,7 +15,7 @@ from msgspec import structs
 
 from upthread.core.acts import LIMIT_PASSED
 from upthread.core.commands import EnqueueTransition, OpenRun, RecordRunEvent, Write
-from upthread.core.decision.rules import TOKENS_MAX
+from upthread.core.decision.words import TOKENS_MAX
 from upthread.core.events import (
     QuestionAnswered,
     QuestionsAsked,

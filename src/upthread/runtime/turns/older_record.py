@@ -14,8 +14,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from upthread.core.commands import OpenTurn, RecordParts, RecordTurnEvent, Write
-from upthread.core.decision.model import RESUME
-from upthread.core.decision.words import READ_BACK
+from upthread.core.decision.words import READ_BACK, RESUME
 from upthread.core.events import PromptSent, SessionAttached, TurnEnded, TurnEvent, TurnIntended
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.hooked_call import StoredSession, StoredTurn

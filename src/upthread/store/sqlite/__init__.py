@@ -1,5 +1,16 @@
-"""The store on SQLite, through apsw, which brings an engine of its own."""
+"""One SQLite file as a store. Loaded when it is asked for: a glance at a file needs none of it."""
 
-from upthread.store.sqlite.store import SqliteStore
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from upthread.store.sqlite.store import SqliteStore
 
 __all__ = ["SqliteStore"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from upthread.store.sqlite import store
+
+        return getattr(store, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

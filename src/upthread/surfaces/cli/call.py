@@ -1,30 +1,43 @@
-"""A call: one invocation of a verb, with the project it is about.
+"""A call: one invocation of a verb, who makes it, its project, and how a signal ends it.
 
 Gives verbs their project and their output; knows no verb.
+
+Who calls: a person types; standard input is their terminal, and we are what they run in it. Agents
+give the shells they open variables of their own; where one is found, here or in a process above
+this one, a model is acting, terminal or not. A program that takes pains to look like a person, and
+leaves its agent's processes behind, cannot be told from one: it has the person's rights.
+
+Signals: a verb that talks to agents is ended by each as by Ctrl-C, and says what it was at. The
+turn is cancelled and committed first, by the runtime. SIGTERM and SIGHUP are what supervisors and
+closed terminals send; one that our caller ignores (nohup) stays ignored.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
+from upthread.boundary.ancestry import environments_above
+from upthread.core.actors import PERSON, PROGRAM, Actor, model_of
 from upthread.errors import UsageError
-from upthread.surfaces.cli.caller import who_acts
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.verbs import behind
+from upthread.surfaces.cli.terminal.times import since
 
 if TYPE_CHECKING:
     from upthread.client import Project
     from upthread.config import Settings
-    from upthread.core.actors import Actor
+    from upthread.runtime.hooked.spooled import Behind
     from upthread.runtime.permissions.policy import AskPerson
     from upthread.runtime.system import System
-    from upthread.surfaces.cli.verbs.consent import Needs
+
 
 Result = TypeVar("Result")
 Opened_co = TypeVar("Opened_co", covariant=True)
@@ -43,7 +56,7 @@ class Call:
         use: Callable[[Project], Awaitable[Result]],
         *,
         ask_person: AskPerson | None = None,
-        needs: Needs | None = None,
+        needs: ConsentNeeds | None = None,
         actor: Actor | None = None,
         is_reading: bool = False,
     ) -> Result:
@@ -80,22 +93,36 @@ class Call:
                 if needs:
                     await needs.tell(project, self.output)
                 # Asked when something is written: only then is known what could not be taken in.
-                self.output.beside = lambda: behind.shape(project.hooks.behind)
+                self.output.beside = lambda: behind_shape(project.hooks.behind)
                 done = await use(project)
                 if project.hooks.behind:
-                    self.output.note(behind.in_words(project.hooks.behind), "yellow")
+                    self.output.note(behind_in_words(project.hooks.behind), "yellow")
                 return done
 
         # Late: a line that is refused by its words alone opens nothing.
         from upthread.client import open_project
 
         done = _run(opened, is_reading=is_reading)
-        if unasked:  # with nothing open: a person may take their time
-            from upthread.surfaces.cli.verbs.consent import ask
-
-            ask(self.output, unasked[0])
+        if unasked and needs:  # with nothing open: a person may take their time
+            needs.ask(self.output, unasked[0])
             done = _on_a_loop(opened, may_ask=False)
         return cast("Result", done)
+
+
+class ConsentNeeds(Protocol):
+    """What a verb would use of what the repository says: `verbs/consent.py`."""
+
+    async def is_to_ask(self, project: Project, output: Output) -> bool:
+        """Return whether a person is there who was not asked about it yet."""
+        ...
+
+    async def tell(self, project: Project, output: Output) -> None:
+        """Say what is ignored."""
+        ...
+
+    def ask(self, output: Output, settings: Settings) -> None:
+        """Ask about all that is pending; what is said is written down."""
+        ...
 
 
 class _Opened(Protocol[Opened_co]):
@@ -130,3 +157,80 @@ def enter_directory(directory: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"cannot enter {directory!r}: {reason}", hint="-C DIRECTORY") from error
+
+
+def who_acts(environment: Mapping[str, str]) -> Actor:
+    """Return who runs this process, as far as it can be told."""
+    # The nearest first: a shell that cleaned its environment stands below its agent all the same.
+    models = (model_of(each) for each in chain([environment], environments_above()))
+    return next(filter(None, models), PERSON if is_at_terminal() else PROGRAM)
+
+
+def is_person(environment: Mapping[str, str]) -> bool:
+    """Return whether a person runs this process."""
+    return who_acts(environment).kind == "person"
+
+
+def is_at_terminal(descriptor: int = 0) -> bool:
+    """Return whether standard input is the terminal this process is in the foreground of."""
+    try:
+        # A terminal alone does not do: what runs in the background of one has nobody who types.
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # no terminal, another's, or closed
+        return False
+
+
+def behind_in_words(behind: Behind) -> str:
+    """Return what a person is told of a record that lacks something."""
+    events = "1 event" if behind.events == 1 else f"{behind.events} events"
+    return (
+        f"the record is behind: {events} of calls that have ended are not taken in, the oldest of "
+        f"{since(behind.since_ms)}, so what is said here may be older than what happened; "
+        f"{behind.cure}"
+    )
+
+
+def behind_shape(behind: Behind | None) -> dict[str, object]:
+    """Return what JSON has of it, beside what was asked for; nothing where nothing is lacking."""
+    if behind is None:
+        return {}
+    told = {"events": behind.events, "since_ms": behind.since_ms, "takers": [*behind.takers]}
+    return {"behind": {**told, "hint": behind.cure}}
+
+
+ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+
+EXIT_OF_SIGNALS: Final = 128
+"""A shell's way: the exit code is this and the number of the signal."""
+
+
+class EndedBySignalError(Exception):
+    """The verb was ended by a signal; `ids` name the turn it had in its hands, if it had one."""
+
+    def __init__(self, number: int, ids: Mapping[str, str]) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+        self.ids = ids
+
+
+@contextmanager
+def ended_by_signals(ids: Callable[[], Mapping[str, str]]) -> Generator[None]:
+    """Let signals end a block as Ctrl-C does. Raises EndedBySignalError where one did."""
+    # Ctrl-C needs no handler of ours: the interpreter raises for it.
+    received: list[int] = [signal.SIGINT]
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        received[0] = number
+        signal.raise_signal(signal.SIGINT)  # which the event loop knows how to end for
+
+    # Only those at their default: what nohup or our caller has set is not ours to undo.
+    usual = [each for each in ENDING if signal.getsignal(each) is signal.SIG_DFL]
+    for each in usual:
+        signal.signal(each, pass_on)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise EndedBySignalError(received[0], ids()) from None
+    finally:
+        for each in usual:
+            signal.signal(each, signal.SIG_DFL)

@@ -5,6 +5,7 @@ Only a bug of ours shows a traceback, and says that it is one.
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import traceback
@@ -23,9 +24,9 @@ from upthread.errors import (
     UpthreadError,
     UsageError,
 )
+from upthread.surfaces.cli.call import EXIT_OF_SIGNALS, EndedBySignalError
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.signals import EXIT_OF_SIGNALS, EndedBySignalError
 
 EXIT_ERROR: Final = 1
 EXIT_WAITING: Final = 4
@@ -50,7 +51,11 @@ TOLD_CHARACTERS_MAX: Final = 4_000
 TRACEBACK_LINES_MAX: Final = 80
 """How much of a traceback is shown, its end: recursion and nested groups make long ones."""
 
-_REFUSALS: Final = frozenset({"busy", "refused"})
+_OF_THE_MACHINE: Final = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+)
+_WRITABLE: Final = "make room there that you may write to, or set UPTHREAD_HOME to another place"
+
 _ISSUES: Final = "this is a bug in upthread, not yours: please report it with the lines above"
 
 
@@ -86,6 +91,8 @@ def failure_of(error: BaseException) -> Failure | None:
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return failure_of(group.exceptions[0]) if len(group.exceptions) == 1 else None
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE and error.filename:
+        return _of_the_machine(error)
     if isinstance(error, UpthreadError):
         return Failure(
             kind=_kind_of(error),
@@ -96,6 +103,16 @@ def failure_of(error: BaseException) -> Failure | None:
             refused=_refused(error),
         )
     return None
+
+
+def _of_the_machine(error: OSError) -> Failure:
+    """A place where nothing can be written is no bug of ours, whichever step met it first."""
+    return Failure(
+        kind="error",
+        message=without_secrets(one_line(f"{error.filename}: {error.strerror}")),
+        exit_code=EXIT_ERROR,
+        hint=_WRITABLE,
+    )
 
 
 def shape(failure: Failure, *, is_stream: bool = False) -> dict[str, object]:

@@ -37,13 +37,6 @@ from upthread.surfaces.hook.call import (
     where_of,
     workstream_of,
 )
-from upthread.surfaces.hook.cut_off import (
-    NotTakenInError,
-    is_left,
-    is_ours,
-    is_taken_in,
-    wait_until_taken_in,
-)
 from upthread.surfaces.hook.decision import (
     FRESH,
     REFUSE,
@@ -51,7 +44,14 @@ from upthread.surfaces.hook.decision import (
     RESUMING,
     take_decision,
 )
-from upthread.surfaces.hook.settings import wait_until_read
+from upthread.surfaces.hook.drain_wait import (
+    NotTakenInError,
+    is_left,
+    is_ours,
+    is_taken_in,
+    wait_until_read,
+    wait_until_taken_in,
+)
 from upthread.surfaces.hook.taken import Taken, surroundings
 from upthread.surfaces.hook.words import decision_line, line_of, one_line
 

@@ -20,9 +20,9 @@ from upthread.core.actors import Actor
 from upthread.core.text import visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli import shapes
+from upthread.surfaces.cli.call import behind_shape
 from upthread.surfaces.cli.failures import without_secrets
 from upthread.surfaces.cli.terminal.output import plain
-from upthread.surfaces.cli.verbs import behind
 from upthread.surfaces.mcp_server.delegations import Delegated, Delegations
 from upthread.surfaces.mcp_server.elicitation import client_name, resumed, with_answers
 
@@ -101,7 +101,7 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
             await project.workstreams() if workstream is None else [await project.show(workstream)]
         )
         listed = [shapes.workstream(view, project.command_of) for view in views]
-        return _plain({"workstreams": listed, **behind.shape(project.hooks.behind)})
+        return _plain({"workstreams": listed, **behind_shape(project.hooks.behind)})
 
     @server.tool(annotations=READING)
     @_told
@@ -111,7 +111,7 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
         ended = view.last_turn.ended if view.last_turn else None
         found = msgspec.to_builtins(view.report) if view.report else None
         told = found or (ended.report if ended else None)
-        return _plain({"report": told, **behind.shape(project.hooks.behind)})
+        return _plain({"report": told, **behind_shape(project.hooks.behind)})
 
     @server.tool(annotations=ANSWERING)
     @_told
@@ -133,7 +133,7 @@ def _add_looking(server: MCPServer[Any], project: Project) -> None:
     async def why(address: Address) -> Shape:  # pyright: ignore[reportUnusedFunction]
         """Why a session was resumed or not, and what would be decided now."""
         told = shapes.why(await project.why(address))
-        return _plain({**told, **behind.shape(project.hooks.behind)})
+        return _plain({**told, **behind_shape(project.hooks.behind)})
 
 
 def _plain(shape: shapes.Shape) -> Shape:

@@ -9,7 +9,8 @@ from upthread.core import types
 from upthread.core.turns.effects import EffectState
 from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.runtime.record.timeline import Branch, Call, Item, Said
-from upthread.surfaces.cli.terminal.words import counted, moment, spaced
+from upthread.surfaces.cli.terminal.times import moment
+from upthread.surfaces.cli.terminal.words import counted, spaced
 from upthread.surfaces.page.edits import Edit, diff_of, edits_in
 from upthread.surfaces.page.markup import Html, Markup
 

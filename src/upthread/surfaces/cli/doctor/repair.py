@@ -18,7 +18,7 @@ from msgspec import structs
 from upthread.agents.stored import outlines, repaired_copy, stored_histories
 from upthread.boundary.own_home import home_directory
 from upthread.client import Project
-from upthread.core.agents import WITH_A_STORE
+from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.history.model import History, history_of
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair as repaired
@@ -38,6 +38,7 @@ def repair(
     call: Call, target: str, session: str | None, *, into: str | None, is_dry_run: bool
 ) -> int:
     """Repair the histories of an agent in copies, or show what is repaired of an address."""
+    target = name_of(target)
     if target not in WITH_A_STORE:
         return _own(call, target)
     found = [each for each in _found(target) if session in {None, each.session_id}]

@@ -20,20 +20,24 @@ from upthread.agents.stored import stored_histories
 from upthread.client import Project
 from upthread.client.database_files import diagnose
 from upthread.config import load_settings
-from upthread.core.agents import WITH_A_STORE
+from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
 from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
+from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, ProjectId
 from upthread.errors import StoreError, UsageError
 from upthread.store.base import Store
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.finding import Finding
-from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
+from upthread.surfaces.cli.doctor.holdings import Finding, Holdings, holdings
 from upthread.surfaces.cli.doctor.holdings import show as show_holdings
-from upthread.surfaces.cli.doctor.hook_findings import hook_findings, state_findings
-from upthread.surfaces.cli.doctor.hook_states import HookState, hook_states
+from upthread.surfaces.cli.doctor.hook_findings import (
+    HookState,
+    hook_findings,
+    hook_states,
+    state_findings,
+)
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output
@@ -70,10 +74,11 @@ class _Diagnosis:
 
 def doctor(call: Call, agent: str | None) -> int:
     """Diagnose every stored history, or those of one store."""
-    if agent is not None and agent not in {OURS, *WITH_A_STORE}:
-        raise UsageError(
-            f"there is no store {agent!r}", hint=f"one of: {', '.join((OURS, *WITH_A_STORE))}"
-        )
+    stores = (OURS, *WITH_A_STORE)
+    agent = None if agent is None else name_of(agent)
+    if agent not in {None, *stores}:
+        like = did_you_mean(str(agent), stores)
+        raise UsageError(f"there is no store {agent!r}{like}", hint=f"one of: {', '.join(stores)}")
     diagnosis = _Diagnosis(0, [])
     if agent in {None, OURS}:
         _diagnose_own(call, diagnosis)

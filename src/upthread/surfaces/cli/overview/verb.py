@@ -17,7 +17,7 @@ from upthread.surfaces.cli.overview.lines import SHOWN_MAX, Lines
 from upthread.surfaces.cli.overview.shape import overview as shaped
 from upthread.surfaces.cli.overview.totals import KEPT_MAX, Totals
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.status_line import StatusLine
+from upthread.surfaces.cli.terminal.output import StatusLine
 from upthread.vendors.outline import SESSIONS_MAX, Look, look
 
 if TYPE_CHECKING:

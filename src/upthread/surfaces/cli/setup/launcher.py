@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE, written_by_others
+from upthread.client.file_permissions import OTHER_HOME
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import NotJsonError, loads, text_in
@@ -84,7 +85,9 @@ def make_room(home: Path) -> None:
         files.make_directory(str(home / GONE))
         others = written_by_others(path, within=home)
     except OSError as error:
-        raise UpthreadError(f"{home / GONE} cannot be made: {error.strerror}") from error
+        raise UpthreadError(
+            f"{home / GONE} cannot be made: {error.strerror}", hint=OTHER_HOME
+        ) from error
     if others:
         raise UsageError(
             f"{others}, and agents would run what stands there",

@@ -11,9 +11,9 @@ from typing import Final, get_args
 
 from upthread.config import PROJECT_FILE, Settings, read_config
 from upthread.core.decision.handshake import Continuity
+from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
-from upthread.surfaces.cli.setup.blocks import block_of, with_block
-from upthread.surfaces.cli.setup.changes import Change, read_file
+from upthread.surfaces.cli.setup.changes import Change, block_of, read_file, with_block
 
 CONTINUITIES: Final[tuple[str, ...]] = get_args(Continuity)
 USUAL: Final = "auto"
@@ -52,7 +52,8 @@ def changes(
     unknown = sorted(set(said) - set(settings.native_roles))
     if unknown:
         known = ", ".join(sorted(settings.native_roles))
-        raise UsageError(f"there is no role {unknown[0]!r}", hint=f"known roles: {known}")
+        like = did_you_mean(unknown[0], settings.native_roles)
+        raise UsageError(f"there is no role {unknown[0]!r}{like}", hint=f"known roles: {known}")
     asked = [name for name in undecided(settings, before) if name not in said] if ask else []
     told = {**{name: ask(name) for name in asked if ask}, **said}
     if not told:

@@ -13,13 +13,19 @@ from upthread.boundary import programs
 from upthread.boundary.own_home import home_directory
 from upthread.client import Project
 from upthread.client.consent import load_trusting
-from upthread.core.agents import AGENTS
+from upthread.core.agents import AGENTS, name_of
+from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.setup import blocks, claude_code, codex, launcher, opencode, roles
-from upthread.surfaces.cli.setup.changes import Change, Installed, is_of_repository
-from upthread.surfaces.cli.setup.target import Target
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, can_ask, choose, confirm
+from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode, roles
+from upthread.surfaces.cli.setup.changes import (
+    Change,
+    Installed,
+    Target,
+    file_without_block,
+    is_of_repository,
+)
+from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
 from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
 DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -49,8 +55,11 @@ class Asked:
 
 def setup(call: Call, agent: str, asked: Asked) -> int:
     """Set an agent up, or take that back, after asking."""
-    if agent not in TARGETS:
-        raise UsageError(f"{agent!r} cannot be set up", hint=f"one of: {', '.join(TARGETS)}")
+    known = AGENTS.get(name_of(agent))
+    if known is None or known.setup_name not in TARGETS:
+        like = did_you_mean(agent, TARGETS)
+        raise UsageError(f"{agent!r} cannot be set up{like}", hint=f"one of: {', '.join(TARGETS)}")
+    agent = known.setup_name
     home = home_directory(os.environ)
     installed = Installed(home)
     if asked.is_removing:
@@ -135,7 +144,7 @@ def _is_asked(call: Call, asked: Asked) -> bool:
 
 
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
-    return (blocks.taken_out if is_of_repository(path) else target.taken_out)(path, content)
+    return (file_without_block if is_of_repository(path) else target.taken_out)(path, content)
 
 
 def drain_command() -> tuple[str, ...]:

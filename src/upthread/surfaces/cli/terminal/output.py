@@ -17,11 +17,18 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Final, TextIO, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from upthread.core.text import visible_row, visible_text
 from upthread.errors import UpthreadError
 from upthread.surfaces.cli.terminal.line_wrap import COLUMNS_MIN, INDENT, TAB, Gutter, breaks
+from upthread.surfaces.cli.terminal.neutral import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+    from rich.text import Text
+
 
 SCHEMA: Final = 1
 
@@ -30,6 +37,8 @@ LINE_CHARACTERS_MAX: Final = 8_192
 
 QUOTED_LINES_MAX: Final = 100
 """How many lines of somebody else's are shown within a message of ours."""
+
+STATUS_CHARACTERS_MAX: Final = 100
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 
@@ -68,6 +77,11 @@ class Output:
     def columns(self) -> int | None:
         """How wide the terminal is that lines are written to; None for none."""
         return _columns(self._out)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads what was asked for, as it comes."""
+        return _is_terminal(self._out)
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write a line of what was asked for."""
@@ -292,3 +306,50 @@ def _silence(stream: TextIO) -> None:
 
 def _codes(style: str) -> tuple[str, str]:
     return (f"\x1b[{_STYLES[style]}m", "\x1b[0m") if style else ("", "")
+
+
+class StatusLine:
+    """A spinner with a few words, on standard error: what the agent is doing.
+
+    On a terminal alone, and gone before any other text is written: it never shares a line with the
+    reply. Where nobody watches it does nothing and loads nothing.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._console: Console | None = None
+        self._status: Status | None = None
+
+    def show(self, text: str) -> None:
+        """Show these words until `hide`; on a line of their own."""
+        if not self._output.is_live:
+            return
+        words = self._words(text)
+        if self._status is None:
+            # It is drawn over the line it stands in, which may be the reply's.
+            self._output.end_line()
+            self._status = self._begun(words)
+        self._status.update(words)
+
+    def hide(self) -> None:
+        """Take the line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _words(self, text: str) -> Text:
+        from rich.text import Text
+
+        return Text(
+            one_line(text, characters_max=STATUS_CHARACTERS_MAX), style="dim", overflow="ellipsis"
+        )
+
+    def _begun(self, words: Text) -> Status:
+        from rich.console import Console
+
+        if self._console is None:
+            # On standard error: of standard output every byte is the reply.
+            self._console = Console(stderr=True)
+        status = self._console.status(words)
+        status.start()
+        return status

@@ -14,6 +14,9 @@ from upthread.surfaces.cli.terminal.output import Output
 GAP: Final = "  "
 CELL_CHARACTERS_MAX: Final = 60
 
+LAST_COLUMNS_MIN: Final = 20
+"""How many columns there must be for a last one that is longer, for a table to be one."""
+
 _STATE_STYLES: Final[Mapping[str, str]] = {
     State.RUNNING: "cyan",
     State.APPROVED: "green",
@@ -37,7 +40,8 @@ def write_table(
 ) -> None:
     """Write a table; a cell that is the word of a state has that state's colour.
 
-    The last column may be wider than the others: what does not fit beside them is wrapped.
+    The last column may be wider than the others: what does not fit beside them is wrapped. On a
+    terminal too narrow for that, each row is written as a record, a line for each of its cells.
     """
     cells = [
         [
@@ -48,9 +52,24 @@ def write_table(
         for row in rows
     ]
     widths = [max(_width(row[column]) for row in (head, *cells)) for column in range(len(head))]
+    beside = sum(widths[:-1]) + len(GAP) * (len(head) - 1)
+    if output.columns is not None and beside + min(widths[-1], LAST_COLUMNS_MIN) > output.columns:
+        for row in cells:
+            _write_record(output, head, row)
+        return
     _write_row(output, head, widths, style="dim")
     for row in cells:
         _write_row(output, row, widths)
+
+
+def _write_record(output: Output, head: Sequence[str], row: Sequence[str]) -> None:
+    """Write a row under its first cell; a cell with nothing in it says nothing."""
+    output.line(row[0], "bold")
+    label_width = max(map(_width, head))
+    for label, cell in zip(head[1:], row[1:], strict=True):
+        if cell:
+            name = f"  {label.lower()}{' ' * (label_width - _width(label))}{GAP}"
+            output.row((name, "dim"), (cell, _STATE_STYLES.get(cell, "")))
 
 
 def _write_row(output: Output, row: Sequence[str], widths: Sequence[int], style: str = "") -> None:

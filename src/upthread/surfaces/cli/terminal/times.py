@@ -39,6 +39,11 @@ def until(at_ms: int, *, now_ms: int | None = None) -> str:
     return f"until {_clock(at_ms, now_ms)} ({'that is past' if at_ms <= now_ms else when})"
 
 
+def moment(at_ms: int) -> str:
+    """Return a time in UTC, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 

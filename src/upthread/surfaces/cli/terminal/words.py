@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from upthread.core.decision import words
 from upthread.core.decision.price import Tokens
@@ -53,7 +52,37 @@ def standing_in_words(standing: Standing) -> str:
 
 def _why_in_words(said: str, *, detail: str, until_ms: int | None) -> str:
     limit = f" {until(until_ms)}" if until_ms is not None else ""
-    return f"{one_line(said)}{limit}" + (f": {one_line(detail)}" if detail else "")
+    return f"{one_line(said)}{limit}" + (f": {one_line(message_in(detail))}" if detail else "")
+
+
+def message_in(detail: str) -> str:
+    """Return what an agent said went wrong; of an error that came as JSON its message alone.
+
+    Providers answer with an object of codes and ids, and agents hand it on as it is. All of it is
+    in --json.
+    """
+    before, brace, rest = detail.partition("{")
+    if not brace:
+        return detail
+    import json
+
+    try:
+        message = _message_of(json.loads(brace + rest))
+    except (ValueError, RecursionError):
+        return detail
+    return f"{before.strip()} {message}".strip() if message else detail
+
+
+def _message_of(told: object) -> str:
+    """Return the message of an error object, wherever providers put it; empty for none."""
+    if not isinstance(told, dict):
+        return ""
+    members = cast("dict[str, object]", told)
+    message = members.get("message")
+    if isinstance(message, str) and message.strip():
+        return message
+    inner = members.get("error")
+    return inner if isinstance(inner, str) else _message_of(inner)
 
 
 def going_on(key: ConversationKey, reason: str) -> str:
@@ -71,11 +100,6 @@ def spaced(word: str) -> str:
 def spent_line(what: str, total: Tokens, tokens_max: int) -> str:
     """`spec-42: ~41k of at most 50000 tokens`."""
     return f"{what}: {total.in_words} of at most {tokens_max} tokens"
-
-
-def moment(at_ms: int) -> str:
-    """Return a time in UTC, to the second."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from argcomplete import autocomplete
@@ -21,10 +21,8 @@ from upthread.core.agents import AGENTS, WITH_A_STORE
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.typed.help_page import summary
-from upthread.surfaces.cli.typed.options import Completed
-from upthread.surfaces.cli.typed.parameters import Parameter, parameters_of
+from upthread.surfaces.cli.typed.parameters import Completed, Parameter, parameters_of
 from upthread.surfaces.cli.typed.parser import PROGRAM, Parser, add, parser_of
-from upthread.surfaces.cli.typed.verb_table import COMMON, OF_THE_PROGRAM, VERBS, verb_function
 
 OFFERED_MAX: Final = 500
 
@@ -37,22 +35,35 @@ def script(shell: str) -> str:
     return shellcode([PROGRAM], shell=shell)
 
 
-def complete() -> None:
-    """Answer the shell that asks, and end the process."""
+def complete(
+    verbs: Mapping[str, Callable[..., int]],
+    *,
+    common: Sequence[Parameter],
+    of_the_program: Sequence[Parameter],
+) -> None:
+    """Answer the shell that asks, and end the process.
+
+    `common` are the parameters that all verbs take, `of_the_program` those that stand before one.
+    """
     nothing = SuppressCompleter()  # else it would start a shell to list files
     # Options once a dash is typed: names are what is looked for.
-    autocomplete(_tree(), always_complete_options=False, default_completer=nothing)
+    tree = _tree(verbs, common=common, of_the_program=of_the_program)
+    autocomplete(tree, always_complete_options=False, default_completer=nothing)
 
 
-def _tree() -> Parser:
+def _tree(
+    known: Mapping[str, Callable[..., int]],
+    *,
+    common: Sequence[Parameter],
+    of_the_program: Sequence[Parameter],
+) -> Parser:
     """The whole command line as one parser, which argcomplete finds its way through."""
     tree = parser_of(PROGRAM)
-    _add_all(tree, OF_THE_PROGRAM)
+    _add_all(tree, of_the_program)
     verbs = tree.add_subparsers()
-    for name in VERBS:
-        verb = verb_function(name)
+    for name, verb in known.items():
         parser = verbs.add_parser(name, help=summary(verb), add_help=False, allow_abbrev=False)
-        _add_all(parser, (*parameters_of(verb), *COMMON))
+        _add_all(parser, (*parameters_of(verb), *common))
     return tree
 
 

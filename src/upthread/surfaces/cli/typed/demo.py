@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import Option
+from upthread.surfaces.cli.typed.parameters import Option
 
 
 def demo(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import Argument, DryRun, Option, Yes
+from upthread.surfaces.cli.typed.parameters import Argument, DryRun, Option, Yes
 
 
 def use(
@@ -33,7 +33,7 @@ def status(
         bool, Option("--snippet", help="Print what shows it in Claude Code's status line.")
     ] = False,
 ) -> int:
-    """Show which workstream this working tree is on, and why."""
+    """Show which workstream this working tree is on and why, and how the work stands."""
     from upthread.surfaces.cli.verbs import use
 
     return use.snippet(call) if snippet else use.status(call)

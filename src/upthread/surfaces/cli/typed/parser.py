@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from upthread.errors import UsageError
-from upthread.surfaces.cli.typed.options import Option
-from upthread.surfaces.cli.typed.parameters import Parameter
+from upthread.surfaces.cli.typed.parameters import Option, Parameter
 
 PROGRAM: Final = "upthread"
 COLUMNS: Final = 80
@@ -101,14 +100,6 @@ def parsed_line(
     return typed, _word(typed.pop("verb")), typed.pop("words")
 
 
-def did_you_mean(typed: str, known: Iterable[str]) -> str:
-    """Return the end of an error about a name that is not known: the one that is like it."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(typed, list(known), n=1)
-    return f". Did you mean {close[0]}?" if close else ""
-
-
 def before_dashes(words: Sequence[str]) -> Sequence[str]:
     """Return the words among which options are looked for."""
     return words[: words.index("--")] if "--" in words else words
@@ -129,6 +120,8 @@ def _refuse(left: Sequence[str], parser: Parser, parameters: Iterable[Parameter]
     if options:
         typed = options[0].partition("=")[0]
         known = (name for each in parameters for name in each.names)
+        from upthread.core.names import did_you_mean
+
         parser.error(f"No such option: {typed}{did_you_mean(typed, known)}")
     if left:
         parser.error(f"one word too many: {_word(left[0])!r}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.options import DryRun, Option, WorkstreamOrAll, Yes
+from upthread.surfaces.cli.typed.parameters import DryRun, Option, WorkstreamOrAll, Yes
 
 
 def forget(
@@ -36,9 +36,9 @@ def encrypt(
     yes: Yes = False,
 ) -> int:
     """Encrypt the database with the key that your config.toml names."""
-    from upthread.surfaces.cli.verbs import encrypt
+    from upthread.surfaces.cli.verbs import database_files
 
-    return encrypt.encrypt(call, is_removed=remove, is_yes=yes)
+    return database_files.encrypt(call, is_removed=remove, is_yes=yes)
 
 
 def keep(
@@ -47,7 +47,7 @@ def keep(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Erase what is older than `keep` in the configuration says."""
+    """Erase what is older than `[keep]` in the configuration allows."""
     from upthread.surfaces.cli.verbs import forget
 
     return forget.keep(call, is_yes=yes, is_dry_run=dry_run)

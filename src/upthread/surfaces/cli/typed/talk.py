@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.typed.options import (
+from upthread.surfaces.cli.typed.parameters import (
     Address,
     Agent,
     Argument,

@@ -20,8 +20,8 @@ from upthread.client.consent import decide
 from upthread.config import Settings
 from upthread.core.trust import Pending, concerning, ignored_notice
 from upthread.runtime.turns.progress import Notice
-from upthread.surfaces.cli.caller import who_acts
-from upthread.surfaces.cli.terminal.confirmation import can_ask
+from upthread.surfaces.cli.call import who_acts
+from upthread.surfaces.cli.terminal.input import can_ask
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 
@@ -96,19 +96,18 @@ class Needs(Struct, frozen=True, kw_only=True):
         else:
             output.note(text, "yellow")
 
-
-def ask(output: Output, settings: Settings) -> None:
-    """Show all that is pending and ask about it; what is said is written down."""
-    output.note("? this repository says what you have not agreed to", "yellow")
-    show(settings.pending, output.note)
-    output.note("agree to this, exactly as it stands here? [y/N]")
-    said = sys.stdin.readline()
-    if not said:
-        return  # nobody answered: they are asked another time
-    is_given = said.strip().lower() in _YES
-    decide_now(settings, is_given=is_given)
-    if not is_given:
-        output.note("it is ignored, and you are not asked about it again: see upthread trust")
+    def ask(self, output: Output, settings: Settings) -> None:
+        """Show all that is pending and ask about it; what is said is written down."""
+        output.note("? this repository says what you have not agreed to", "yellow")
+        show(settings.pending, output.note)
+        output.note("agree to this, exactly as it stands here? [y/N]")
+        said = sys.stdin.readline()
+        if not said:
+            return  # nobody answered: they are asked another time
+        is_given = said.strip().lower() in _YES
+        decide_now(settings, is_given=is_given)
+        if not is_given:
+            output.note("it is ignored, and you are not asked about it again: see upthread trust")
 
 
 def decide_now(settings: Settings, *, is_given: bool) -> None:

@@ -23,9 +23,8 @@ from upthread.core.names import parse_role, parse_workstream
 from upthread.core.states import effects_command
 from upthread.errors import StoreError, UsageError
 from upthread.runtime.record.erasure import HeldWorkstream, Selection
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.caller import who_acts
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, UNCHANGED, confirm
+from upthread.surfaces.cli.call import Call, who_acts
+from upthread.surfaces.cli.terminal.input import DECLINED, UNCHANGED, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.words import counted
 from upthread.surfaces.cli.verbs.consent import KEEPING, Needs

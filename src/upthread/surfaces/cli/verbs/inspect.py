@@ -1,9 +1,9 @@
-"""`ls`, `show`, `why`. They read, and change nothing."""
+"""`show`, `why`, and what was done. They read, and change nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import in_words, reasons_in_words
@@ -28,67 +28,20 @@ from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.terminal.table import write_table
-from upthread.surfaces.cli.terminal.times import NEVER, since
+from upthread.surfaces.cli.terminal.times import since
 from upthread.surfaces.cli.terminal.words import (
     conversation_name,
     counted,
     standing_in_words,
     stopped_in_words,
 )
-from upthread.surfaces.cli.verbs.effects import write_doubt_line, write_doubts
-from upthread.surfaces.cli.verbs.questions import write_question
+from upthread.surfaces.cli.verbs.effects import write_doubts, write_question
+from upthread.surfaces.cli.verbs.listing import write_roles
 
 if TYPE_CHECKING:
     from upthread.client import Project, Why
     from upthread.core.decision.read_coverage import Reading
     from upthread.runtime.record.effects import RecordedEffect, Unseen
-
-WATCH_S: Final = 1.0
-
-
-def list_workstreams(call: Call, workstream: str | None, *, is_watching: bool = False) -> int:
-    """List the project's workstreams, or the roles of one; watching, again whenever they change."""
-
-    async def use(project: Project) -> None:
-        shown: object = None
-        while True:
-            if workstream is not None:
-                views: tuple[WorkstreamView, ...] = (await project.show(workstream),)
-            else:
-                views = await project.workstreams()
-            # Only what changed is written again: in a log each look would else be a table.
-            if views != shown:
-                shown = views
-                if call.output.is_json:
-                    listed = [shapes.workstream(view, project.command_of) for view in views]
-                    call.output.json({"workstreams": listed})
-                else:
-                    is_one = workstream is not None
-                    _write_list(call.output, views, is_one=is_one, is_again=is_watching)
-            if not is_watching:
-                return
-            from anyio import sleep
-
-            await sleep(WATCH_S)
-
-    call.with_project(use, is_reading=not is_watching)
-    return 0
-
-
-def _write_list(
-    output: Output, views: Sequence[WorkstreamView], *, is_one: bool, is_again: bool
-) -> None:
-    if is_again and output.is_live:
-        output.clear()
-    if is_one:
-        _roles_table(output, views[0])
-    elif views:
-        head = ("WORKSTREAM", "NAME", "STATE", "SINCE", "AGENT", "OPEN", "TURNS", "ROLES")
-        write_table(output, head, [_workstream_row(view) for view in views])
-    else:
-        output.note('nothing here yet; begin with: upthread tell spec-42/planner "…"')
-    for view in views:
-        write_doubt_line(output, view.workstream.workstream, view.in_doubt)
 
 
 class Shown(NamedTuple):
@@ -256,15 +209,6 @@ def _slot(slot: int) -> str:
 # --- for people --------------------------------------------------------------------------------
 
 
-def _workstream_row(view: WorkstreamView) -> tuple[str, ...]:
-    roles = ", ".join(role.conversation.key.address.rpartition("/")[2] for role in view.roles)
-    asked = str(len(view.open_questions)) if view.open_questions else ""
-    turns = str(sum(role.turns for role in view.roles))
-    known, standing = view.workstream, view.standing
-    when, by = since(standing.since_ms), standing.agent or NEVER
-    return (known.workstream, known.base_name, view.state, when, by, asked, turns, roles)
-
-
 def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
     effect = recorded.effect
     return (
@@ -274,24 +218,6 @@ def _effect_row(recorded: RecordedEffect) -> tuple[str, ...]:
         "before" if effect.was_asked else "observed",
         effect.title,
     )
-
-
-def _roles_table(output: Output, view: WorkstreamView) -> None:
-    head = ("ADDRESS", "NAME", "STATE", "SINCE", "TURNS", "LAST TURN", "AGENT", "SESSION")
-    rows = [
-        (
-            role.conversation.key.address,
-            role.conversation.instance_name,
-            role.state,
-            since(role.standing.since_ms),
-            str(role.turns),
-            role.ending.how,
-            role.link.agent if role.link else "—",
-            role.link.upstream_session_id if role.link else "—",
-        )
-        for role in view.roles
-    ]
-    write_table(output, head, rows)
 
 
 def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None:
@@ -306,7 +232,7 @@ def _show_workstream(output: Output, view: WorkstreamView, shown: Shown) -> None
     _write_going_on(output, view.standing)
     if view.roles:
         output.line()
-        _roles_table(output, view)
+        write_roles(output, view)
     for role in view.roles:
         name = _name_within(role.conversation)
         if role.verdict:

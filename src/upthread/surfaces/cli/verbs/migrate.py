@@ -19,9 +19,8 @@ from upthread.errors import UsageError
 from upthread.runtime.record.store_copy import ToMove
 from upthread.store.base import Section
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, confirm
-from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.status_line import StatusLine
+from upthread.surfaces.cli.terminal.input import DECLINED, confirm
+from upthread.surfaces.cli.terminal.output import Output, StatusLine
 from upthread.surfaces.cli.terminal.words import counted
 
 TOLD_EVERY_S: Final = 5.0

@@ -12,7 +12,6 @@ from upthread.client import Project, RunOptions
 from upthread.client.stores import is_postgres
 from upthread.core.decision.price import Tokens
 from upthread.core.events import RunEvent, RunParked, RunStarted
-from upthread.core.roles.reports import Report
 from upthread.core.runs.pipeline import RunView
 from upthread.core.states import answer_command, effects_command, run_command
 from upthread.core.types import Outcome
@@ -20,22 +19,21 @@ from upthread.errors import UsageError
 from upthread.runtime.record.overview import WorkstreamView
 from upthread.runtime.turns.progress import Listener, TurnResult
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import with_agent
+from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.terminal.input import read_prompt, read_specification, with_agent
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.signals import ended_by_signals
-from upthread.surfaces.cli.terminal.texts import read_prompt, read_specification
+from upthread.surfaces.cli.terminal.report_veil import report_in_words
 from upthread.surfaces.cli.terminal.words import (
     counted,
     failure_in_words,
+    message_in,
     spaced,
     spent_line,
     stopped_in_words,
 )
 from upthread.surfaces.cli.verbs.consent import RUN, Needs
-from upthread.surfaces.cli.verbs.effects import doubt_notice, write_doubts
-from upthread.surfaces.cli.verbs.questions import write_question
+from upthread.surfaces.cli.verbs.effects import doubt_notice, write_doubts, write_question
 from upthread.surfaces.cli.verbs.tell import Screen, limit_notice
 
 TellResult: TypeAlias = Callable[[str, TurnResult], Awaitable[None]]
@@ -190,37 +188,15 @@ def step_in_words(result: TurnResult) -> tuple[str, str]:
     if result.parked is not None:
         parked = result.parked
         said, _ = stopped_in_words(parked.reason, detail=parked.detail, until_ms=parked.reset_at_ms)
-        return "yellow", f"parked: {one_line(parked.detail) or said}"
+        return "yellow", f"parked: {one_line(message_in(parked.detail)) or said}"
     if result.outcome is not Outcome.OK:
         return "red", one_line(_failure(result))
-    return _report_in_words(result.report)
+    return report_in_words(result.report)
 
 
 def _failure(result: TurnResult) -> str:
     said, _ = failure_in_words(result)
     return said
-
-
-def _report_in_words(report: Report | None) -> tuple[str, str]:
-    if report is None:
-        return "yellow", "no report that can be read"
-    if report.status == "needs_input":
-        return "yellow", f"asks {counted(len(report.questions), 'question')}"
-    if report.status == "blocked":
-        return "red", f"blocked: {one_line(report.summary)}"
-    if report.verdict is None:
-        return "", f"done: {_first_line(report.summary)}"
-    evidence = "; ".join(report.verdict.evidence)
-    style = "green" if report.verdict.result == "approved" else "yellow"
-    return style, one_line(
-        f"{report.verdict.result}: {evidence}" if evidence else report.verdict.result
-    )
-
-
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    more = f" (and {counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
-    return one_line(lines[0], characters_max=160) + more if lines else "no summary"
 
 
 # --- at the end --------------------------------------------------------------------------------

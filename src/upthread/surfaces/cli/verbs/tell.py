@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -24,13 +24,16 @@ from upthread.runtime.record.effects import RecordedEffect
 from upthread.runtime.turns.conversation import WhenBusy
 from upthread.runtime.turns.progress import Listener, Notice, TurnResult, TurnStarted
 from upthread.surfaces.cli import shapes
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import PermissionDialogue, can_ask, with_agent
+from upthread.surfaces.cli.call import Call, ended_by_signals
+from upthread.surfaces.cli.terminal.input import (
+    PermissionDialogue,
+    can_ask,
+    read_prompt,
+    with_agent,
+)
 from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.signals import ended_by_signals
-from upthread.surfaces.cli.terminal.status_line import StatusLine
-from upthread.surfaces.cli.terminal.texts import read_prompt
+from upthread.surfaces.cli.terminal.output import Output, StatusLine
+from upthread.surfaces.cli.terminal.report_veil import ReportVeil, report_lines
 from upthread.surfaces.cli.terminal.words import (
     failure_in_words,
     going_on,
@@ -39,6 +42,9 @@ from upthread.surfaces.cli.terminal.words import (
 )
 from upthread.surfaces.cli.verbs.consent import TURN, Needs
 from upthread.surfaces.cli.verbs.effects import note_doubts
+
+LIVE_CHARACTERS_MAX: Final = 1_000
+"""How much of what is being written is kept to show its last line."""
 
 
 class Told(NamedTuple):
@@ -122,6 +128,9 @@ class Screen:
         self._shows_reply = shows_reply
         self._session: UpstreamSessionId | None = None
         self._has_replied = False
+        # A person reads the report in words; whoever reads a pipe gets each byte of it.
+        self._veil = ReportVeil() if output.is_terminal or not shows_reply else None
+        self._live = ""
         self._ids: Mapping[str, str] = {}
         self._status = StatusLine(output)
         self.ask_person = (
@@ -179,8 +188,13 @@ class Screen:
         self._make_room()
         # A reply that was taken over after a crash has never been streamed.
         if not self._has_replied:
-            self._output.reply(result.reply)
+            self._reply(result.reply)
+        if self._veil:
+            self._output.reply(self._veil.end())
         self._output.end_line()
+        if self._veil and result.report:
+            for line, style in report_lines(result.report):
+                self._output.line(line, style)
         self._tell_trouble(result)
 
     def _tell_trouble(self, result: TurnResult) -> None:
@@ -211,7 +225,7 @@ class Screen:
     def _started(self, started: TurnStarted) -> None:
         self._status.hide()
         self._session = started.upstream_session_id
-        line = started.line
+        line, self._live = started.line, ""
         if self._shows_reply:
             self._output.note(line, "cyan")
         else:
@@ -223,15 +237,31 @@ class Screen:
             return  # a child's, or nobody's: neither is this turn's reply
         match event:
             case TextReceived(text=text) if self._shows_reply:
-                self._status.hide()
                 self._has_replied = True
-                self._output.reply(text)
+                self._reply(text)
+            case TextReceived(text=text):
+                self._show_live(text)
             case ToolCallAnnounced(title=title) if title:
                 self._status.show(title)
             case ToolCallUpdated(title=title) if title:
                 self._status.show(title)
             case _:
                 pass
+
+    def _reply(self, text: str) -> None:
+        shown = self._veil.feed(text) if self._veil else text
+        if shown:
+            self._status.hide()
+            self._output.reply(shown)
+        elif self._veil and self._veil.is_holding:
+            self._status.show("writing its report")
+
+    def _show_live(self, text: str) -> None:
+        """Show the line that is being written, where only the outcome is kept on the screen."""
+        assert self._veil, "made where no reply is shown"
+        self._live = (self._live + self._veil.feed(text))[-LIVE_CHARACTERS_MAX:]
+        line = self._live.strip().rpartition("\n")[2]
+        self._status.show(line or ("writing its report" if self._veil.is_holding else "writing"))
 
     def _notice(self, notice: Notice) -> None:
         self._make_room()

@@ -16,10 +16,9 @@ from upthread.client.consent import (
 )
 from upthread.config import Settings
 from upthread.core.trust import Pending
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.caller import who_acts
+from upthread.surfaces.cli.call import Call, who_acts
 from upthread.surfaces.cli.failures import EXIT_WAITING
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, can_ask, confirm
+from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, confirm
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.words import counted
 from upthread.surfaces.cli.verbs.consent import change_of, decide_now, show

@@ -6,17 +6,24 @@ import json
 import os
 import shlex
 import sys
-from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from upthread.boundary import programs
-from upthread.boundary.own_home import home_directory
-from upthread.client import Project
 from upthread.client.hooks import WORKSTREAM_VARIABLE, InUse
 from upthread.core.workstreams import BECAUSE
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.setup import claude_code, launcher
-from upthread.surfaces.cli.terminal.words import moment
+from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.times import moment
+from upthread.surfaces.cli.terminal.words import standing_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from upthread.client import Project
+    from upthread.runtime.record.overview import WorkstreamView
+
+STANDINGS_MAX: Final = 10
+"""How many workstreams `status` tells of; `ls` tells of all."""
 
 
 def use(call: Call, workstream: str | None) -> int:
@@ -29,16 +36,27 @@ def use(call: Call, workstream: str | None) -> int:
 
 
 def status(call: Call) -> int:
-    """Show which workstream this working tree is on, and why."""
+    """Show which workstream this working tree is on and why, and how the work stands."""
 
-    async def look(project: Project) -> InUse:
-        return await project.hooks.in_use(os.environ.get(WORKSTREAM_VARIABLE))
+    async def look(project: Project) -> tuple[InUse, Sequence[WorkstreamView]]:
+        found = await project.hooks.in_use(os.environ.get(WORKSTREAM_VARIABLE))
+        return found, await project.workstreams()
 
-    return _show(call, call.with_project(look, is_reading=True))
+    found, views = call.with_project(look, is_reading=True)
+    code = _show(call, found)
+    if not call.output.is_json:
+        _show_standing(call.output, [view for view in views if _is_told(view, found.workstream)])
+    return code
 
 
 def snippet(call: Call) -> int:
     """Print the setting that shows, in Claude Code's status line, what this working tree is on."""
+    from importlib import resources
+
+    from upthread.boundary import programs
+    from upthread.boundary.own_home import home_directory
+    from upthread.surfaces.cli.setup import claude_code, launcher
+
     home = home_directory(os.environ).absolute()
     # The launcher outlives this environment; without set-up there is none to name.
     if launcher.path_of(home).is_file():
@@ -71,6 +89,22 @@ def drain(call: Call, *, has_words: bool) -> int:
     if call.output.is_json:
         call.output.json({"calls": number})
     return 0
+
+
+def _is_told(view: WorkstreamView, used: str | None) -> bool:
+    """Of the one in use it is told how it stands, of others only where a person is needed."""
+    is_used = view.workstream.workstream == used
+    return is_used or bool(view.standing.cure or view.in_doubt or view.open_questions)
+
+
+def _show_standing(output: Output, views: Sequence[WorkstreamView]) -> None:
+    for view in views[:STANDINGS_MAX]:
+        said = f"{view.state}: {standing_in_words(view.standing)}"
+        output.row((f"  {view.workstream.workstream}: ", "dim"), (said, ""))
+        if view.standing.command:
+            output.command("    go on with ", view.standing.command)
+    if len(views) > STANDINGS_MAX:
+        output.line(f"  and {len(views) - STANDINGS_MAX} more: upthread ls", "dim")
 
 
 def _show(call: Call, found: InUse) -> int:

@@ -8,7 +8,7 @@ from upthread.core.names import parse_workstream, shown
 from upthread.errors import NotFoundError
 from upthread.runtime.working_tree.git_worktrees import Worktree
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.confirmation import DECLINED, confirm
+from upthread.surfaces.cli.terminal.input import DECLINED, confirm
 from upthread.surfaces.cli.terminal.neutral import command
 from upthread.surfaces.cli.terminal.table import write_table
 

@@ -1,0 +1,28 @@
+"""Later: a value that is made, and its code loaded, when something of it is first asked for.
+
+For what every opening of a project hands on and a look does not use, such as the redactor: to make
+it loads more than a look does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+Value = TypeVar("Value")
+
+
+def later(make: Callable[[], Value], **known: object) -> Value:
+    """Return what stands for a value and is used as it; `known` are attributes told beforehand."""
+    return cast("Value", _Later(make, known))
+
+
+class _Later:
+    def __init__(self, make: Callable[[], object], known: dict[str, object]) -> None:
+        self.__dict__.update(known)
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._make()
+        self._make = lambda: value
+        return getattr(value, name)
