@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from upthread.client.parts import ProjectParts
 from upthread.client.stores import is_postgres
-from upthread.core.names import Address
+from upthread.core.names import Address, did_you_mean, shown
 from upthread.core.types import Link
+from upthread.errors import NotFoundError
 from upthread.runtime.lease import Leases
 from upthread.runtime.system import host_name
 
@@ -241,6 +242,22 @@ class Assembly(ABC):
 
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None
+
+    async def _require(self, workstream: str) -> None:
+        def check() -> None:
+            known = self.store.workstream(self.project_id, workstream)
+            if not (known or self.store.conversations(self.project_id, workstream)):
+                raise self._no_workstream(workstream)
+
+        await self._system.in_thread(check)
+
+    def _no_workstream(self, name: str) -> NotFoundError:
+        known = (each.workstream for each in self.store.workstreams(self.project_id))
+        return NotFoundError(
+            f"there is no workstream {shown(name)} in this project{did_you_mean(name, known)}",
+            hint="see `upthread ls`",
+            workstream=name,
+        )
 
     def _addresses(self) -> Iterator[str]:
         for known in self.store.workstreams(self.project_id):

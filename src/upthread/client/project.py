@@ -134,14 +134,6 @@ class Project(Assembly):
 
         return await self._system.in_thread(look)
 
-    async def _require(self, workstream: str) -> None:
-        def check() -> None:
-            known = self.store.workstream(self.project_id, workstream)
-            if not (known or self.store.conversations(self.project_id, workstream)):
-                raise self._no_workstream(workstream)
-
-        await self._system.in_thread(check)
-
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
         await self.hooks.take_in()
@@ -478,14 +470,6 @@ class Project(Assembly):
                 address=name,
             )
         return resolved
-
-    def _no_workstream(self, name: str) -> NotFoundError:
-        known = (each.workstream for each in self.store.workstreams(self.project_id))
-        return NotFoundError(
-            f"there is no workstream {shown(name)} in this project{did_you_mean(name, known)}",
-            hint="see `upthread ls`",
-            workstream=name,
-        )
 
     def _by_instance_name(self, text: str) -> Address:
         base_name, dash, role = text.partition("-")
