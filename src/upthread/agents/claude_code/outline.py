@@ -15,8 +15,7 @@ from upthread.agents.claude_code.entries import SUBAGENTS
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.boundary.files import read_all, through_links
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.vendors.line_ends import damage_of, decoded, lines_backward, lines_forward
-from upthread.vendors.lines import read_object
+from upthread.vendors.lines import damage_of, decoded, lines_backward, lines_forward, read_object
 from upthread.vendors.outline import (
     DAY_MS,
     Ending,
@@ -182,7 +181,7 @@ class _Head:
         return bool(self.entry and self.prompt)
 
     def take(self, value: JsonObject) -> None:
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind in _TITLES:
             self.title = text_of(value.get(_TITLES[kind])) or self.title
         if kind not in {"user", "assistant"}:
@@ -221,7 +220,7 @@ class _Tail:
         if not is_title and not is_said:
             return
         value = decoded(line)
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind in _TITLES:
             self._titles.setdefault(kind, text_of(value.get(_TITLES[kind])))
         if not is_said or kind not in {"user", "assistant"}:

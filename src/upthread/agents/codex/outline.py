@@ -17,7 +17,7 @@ from typing import Final
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.vendors.compressed import SUFFIX, expanded_ends
-from upthread.vendors.line_ends import damage_of, decoded, lines_backward, lines_forward
+from upthread.vendors.lines import damage_of, decoded, lines_backward, lines_forward
 from upthread.vendors.outline import (
     Ending,
     Look,

@@ -106,7 +106,8 @@ def _outline(
     values: Mapping[str, object], newest: list[Mapping[str, Any]], path: Path
 ) -> SessionOutline:
     parent = _text(values.get("parent_id"))
-    weighed = next((each for each in newest if _tokens(each)), {})
+    nothing: Mapping[str, Any] = {}
+    weighed = next((each for each in newest if _tokens(each)), nothing)
     return SessionOutline(
         agent=AGENT,
         session_id=_text(values.get("id")),

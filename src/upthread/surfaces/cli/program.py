@@ -64,8 +64,8 @@ MORE: Final = {
     "salvage": "database.salvage",
     "mcp": "hooks.mcp",
     "drain": "hooks.drain",
-    "worker": "shared_database.worker",
-    "migrate": "shared_database.migrate",
+    "worker": "database.worker",
+    "migrate": "database.migrate",
     "demo": "demo.demo",
 }
 VERBS: Final = {**DAILY, **MORE}

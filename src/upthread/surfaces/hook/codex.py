@@ -8,6 +8,7 @@ before its message. Fields and answers as seen in 0.169.0: https://developers.op
 
 from __future__ import annotations
 
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import (
     NotJsonError,
     loads,
@@ -16,16 +17,9 @@ from upthread.runtime.bindings.light_json import (
     text_in,
 )
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import Call, bindings
+from upthread.surfaces.hook import main_session
+from upthread.surfaces.hook.call import Call, end_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, started
-from upthread.surfaces.hook.main_session import (
-    Continuing,
-    about_to_use,
-    prompted,
-    session_ended,
-    session_started,
-)
-from upthread.surfaces.hook.transcript import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +36,7 @@ SOME_AGENT = "default"
 """The type of a sub-agent that was asked for without one."""
 
 FOLDER = "file://"
-CONTINUING = Continuing(
+CONTINUING = main_session.Continuing(
     AGENT, lambda session: f"{OPENING} with id {session!r}, then {WRITING} to it", only_own=False
 )
 
@@ -52,10 +46,10 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     event, tool = text_in(fields, "hook_event_name"), _tool(fields)
     match event:
         case "SessionStart":
-            return session_started(place, fields, CONTINUING)
+            return main_session.session_started(place, fields, CONTINUING)
         # A sub-agent's prompt fires this too. As a person's it would free its main session's calls.
         case "UserPromptSubmit" if not text_in(fields, "agent_id"):  # else what we were told of
-            return prompted(place, fields, CONTINUING)
+            return main_session.prompted(place, fields, CONTINUING)
         case "PreToolUse" if tool == SPAWNING:
             return _spawning(place, fields)
         case "PreToolUse" if tool == WRITING:
@@ -65,7 +59,7 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         case "SubagentStop":
             _stopped(place, fields)
         case "SessionEnd":
-            session_ended(place, fields, AGENT)
+            main_session.session_ended(place, fields, AGENT)
         case _:
             pass  # an event nobody subscribed us to
     return {}
@@ -103,10 +97,10 @@ def _spawning(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     decided = before(place, call)
     told: dict[str, Any] = {"systemMessage": decided.line}
     if decided.refusal:
-        return told | about_to_use(decision="deny", why=decided.refusal)
+        return told | main_session.about_to_use(decision="deny", why=decided.refusal)
     if decided.prompt != call.prompt:
         given = {**object_in(fields, "tool_input"), "message": decided.prompt}
-        told |= about_to_use(decision="allow", updated=given)
+        told |= main_session.about_to_use(decision="allow", updated=given)
     return told
 
 
@@ -159,10 +153,8 @@ def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, An
     One that is very quick stops before its call has told its id.
     """
     nameless: dict[str, Any] = {}
-    for _, binding in bindings(place):
+    for _, binding in bindings(place, lambda b: text_in(object_in(b, "claim"), "agent") == AGENT):
         held = object_in(binding, "claim")
-        if text_in(held, "agent") != AGENT:
-            continue
         # Whatever the main session: `resume_agent` takes an id in any of them (0.169.0).
         if child in {text_in(held, "child"), text_in(binding, "session")}:
             return held

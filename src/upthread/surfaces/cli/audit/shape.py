@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from upthread.core import types
 from upthread.core.commands import RecordAct
-from upthread.core.decision.delegation_depth import ALARM
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.surfaces.cli.shapes import run_status, standing
