@@ -41,7 +41,7 @@ DAILY: Final = {
     "open": "conversations.open_session",
 }
 MORE: Final = {
-    "search": "search.search",
+    "search": "histories.search",
     "setup": "hooks.setup",
     "trust": "privacy.trust",
     "use": "hooks.use",
