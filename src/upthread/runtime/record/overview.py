@@ -44,11 +44,10 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
-from upthread.runtime.hooked.cut_off import cut_off_turn
 from upthread.runtime.hooked.under_way import CallUnderWay
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.turns.last_words import LogOf, source_of
+from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of
 from upthread.store.base import Store, Workstream
 
 if TYPE_CHECKING:
@@ -382,7 +381,7 @@ def record_inputs(
     What is around it is added by `runtime.turns.handshake_inputs`.
     """
     # Late: what a decision rests on is no part of how things stand.
-    from upthread.core.decision.record_facts import RecordFacts  # noqa: PLC0415
+    from upthread.core.decision.model import RecordFacts  # noqa: PLC0415
 
     facts = RecordFacts(
         conversation_id=view.conversation.conversation_id,
@@ -392,7 +391,9 @@ def record_inputs(
         other_host=other_host(view.link),
     )
     condition_now = condition_of(view.conversation.key.workstream, role)
-    return facts.inputs(role=role, agent=agent, depth_max=depth_max, condition_now=condition_now)
+    return facts.inputs(
+        continuity=role.continuity, agent=agent, depth_max=depth_max, condition_now=condition_now
+    )
 
 
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:

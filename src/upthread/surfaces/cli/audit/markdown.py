@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
 from upthread.core import types
-from upthread.core.decision.delegation_depth import ALARM, ALARMS
 from upthread.core.decision.handshake import in_words, is_known, reasons_in_words
 from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words
+from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedTurn
 from upthread.surfaces.cli.audit.runs import act_lines, run_lines, standing_in_markdown, stopped
 from upthread.surfaces.cli.audit.shape import noted

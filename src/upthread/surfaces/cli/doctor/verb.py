@@ -22,8 +22,7 @@ from upthread.client.database_files import diagnose
 from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
-from upthread.core.history.model import HistoryMessage, history_of
-from upthread.core.history.soundness import CURES, Fault, faults, is_sound
+from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, ProjectId
 from upthread.errors import StoreError, UsageError

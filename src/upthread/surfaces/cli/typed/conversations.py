@@ -196,14 +196,20 @@ def audit(
     *,
     workstream: Workstream,
     form: Annotated[
-        Literal["md", "html", "json"],
-        Option("--format", help="Markdown, one page to open or to mail, or JSON."),
+        Literal["md", "html", "json", "atif", "otel"],
+        Option(
+            "--format",
+            help="Markdown, one page to open or to mail, JSON, trajectories, or spans.",
+        ),
     ] = "md",
     into: Annotated[
         str | None, Option("-o, --output", metavar="FILE", help="Write it there, for you alone.")
     ] = None,
+    content: Annotated[
+        bool, Option("--content", help="In spans, tell what was said as well.")
+    ] = False,
 ) -> int:
     """Write down everything that is kept of a workstream."""
     from upthread.surfaces.cli.audit import verb
 
-    return verb.audit(call, workstream, form=form, into=into)
+    return verb.audit(call, workstream, form=form, into=into, with_content=content)
