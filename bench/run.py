@@ -26,6 +26,8 @@ import w8_freshness
 import w9_redaction
 import w10_postgres
 import w11_memory
+import w12_turn
+import w13_tell
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -41,6 +43,8 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W9": w9_redaction.measure,
     "W10": w10_postgres.measure,
     "W11": w11_memory.measure,
+    "W12": w12_turn.measure,
+    "W13": w13_tell.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

@@ -62,9 +62,15 @@ class Telling:
     """Tells turns of one conversation. What is said in a turn is made by `prepare`."""
 
     def __init__(
-        self, store: Store, place: Place, directory: Path, redactor: Redactor | None = None
+        self,
+        store: Store,
+        place: Place,
+        directory: Path,
+        redactor: Redactor | None = None,
+        *,
+        system: System | None = None,
     ) -> None:
-        system = System()
+        system = system or System()
         self._turns = Turns(store, system, Conversations(store, system, Leases(store, system)))
         # A session has one conversation: the place's own is held already.
         session = UpstreamSessionId(f"{place.link.upstream_session_id}-told")

@@ -328,6 +328,7 @@ CODES = frozenset(
     {"decision", "reasons", "condition", "reason", "status", "outcome", "how", "recognition"}
     | {"role", "agent", "agents", "agent_host", "holder", "question_id", "turn_id", "told"}
     | {"prior_digest", "tree_digest", "input_digest", "session_stamp"}
+    | {"failed_before"}
 )
 """What we or a configuration name, and digests: no text of anybody's."""
 

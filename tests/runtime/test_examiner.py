@@ -23,8 +23,7 @@ from upthread.core.types import (
     TurnId,
     UpstreamSessionId,
 )
-from upthread.runtime.turns.examination import look_again
-from upthread.runtime.turns.examiner import Examiner
+from upthread.runtime.turns.examination import Examiner, look_again
 from upthread.testing.memory_store import MemoryStore
 from upthread.testing.store_conformance import samples
 

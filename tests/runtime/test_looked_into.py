@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from upthread.runtime.permissions.held_call_sources import FILE_BYTES_MAX, reader_in
+from upthread.runtime.permissions.gate import FILE_BYTES_MAX, reader_in
 
 
 def test_an_ordinary_file_is_read_wherever_its_links_lead(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,12 @@ import pytest
 from tests.support.world import git, make_repository
 
 from upthread.errors import ConfigError, UsageError
-from upthread.runtime.working_tree.repository import GitFacts, find_repository, git_facts
+from upthread.runtime.working_tree.repository import (
+    GitFacts,
+    Repository,
+    find_repository,
+    git_facts,
+)
 
 
 @pytest.fixture
@@ -128,3 +134,142 @@ def test_a_working_directory_that_was_removed_is_told(
     (tmp_path / "gone").rmdir()
     with pytest.raises(UsageError, match="is not there any more"):
         find_repository(Path())
+
+
+# --- what is remembered of it --------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    made.mkdir(mode=0o700)
+    return made
+
+
+@pytest.fixture
+def git_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log with a line for each call of git that is ours."""
+    log, real = tmp_path / "calls", shutil.which("git")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    wrapper = folder / "git"
+    wrapper.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    log.touch()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return log
+
+
+def commit(root: Path, message: str, *, at: str = "2030-01-01T00:00:00Z") -> None:
+    dates = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
+    identity = ("-c", "user.name=test", "-c", "user.email=test@example.invalid")
+    command = ["git", *identity, "commit", "-q", "--allow-empty", "-m", message]
+    subprocess.run(command, cwd=root, check=True, env={**os.environ, **dates})
+
+
+def asked(root: Path, home: Path, log: Path) -> tuple[Repository, str]:
+    """What is found, and what git was asked for it."""
+    log.write_text("")
+    found = find_repository(root, home=home)
+    return found, log.read_text()
+
+
+def test_a_repository_that_has_not_moved_is_known_without_git(
+    root: Path, home: Path, git_calls: Path
+) -> None:
+    first = find_repository(root, home=home)
+    again, told = asked(root, home, git_calls)
+    assert again == first
+    assert first.identity.root_commit == head(root)
+    assert told == ""
+
+
+def test_what_is_remembered_is_nobody_elses_to_read(root: Path, home: Path) -> None:
+    find_repository(root, home=home)
+    (found,) = (home / "repositories").iterdir()
+    assert found.stat().st_mode & 0o777 == 0o600
+    assert found.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_after_a_commit_only_what_is_new_is_looked_through(
+    root: Path, home: Path, git_calls: Path
+) -> None:
+    first = find_repository(root, home=home)
+    commit(root, "more")
+    again, told = asked(root, home, git_calls)
+    assert again.identity == first.identity
+    assert "--max-parents" not in told
+    assert told.count("rev-list") == 1
+
+
+def test_an_older_history_that_is_merged_in_is_seen_as_without_a_memory(
+    root: Path, home: Path
+) -> None:
+    find_repository(root, home=home)
+    git(root, "checkout", "-q", "--orphan", "older")
+    commit(root, "before all", at="2001-01-01T00:00:00Z")
+    git(root, "checkout", "-q", "main")
+    git(root, "merge", "-q", "--allow-unrelated-histories", "-m", "merge", "older")
+    assert find_repository(root, home=home) == find_repository(root)
+    # And back, where it is not reached any more.
+    git(root, "reset", "-q", "--hard", "HEAD~1")
+    assert find_repository(root, home=home) == find_repository(root)
+
+
+def test_a_branch_that_shares_nothing_is_another_history(root: Path, home: Path) -> None:
+    find_repository(root, home=home)
+    git(root, "checkout", "-q", "--orphan", "other")
+    commit(root, "afresh")
+    assert find_repository(root, home=home) == find_repository(root)
+    assert find_repository(root, home=home).identity.root_commit == head(root)
+
+
+def test_another_repository_in_its_place_is_looked_through(
+    root: Path, home: Path, git_calls: Path, tmp_path: Path
+) -> None:
+    find_repository(root, home=home)
+    root.rename(tmp_path / "moved")
+    make_repository(root, content="another")
+    again, told = asked(root, home, git_calls)
+    assert again.identity.root_commit == head(root)
+    assert "--max-parents=0" in told
+
+
+def test_a_shallow_clone_that_is_made_whole_is_looked_through(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
+    commit(root, "more")
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{root}", str(shallow))
+    before = find_repository(shallow, home=home)
+    git(shallow, "fetch", "-q", "--unshallow")
+    after = find_repository(shallow, home=home)
+    assert before.identity.root_commit != after.identity.root_commit
+    assert after == find_repository(shallow)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o620, 0o602])
+def test_what_others_could_have_written_is_not_believed(
+    root: Path, home: Path, git_calls: Path, mode: int
+) -> None:
+    first = find_repository(root, home=home)
+    (found,) = (home / "repositories").iterdir()
+    found.write_text(found.read_text().replace(head(root), "0" * 40))
+    found.chmod(mode)
+    again, told = asked(root, home, git_calls)
+    assert again == first
+    assert "--max-parents=0" in told
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 1}', '{"schema": 1, "roots": [3]}'])
+def test_a_memory_that_says_nothing_is_made_anew(root: Path, home: Path, content: str) -> None:
+    first = find_repository(root, home=home)
+    (found,) = (home / "repositories").iterdir()
+    found.write_text(content)
+    assert find_repository(root, home=home) == first
+
+
+def test_nothing_is_kept_in_a_home_that_others_can_enter(root: Path, home: Path) -> None:
+    home.chmod(0o755)
+    find_repository(root, home=home)
+    assert not (home / "repositories").exists()

@@ -35,10 +35,12 @@ from upthread.core.types import (
 )
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
-from upthread.runtime.bindings.published import installed_path, read_binding
+from upthread.runtime.bindings.places import installed_path, read_binding
 from upthread.runtime.options import RunOptions, TellOptions
+from upthread.runtime.permissions.policy import PermissionPolicy
+from upthread.runtime.record.turn_views import session_host
 from upthread.runtime.runs.live_run import StepRequest
-from upthread.runtime.turns.conversation import ClaimRequest, session_host
+from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
 from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
 from upthread.runtime.turns.older_record import OwnSessions, look

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -17,8 +17,7 @@ from upthread.core.workstreams import choose_workstream
 from upthread.errors import LeaseHeldError, StoreError
 from upthread.runtime.bindings.files import BusyError, UnreadableError
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import published_place
+from upthread.runtime.bindings.places import Place, published_place
 from upthread.runtime.lease import Leases
 
 if TYPE_CHECKING:
@@ -129,17 +128,22 @@ class Hooks:
     @property
     def is_installed(self) -> bool:
         """Whether `upthread setup` has been run: without it nobody reads what is published."""
-        from upthread.runtime.bindings.published import installed_path
+        from upthread.runtime.bindings.places import installed_path
 
         return Path(installed_path(self._home)).exists()
 
-    async def publish(self) -> None:
-        """Write what hooks read, from the store. Raises StoreError when it cannot be written."""
+    async def publish(self, workstreams: Collection[str] | None = None) -> None:
+        """Write what hooks read, from the store; None: all of it, else what has moved.
+
+        Raises StoreError when it cannot be written.
+        """
         from upthread.runtime.hooked.publication import publish
 
         try:
             await self._system.in_thread(
-                lambda: publish(self._source, home=self._home, root=self._root)
+                lambda: publish(
+                    self._source, home=self._home, root=self._root, workstreams=workstreams
+                )
             )
         except (BusyError, UnreadableError, OSError) as error:
             raise StoreError(
@@ -147,10 +151,11 @@ class Hooks:
                 hint="the turn itself is kept; `upthread drain` writes it again",
             ) from error
 
-    async def published(self, work: Awaitable[Result]) -> Result:
-        """Return what the work returns; what hooks read is written again after it.
+    async def published(self, work: Awaitable[Result], workstream: str | None = None) -> Result:
+        """Return what the work returns; what hooks read of it is written again after it.
 
-        After work that failed too: it may have opened a session. Raises as `publish` does.
+        It has moved one `workstream`, None: any. After work that failed too: it may have opened a
+        session. Raises as `publish` does.
         """
         try:
             return await work
@@ -159,7 +164,7 @@ class Hooks:
             if self.is_installed:
                 # Also for one that is cancelled: what hooks read would be older than the turn.
                 with self._system.shield():
-                    await self.publish()
+                    await self.publish(None if workstream is None else {workstream})
 
     async def forgetting(
         self, work: Callable[[], Awaitable[Result]], workstream: str | None
@@ -250,11 +255,22 @@ class Hooks:
         if not await self._system.in_thread(lambda: is_due(place)):
             return ""
         try:
-            await self._draining.drain(place, self._project_id, lease_wait_s=0.0)
+            await self._recorded(place, lease_wait_s=0.0)
         except LeaseHeldError as held:
             return held.holder
-        await self.publish()
         return ""
+
+    async def _recorded(self, place: Place, *, lease_wait_s: float | None) -> int:
+        """Take in what is over and publish what that moved; returns how many calls it was."""
+        draining = self._draining
+        draining.moved.clear()
+        try:
+            return await draining.drain(place, self._project_id, lease_wait_s=lease_wait_s)
+        finally:
+            # Also before a conversation that is held: nobody else knows what was taken in here.
+            if draining.moved:
+                with self._system.shield():
+                    await self.publish(draining.moved)
 
     async def _drain_one(self, place: Place, key: ConversationKey) -> bool:
         return await self._draining.drain_one(place, key)
@@ -269,10 +285,10 @@ class Hooks:
             place = await self._system.in_thread(self._place)
             try:
                 with place.drain_lock():
-                    number = await self._draining.drain(
-                        place, self._project_id, lease_wait_s=lease_wait_s
-                    )
-                    await self.publish()
+                    number = await self._recorded(place, lease_wait_s=lease_wait_s)
+                    # Nothing to take in: what was asked for is that all is written again.
+                    if not number and not taken:
+                        await self.publish()
             except BusyError:
                 return taken
             taken += number

@@ -152,6 +152,7 @@ def _opened_again(asked: Asked, remembered: Opening) -> _Opened | None:
 
 
 def _opened_anew(asked: Asked, openings: Openings) -> _Opened:
+    from upthread.boundary.own_home import home_directory
     from upthread.client.project_identity import (
         PROJECT_VARIABLE,
         identity_in,
@@ -160,7 +161,8 @@ def _opened_anew(asked: Asked, openings: Openings) -> _Opened:
     )
     from upthread.runtime.working_tree.repository import find_repository
 
-    repository = find_repository(asked.directory)
+    home = home_directory(asked.environment)
+    repository = find_repository(asked.directory, home=home)
     settings = _settings(asked, repository.root, repository.identity.path)
     redactor, notice, store = _open_store(settings)
     try:

@@ -21,8 +21,7 @@ from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.types import Decision, JsonValue
 from upthread.runtime.hooked.publication import continued_roles
 from upthread.runtime.record.overview import RoleView, record_inputs
-from upthread.runtime.record.read_coverage import reading_in
-from upthread.runtime.turns.conversation import is_of_sub_agent
+from upthread.runtime.record.turn_views import is_of_sub_agent, reading_in
 from upthread.runtime.turns.handshake_inputs import gathered, subject_of
 
 

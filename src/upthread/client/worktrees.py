@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from msgspec import Struct
 
 from upthread.client.parts import ProjectParts
-from upthread.config import Settings
 from upthread.core.names import parse_workstream, shown
 from upthread.core.runs.pipeline import RunView
-from upthread.core.types import ProjectId
 from upthread.errors import LeaseHeldError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, tree_lease, workstream_lease
 from upthread.runtime.record.overview import WorkstreamView
@@ -92,12 +89,6 @@ class WorktreesOfProject:
                         hint="remove the working tree when the turn has ended",
                         address=role.conversation.key.address,
                     )
-
-
-def worktrees_of(settings: Settings, project_id: ProjectId) -> Worktrees:
-    """Return the worktrees of a project, new ones under upthread's home."""
-    folder = Path(settings.home) / "worktrees" / project_id
-    return Worktrees(Path(settings.working_directory), folder)
 
 
 def require_no_step_done(workstream: str, run: RunView | None, directory: str) -> None:

@@ -243,7 +243,9 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
     many calls had no end when the turn had: nobody knows what they came to, however well it ended.
     `session_stamp` is what the session's own store was known by then: while it is the same, nobody
     has gone on in it since. Empty where that is not known. `usage` is what was counted since the
-    turn was last parked, None where the agent counts nothing.
+    turn was last parked, None where the agent counts nothing. `turns_before` is how many turns the
+    conversation had before this one, None where nobody added them up; they took `tokens_before`,
+    and `failed_before` are those that did not end well: core/turns/totals.py.
     """
 
     outcome: Outcome
@@ -263,6 +265,10 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
     is_fixed_estimated: bool = False
     session_stamp: str = ""
     usage: Usage | None = None
+    turns_before: int | None = None
+    tokens_before: int = 0
+    is_before_estimated: bool = False
+    failed_before: tuple[str, ...] = ()
 
 
 class TurnParked(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 On one host a holder that has died is seen at once, by pid, start time and boot. A holder that is
 stopped or far away is judged by its heartbeat alone, by the observer's own clock. Whoever is taken
-over learns it at the next heartbeat or commit, and stops its agent.
+over learns it at the next heartbeat or commit, and stops its agent. One role at a time writes in a
+working tree.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from upthread.core.types import ConversationKey, Fence, Holder, Lease
+from upthread.core.types import ConversationId, ConversationKey, Fence, Holder, Lease
 from upthread.errors import FencedError, LeaseHeldError
 from upthread.runtime.system import System
 from upthread.store.base import Store
@@ -41,7 +42,9 @@ class LeaseTimes(Struct, frozen=True, kw_only=True):
 class LeaseRequest(Struct, frozen=True, kw_only=True):
     """Which lease, what for, and how long to wait for a living holder; None is for ever.
 
-    `occupies` is the conversation whose session is used meanwhile, None where none is.
+    `occupies` is the conversation whose session is used meanwhile, None where none is. `on_taken`
+    is called in the thread that took the lease, at once: what is looked at under it costs no hop of
+    its own. What it raises is raised once the lease is held, and it is given back.
     """
 
     name: str
@@ -49,6 +52,7 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     wait_s: float | None = 0.0
     on_wait: Callable[[Lease], None] | None = None
     occupies: ConversationKey | None = None
+    on_taken: Callable[[Fence], None] | None = None
 
 
 class Occupies(Protocol):
@@ -93,8 +97,10 @@ class Leases:
         self._system.require_loop()
         from upthread.tasks import task_group  # noqa: PLC0415  # who only looks loads no loop
 
-        fence = await self._acquire(request)
+        fence, failure = await self._acquire(request)
         try:
+            if failure is not None:
+                raise failure
             with _one_fenced_error():
                 async with task_group() as tasks:
                     tasks.start_soon(self._beat, fence)
@@ -105,15 +111,16 @@ class Leases:
             _HELD_HERE.discard((fence.name, fence.token))
             await self._release(fence)
 
-    async def _acquire(self, request: LeaseRequest) -> Fence:
+    async def _acquire(self, request: LeaseRequest) -> tuple[Fence, Exception | None]:
         started_s = self._system.monotonic_s()
         seen: Lease | None = None
         seen_at_s = started_s
         told = False
         while True:
-            lease, is_ours = await self._try(request, seen if self._is_stale(seen_at_s) else None)
+            stale = seen if self._is_stale(seen_at_s) else None
+            lease, is_ours, failure = await self._try(request, stale)
             if is_ours:
-                return Fence(name=lease.name, token=lease.token)
+                return _fence_of(lease), failure
             now_s = self._system.monotonic_s()
             # Counted from when we saw it move, by our own
             # clock: those of two machines differ (ADR 10).
@@ -129,11 +136,13 @@ class Leases:
     def _is_stale(self, seen_at_s: float) -> bool:
         return self._system.monotonic_s() - seen_at_s >= self._times.stale_after_s
 
-    async def _try(self, request: LeaseRequest, stale: Lease | None) -> tuple[Lease, bool]:
-        """Return the lease and whether it is ours now."""
+    async def _try(
+        self, request: LeaseRequest, stale: Lease | None
+    ) -> tuple[Lease, bool, Exception | None]:
+        """Return the lease, whether it is ours now, and what was raised by who looked under it."""
         holder = self._system.this_process(request.doing)
 
-        def attempt() -> tuple[Lease, bool]:
+        def attempt() -> tuple[Lease, bool, Exception | None]:
             while True:
                 current = self._store.lease(request.name)
                 may_take = current is not None and (
@@ -143,7 +152,7 @@ class Leases:
                     or (stale is not None and _same(stale, current))
                 )
                 if current is not None and not may_take:
-                    return current, False
+                    return current, False, None
                 # The store takes it over only as it was seen
                 # here: one that beats meanwhile stays (S13).
                 seen = current if current is not None and current.holder is not None else None
@@ -152,7 +161,7 @@ class Leases:
                     # Here and not later: another task of this process would take it for left over.
                     _HELD_HERE.add((ours.name, ours.token))
                     taken.append(ours)
-                    return ours, True
+                    return ours, True, _failure(request, ours)
 
         taken: list[Lease] = []
         try:
@@ -174,6 +183,21 @@ class Leases:
             # Somebody else holds it by now: there is nothing left to give back.
             except FencedError:
                 return
+
+
+def _fence_of(lease: Lease) -> Fence:
+    return Fence(name=lease.name, token=lease.token)
+
+
+def _failure(request: LeaseRequest, taken: Lease) -> Exception | None:
+    """Look at what is to be looked at under a lease; what fails is raised by who gives it back."""
+    if request.on_taken is None:
+        return None
+    try:
+        request.on_taken(_fence_of(taken))
+    except Exception as error:  # noqa: BLE001  # raised by `_leased`, under the lease
+        return error
+    return None
 
 
 _HELD_HERE: Final[set[tuple[str, int]]] = set()
@@ -238,3 +262,82 @@ def tree_lease(host: str, directory: str, below: str = "") -> str:
 def workstream_lease(project_id: str, workstream: str) -> str:
     """Return the name of the lease that a run holds."""
     return f"workstream {project_id} {workstream}"
+
+
+# --- working trees -----------------------------------------------------------------------------
+
+
+class TreeRequest(Struct, frozen=True, kw_only=True):
+    """Which tree, what for, and inside of which conversations, outermost first.
+
+    `wait_s`, `on_wait` and `on_taken` are as of a LeaseRequest; `on_taken` is given all that must
+    still be held for anything to be written.
+    """
+
+    directory: str
+    doing: str
+    callers: tuple[ConversationId, ...] = ()
+    wait_s: float | None = 0.0
+    on_wait: Callable[[Lease], None] | None = None
+    on_taken: Callable[[tuple[Fence, ...]], None] | None = None
+
+
+class WorkingTrees:
+    """Holds working trees for turns of roles that write; roles that only read are never in the way.
+
+    The lease is on the tree's real path on this host, for as long as a turn lasts. A role that
+    writes and delegates to another that writes stands still meanwhile: the inner call takes a lease
+    below the outer one's and commits under both, so that calls beside each other still exclude each
+    other, and an outer call that is taken over takes the inner ones with it.
+    """
+
+    def __init__(self, store: Store, system: System, leases: Leases) -> None:
+        self._store = store
+        self._system = system
+        self._leases = leases
+
+    @asynccontextmanager
+    async def held(self, request: TreeRequest) -> AsyncGenerator[tuple[Fence, ...]]:
+        """Hold a tree for a block; yields what must still be held for anything to be written.
+
+        Raises LeaseHeldError while another role writes in it.
+        """
+        # A call from outside of any conversation has nobody above it to be looked up.
+        plain = (tree_lease(self._system.this_process("").host, request.directory), ())
+        name, above = (
+            await self._system.in_thread(lambda: self._level(request)) if request.callers else plain
+        )
+        look = request.on_taken
+        lease = LeaseRequest(
+            name=name,
+            doing=request.doing,
+            wait_s=request.wait_s,
+            on_wait=request.on_wait,
+            on_taken=(lambda fence: look((*above, fence))) if look else None,
+        )
+        async with self._leases.held(lease) as fence:
+            yield (*above, fence)
+
+    def _level(self, request: TreeRequest) -> tuple[str, tuple[Fence, ...]]:
+        """Return the lease to take, and those of the callers that hold the tree. Blocking."""
+        host = self._system.this_process("").host
+        name = tree_lease(host, request.directory)
+        above: list[Fence] = []
+        for caller in request.callers:
+            lease = self._store.lease(name)
+            # Callers come from the environment: only one that
+            # really holds the tree opens a way below it.
+            if lease is None or lease.holder is None or lease.holder != self._holder(caller):
+                continue
+            above.append(Fence(name=name, token=lease.token))
+            name = tree_lease(host, request.directory, below=caller)
+        return name, tuple(above)
+
+    def _holder(self, caller: ConversationId) -> Holder | None:
+        """Return who holds a conversation; whoever holds its tree for the same turn is the same."""
+        conversation = self._store.conversation(caller)
+        if conversation is None:
+            return None
+        key = conversation.key
+        lease = self._store.lease(conversation_lease(key.project_id, key.address))
+        return lease.holder if lease else None

@@ -18,12 +18,16 @@ from upthread.runtime.bindings.files import Lock, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
 _HEADS = "ref: refs/heads/"
 
 PACKED_BYTES_MAX = 16 << 20
 """How much of `packed-refs` a hook looks through: some 200,000 references."""
+
+INSTALLED = "installed.json"
+"""In the directory of hooks: what `setup` wrote down of itself, such as how a drain is started."""
 
 UP_MAX = 64
 """How many directories up a repository is looked for."""
@@ -104,6 +108,29 @@ class Place:
     def drain_lock(self) -> Lock:
         """Return the lock that a drain holds while it works. Nobody waits for it."""
         return Lock(os.path.join(self.project, "drain"), wait_s=0.0)
+
+
+def published_place(home: Path, root: Path, project_id: str) -> Place | None:
+    """Return the place hooks read of a project, None where there is nothing of it. Blocking."""
+    # One look is all that a turn costs more where there are no hooks (ADR 44).
+    if not os.path.isdir(os.path.join(hooks_directory(str(home)), "projects", project_id)):
+        return None
+    place = Place(str(home), str(root))
+    place.known = {"project_id": project_id}
+    return place
+
+
+def installed_path(home: Path) -> str:
+    """Return where `setup` writes down how a drain is started."""
+    return os.path.join(hooks_directory(str(home)), INSTALLED)
+
+
+def read_binding(path: str) -> dict[str, Any]:
+    """Return a binding; one that cannot be read is made anew, as publishing does."""
+    try:
+        return files.read(path) or {}
+    except UnreadableError:
+        return {}
 
 
 def hooks_directory(home: str) -> str:

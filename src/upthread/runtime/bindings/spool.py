@@ -13,10 +13,7 @@ import time
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import process
 from upthread.runtime.bindings.light_json import dumps, list_in
-from upthread.runtime.bindings.places import Place
-
-INSTALLED = "installed.json"
-"""In the directory of hooks: what `setup` wrote down of itself, such as how a drain is started."""
+from upthread.runtime.bindings.places import INSTALLED, Place
 
 SET_ASIDE = ".unreadable"
 """How the name of an event ends that could not be read."""

@@ -48,7 +48,7 @@ from upthread.core.types import (
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.hooked.delegated_call import Delegated, part_of
 from upthread.runtime.hooked.retrieval import Destination, Retrieval, Retrieved
-from upthread.runtime.turns.conversation import DECIDED_BY, HOOK, READ_BACK
+from upthread.runtime.record.turn_views import DECIDED_BY, HOOK, READ_BACK
 from upthread.store.base import Store
 
 NO_WORDS: Final = "What was said here was not kept: the agent's own session may have it."

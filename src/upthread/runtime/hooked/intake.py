@@ -11,10 +11,12 @@ killed, the agent's own store has: runtime/hooked/retrieval.py.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import structs
 
 from upthread.core.commands import (
     OpenConversation,
@@ -37,8 +39,7 @@ from upthread.errors import LeaseHeldError
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import is_claimed_by_another
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked import unread
 from upthread.runtime.hooked.delegated_call import Delegated, digest_of, turn_id_of
 from upthread.runtime.hooked.delegated_turn import DelegatedTurn
@@ -46,6 +47,7 @@ from upthread.runtime.hooked.retrieval import Retrieval, Retrieved
 from upthread.runtime.hooked.spooled import calls_in, next_of, with_words
 from upthread.runtime.hooked.under_way import CallUnderWay
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.record.turn_views import totals_of
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Conversations
 from upthread.store.base import Store
@@ -78,6 +80,8 @@ class Draining:
         self._system = system
         self._leases = leases
         self._conversations = conversations
+        self.moved: set[str] = set()
+        """The workstreams that something was taken into; cleared by whoever publishes them."""
 
     async def drain(
         self, place: Place, project_id: ProjectId, *, lease_wait_s: float | None = None
@@ -105,6 +109,7 @@ class Draining:
 
     async def _look_again(self, call: Delegated, key: ConversationKey, lease_wait_s: float) -> None:
         """Look for what could not be read when a call was taken in."""
+        self.moved.add(key.workstream)
         async with self._leases.held(_lease_of(key, lease_wait_s)) as fence:
             is_over = await self._system.in_thread(lambda: self._read_again(call, key, fence))
         if is_over:
@@ -143,6 +148,7 @@ class Draining:
         lease_wait_s: float,
     ) -> bool:
         """Record a call; returns False where it is not over: its words are still to come."""
+        self.moved.add(key.workstream)
         async with self._leases.held(_lease_of(key, lease_wait_s)) as fence:
             # Under the lease: another process may have taken it in since the spool was read.
             whole = await self._system.in_thread(lambda: with_words(place, call))
@@ -178,8 +184,8 @@ class Draining:
             unread.keep(place, call)
         recorded = self._turn(call, conversation, found)
         # With the turn that comes after it: once that is the newest, nobody would end this one.
-        writes = [*self._end_open_turn(conversation), *recorded.writes()]
-        self._store.commit(writes, fences=(fence,))
+        own = self._with_totals(conversation, recorded.writes())
+        self._store.commit([*self._end_open_turn(conversation), *own], fences=(fence,))
 
     def _read_again(self, call: Delegated, key: ConversationKey, fence: Fence) -> bool:
         """Record what is found of a call by now; returns whether it is to be looked for no more.
@@ -271,6 +277,16 @@ class Draining:
         )
         self._store.commit((OpenConversation(conversation=conversation),))
         return conversation
+
+    def _with_totals(self, conversation: Conversation, writes: Iterable[Write]) -> Iterator[Write]:
+        """Add to the end of a turn what all before it came to, as our own turns have it."""
+        for write in writes:
+            event = write.event if isinstance(write, RecordTurnEvent) else None
+            if isinstance(write, RecordTurnEvent) and isinstance(event, TurnEnded):
+                before = totals_of(self._store, conversation.conversation_id)
+                yield structs.replace(write, event=structs.replace(event, **before.as_before()))
+            else:
+                yield write
 
     def _end_open_turn(self, conversation: Conversation) -> Iterator[Write]:
         """End a turn that a crash left open: a later call has taken its place."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
@@ -33,9 +34,9 @@ from upthread.core.types import (
 from upthread.core.workstreams import UNASSIGNED
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
-from upthread.runtime.bindings.light_json import number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.bindings.index import write_index
+from upthread.runtime.bindings.light_json import number_in, object_in, objects_in, text_in
+from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked import unread
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.runtime.record.overview import (
@@ -58,6 +59,13 @@ FORMAT: Final = 1
 """Raised with what a binding holds, so that those of earlier versions are written anew."""
 
 LOCK_WAIT_S: Final = 10.0
+
+WRITTEN_AT_ONCE_MAX: Final = 16
+"""How many bindings are written under one lock: no hook waits for more."""
+
+BETWEEN_WRITES_S: Final = 2 * files.LOCK_LOOK_S
+"""How long the lock is left to hooks that wait for it, and look at it now and then."""
+
 FORGOTTEN: Final[dict[str, Any]] = {
     "briefing": "",
     "replay": "",
@@ -97,31 +105,89 @@ class Published:
         return self.redactor.redact(text) if mode == "redacted" else text
 
 
-def publish(source: Published, *, home: Path, root: Path) -> None:
+def publish(
+    source: Published, *, home: Path, root: Path, workstreams: Collection[str] | None = None
+) -> None:
     """Write the place's file and one for each conversation. Raises BusyError, OSError.
 
-    What is written is read and put together before the lock is taken, which hooks wait for; a
-    conversation that has not moved since it was last published is not read again.
+    With `workstreams` only these have moved, and the others are not read; all are where what every
+    binding rests on is not as it was published. What is written is put together before the lock is
+    taken, which hooks wait for, and of many files a few at a time; a conversation that has not
+    moved since it was last published is not read again.
     """
     place = Place(str(home), str(root))
+    place.known = {"project_id": source.project_id}
+    known = [each.workstream for each in source.store.workstreams(source.project_id)]
+    names = known[-WORKSTREAMS_MAX:]
+    fields = _place_fields(source, place)
+    listed = None if workstreams is None else _listed(place, fields, set(names) - {*workstreams})
+    moved = names if listed is None else [name for name in names if name not in listed]
     views = [
         view
-        for known in source.store.workstreams(source.project_id)[-WORKSTREAMS_MAX:]
-        if (view := source.overview.workstream(source.project_id, known.workstream)) is not None
+        for name in moved
+        if (view := source.overview.workstream(source.project_id, name)) is not None
     ]
-    place.known = {"project_id": source.project_id}
-    fields = _place_fields(source, place, views)
+    entries = {view.workstream.workstream: _entry(source, view) for view in views}
+    listed = (listed or {}) | entries
+    listed.pop(UNASSIGNED, None)
+    fields["workstreams"] = [
+        listed[name] for name in names if name in listed and name != UNASSIGNED
+    ]
     read = _newer_than(place, source)
     stale = [each for view in views for role in _roles(view) if (each := read(view, role))]
+    _write_place(place, fields)
+    for first in range(0, len(stale), WRITTEN_AT_ONCE_MAX):
+        if first:
+            time.sleep(BETWEEN_WRITES_S)
+        with place.lock(wait_s=LOCK_WAIT_S):
+            # Under the lock too: hooks keep an event and its claim under it.
+            pending = _pending(place)
+            for key, binding in stale[first : first + WRITTEN_AT_ONCE_MAX]:
+                _publish_binding(place, key, binding, pending)
+    # What hooks look for among all bindings is found without reading them.
+    write_index(place)
+    if moved is names:
+        keys = (role.conversation.key for view in views for role in _roles(view))
+        _remove_old(place, {place.binding_path(k.workstream, k.role, k.slot) for k in keys})
+
+
+def _listed(
+    place: Place, fields: dict[str, Any], others: Collection[str]
+) -> dict[str, dict[str, Any]] | None:
+    """Return what is published of the workstreams that have not moved; None where that is old."""
+    published = read_binding(place.path)
+    if any(published.get(name) != field for name, field in fields.items()):
+        return None
+    listed = {text_in(each, "name"): each for each in objects_in(published, "workstreams")}
+    found = {name: listed[name] for name in others if name in listed}
+    return found if len(found) == len({*others} - {UNASSIGNED}) else None
+
+
+def _write_place(place: Place, fields: dict[str, Any]) -> None:
     with place.lock(wait_s=LOCK_WAIT_S):
         # Read again under the lock: `use` may have written it while this was put together.
-        place.known = {**fields, "used": object_in(read_binding(place.path), "used")}
-        if {**place.known, "schema": files.SCHEMA} != read_binding(place.path):
+        published = read_binding(place.path)
+        place.known = {**fields, "used": object_in(published, "used")}
+        if {**place.known, "schema": files.SCHEMA} != published:
             files.replace(place.path, place.known)
-        # Under the lock too: hooks keep an event and its claim under it.
+
+
+def _remove_old(place: Place, current: Set[str]) -> None:
+    """Take away the bindings of what is published no more, unless a call works with one."""
+    found = map(str, Path(place.project, "bindings").glob("*.json"))
+    old = [path for path in found if path not in current]
+    if not old:
+        return
+    with place.lock(wait_s=LOCK_WAIT_S):
         pending = _pending(place)
-        for key, binding in stale:
-            _publish_binding(place, key, binding, pending)
+        for path in old:
+            binding = read_binding(path)
+            whose = (text_in(binding, "workstream"), text_in(binding, "role"))
+            slot = number_in(binding, "slot")
+            is_in_use = (*whose, slot) in pending or is_claimed_by_another(binding, "")
+            # What is only recorded has no key, and goes with its call.
+            if slot != CHILD_SLOT and not is_in_use:
+                files.remove(path)
 
 
 def forget(place: Place, workstream: str | None) -> None:
@@ -152,8 +218,10 @@ def use(place: Place, workstream: str | None) -> None:
         files.replace(place.path, {**known, "used": used})
 
 
-def _place_fields(source: Published, place: Place, views: list[WorkstreamView]) -> dict[str, Any]:
+def _place_fields(source: Published, place: Place) -> dict[str, Any]:
+    """Return what a place's file says that no conversation changes."""
     return {
+        "basis": _basis(source.settings),
         "project_id": source.project_id,
         "path": place.repository,
         "handover": source.settings.handover,
@@ -162,22 +230,26 @@ def _place_fields(source: Published, place: Place, views: list[WorkstreamView]) 
         "roles": {
             role.name: _role_fields(source, role) for role in continued_roles(source.settings)
         },
-        "workstreams": [
-            {
-                "name": view.workstream.workstream,
-                "base_name": view.workstream.base_name,
-                "last_at_ms": _last_at_ms(source.store, view),
-                "state": state_of(view),
-                "worked": [
-                    role.conversation.key.role
-                    for role in view.roles
-                    if role.conversation.key.slot == MAIN_SLOT and role.turns
-                ],
-            }
-            for view in views
-            if view.workstream.workstream != UNASSIGNED
+    }
+
+
+def _entry(source: Published, view: WorkstreamView) -> dict[str, Any]:
+    return {
+        "name": view.workstream.workstream,
+        "base_name": view.workstream.base_name,
+        "last_at_ms": _last_at_ms(source.store, view),
+        "state": state_of(view),
+        "worked": [
+            role.conversation.key.role
+            for role in view.roles
+            if role.conversation.key.slot == MAIN_SLOT and role.turns
         ],
     }
+
+
+def _basis(settings: Settings) -> str:
+    """Return what every binding rests on, as a digest."""
+    return _digest(FORMAT, settings.limits, settings.window_tokens, settings.redaction)
 
 
 def continued_roles(settings: Settings) -> Iterator[Role]:
@@ -262,8 +334,7 @@ Newer: TypeAlias = Callable[[WorkstreamView, RoleView], Stale | None]
 
 def _newer_than(place: Place, source: Published) -> Newer:
     """Return what gives a conversation's new binding, None for one that has not moved."""
-    settings = source.settings
-    of_settings = _digest(FORMAT, settings.limits, settings.window_tokens, settings.redaction)
+    of_settings = _basis(source.settings)
 
     def fields(workstream: WorkstreamView, view: RoleView) -> Stale | None:
         key, run = view.conversation.key, workstream.run

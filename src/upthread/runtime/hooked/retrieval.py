@@ -29,7 +29,7 @@ from upthread.core.turns.hooked_call import (
 from upthread.core.turns.recorder import Recorder
 from upthread.core.types import Conversation, Link, Message, TurnId, UpstreamSessionId
 from upthread.errors import QuotaExceededError, StoreError
-from upthread.runtime.turns.examiner import Examiner
+from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store
 
 

@@ -7,15 +7,14 @@ is dead. Nothing of it is in the record before that.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from msgspec import Struct
 
 from upthread.core.types import ConversationKey, Holder, ProjectId
 from upthread.runtime.bindings.claims import OURS, is_claimed_by_another
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.system import System
 
 
@@ -31,8 +30,8 @@ class CallUnderWay(Struct, frozen=True, kw_only=True):
 def calls_under_way(place: Place, project_id: ProjectId, system: System) -> list[CallUnderWay]:
     """Return the calls that are under way, by address. Blocking."""
     found: list[CallUnderWay] = []
-    for path in Path(place.project, "bindings").glob("*.json"):
-        binding = read_binding(str(path))
+    # One that is damaged is written anew by the next that publishes.
+    for _, binding in bindings(place, lambda each: object_in(each, "claim"), read_binding):
         held, slot = object_in(binding, "claim"), number_in(binding, "slot")
         is_ours = text_in(held, "agent") == OURS
         # Slot 0 is only recorded and no role's; a turn of ours has its lease to be seen by.

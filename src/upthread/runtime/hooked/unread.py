@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from upthread.core.types import TurnId
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.light_json import object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import read_binding
+from upthread.runtime.bindings.places import Place, read_binding
 from upthread.runtime.hooked.delegated_call import Delegated, turn_id_of
 
 if TYPE_CHECKING:

@@ -8,12 +8,14 @@ decides. Once they have said that it was done, it is refused, and the agent goes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import structs
 
 from upthread.agents.base import CallAnswer, PermissionAnswer, PermissionRequest
+from upthread.boundary import files
 from upthread.core.events import TurnParked
 from upthread.core.outward.actions import Action
 from upthread.core.outward.hidden_repeats import Read, run_by, why_may_repeat
@@ -38,6 +40,9 @@ _NOBODY_SAID = "nobody was there to permit this"
 _ALLOW, _REJECT = "allow", "reject"
 _OPTIONS = ((_ALLOW, "allow_once"), (_REJECT, "reject_once"))
 """What a person is offered of a call that the agent does not ask about."""
+
+FILE_BYTES_MAX: Final = 256 * 1024
+"""How much of a file is read: no script that somebody wrote by hand is longer."""
 
 
 class Gate:
@@ -204,3 +209,32 @@ class Gate:
 
 def _option(request: PermissionRequest, kind: str) -> str | None:
     return next((option_id for option_id, offered in request.options if offered == kind), None)
+
+
+# --- what a held call may run ------------------------------------------------------------------
+
+
+def reader_in(directory: str) -> Callable[[str], str | None]:
+    """Return a reader of text by its path from a directory, wherever its links lead.
+
+    It gives an empty text for a file of no text, None for what is no ordinary file. Each file is
+    read once.
+    """
+    kept: dict[str, str | None] = {}
+
+    def read(path: str) -> str | None:
+        whole = os.path.normpath(os.path.join(directory, os.path.expanduser(path)))  # noqa: PTH118, PTH111
+        if whole not in kept:
+            kept[whole] = _text_of(whole)
+        return kept[whole]
+
+    return read
+
+
+def _text_of(path: str) -> str | None:
+    try:
+        # Wherever it lies: what is read can only have a call be held, and lets none pass (ADR 90).
+        content = files.read_start(path, FILE_BYTES_MAX)
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return None
+    return "" if b"\0" in content else content.decode("utf-8", "replace")

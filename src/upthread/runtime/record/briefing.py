@@ -33,7 +33,7 @@ from upthread.core.types import (
     Speaker,
     TurnId,
 )
-from upthread.runtime.hooked.cut_off import of_turn, turns_cut_off
+from upthread.runtime.record.turn_views import of_turn, turns_cut_off
 from upthread.store.base import Store, Turn
 
 MESSAGES_MAX: Final = 256

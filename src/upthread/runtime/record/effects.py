@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,21 @@ from upthread.core.acts import settlements_in
 from upthread.core.turns import turn as turns
 from upthread.core.types import (
     Conversation,
+    ConversationId,
     ErasedPart,
     Message,
-    Outcome,
     ProjectId,
     ToolCallPart,
     TurnId,
 )
 from upthread.runtime.lease import conversation_lease
+from upthread.runtime.record.turn_views import (
+    hooks_inputs,
+    totals_of,
+    views_newest_first,
+    was_read_back,
+)
 from upthread.runtime.system import is_dead
-from upthread.runtime.turns.conversation import hooks_inputs, views_newest_first, was_read_back
 from upthread.store.base import Store
 
 if TYPE_CHECKING:
@@ -152,8 +158,14 @@ def effects_in_doubt(
     one are read. Blocking.
     """
     found: list[RecordedEffect] = []
+
+    @cache
+    def failed(owner: ConversationId) -> set[TurnId | None]:
+        return set(totals_of(store, owner).failed)
+
     for conversation in store.conversations(project_id, workstream):
-        if not _cut_off(store, conversation) - {apart_from}:
+        # A sub-agent's turns have the ids of its parent's, which are read from there, once.
+        if not failed(_owner(conversation)) - {apart_from}:
             continue
         # Late: it judges commands, and most looks find nothing that was cut off.
         from upthread.core.turns.effects import in_doubt  # noqa: PLC0415
@@ -194,10 +206,17 @@ def left_open(
     Whoever was cut off did not say what it had done: the next one, of whatever role, may well begin
     it again. What somebody is at work at is not cut off, but for the turn that asks: `apart_from`.
     """
+
+    @cache
+    def open_at_its_end(owner: ConversationId) -> frozenset[TurnId | None]:
+        return _open_at_its_end(store, owner)
+
     return tuple(
         RecordedEffect(conversation=conversation, effect=effect)
         for conversation in store.conversations(project_id, workstream)
-        for effect in _left_open(store, conversation, outward_patterns, apart_from)
+        for effect in _left_open(
+            store, conversation, outward_patterns, apart_from, open_at_its_end(_owner(conversation))
+        )
     )
 
 
@@ -206,22 +225,22 @@ def _left_open(
     conversation: Conversation,
     outward_patterns: Sequence[str],
     apart_from: TurnId | None,
+    open_turns: Set[TurnId | None],
 ) -> tuple[Effect, ...]:
-    open_turns = _open_at_its_end(store, conversation)
     if apart_from not in open_turns and open_turns and _is_at_work(store, conversation):
         return ()
-    open_turns.discard(apart_from)
-    if not open_turns:
+    asked = open_turns - {apart_from}
+    if not asked:
         return ()
-    return _settled(store, conversation, outward_patterns, lambda turn: turn in open_turns)
+    return _settled(store, conversation, outward_patterns, lambda turn: turn in asked)
 
 
-def _open_at_its_end(store: Store, conversation: Conversation) -> set[TurnId | None]:
+def _open_at_its_end(store: Store, owner: ConversationId) -> frozenset[TurnId | None]:
     """Return the turns after the last of which it is known how it ended."""
-    owner = conversation.parent_conversation_id or conversation.conversation_id
     newest_first = views_newest_first(store, owner)
     # Up to the last that came to its end: there its agent has said what was done (ADR 87).
-    return {turn_id for turn_id, _ in takewhile(lambda each: each[1].was_left_open, newest_first)}
+    left = takewhile(lambda each: each[1].was_left_open, newest_first)
+    return frozenset(turn_id for turn_id, _ in left)
 
 
 def _is_at_work(store: Store, conversation: Conversation) -> bool:
@@ -233,18 +252,6 @@ def _is_at_work(store: Store, conversation: Conversation) -> bool:
     return lease is not None and lease.holder is not None and not is_dead(lease.holder)
 
 
-def _cut_off(store: Store, conversation: Conversation) -> set[TurnId | None]:
-    """Return a conversation's turns that were cut off, or ended otherwise than well and whole.
-
-    A sub-agent's have the ids of its parent's, which are no turns of its own: read from there.
-    """
-    owner = conversation.parent_conversation_id or conversation.conversation_id
-    return {turn.turn_id for turn in store.turns(owner) if not _ended_well(store, turn.turn_id)}
-
-
-def _ended_well(store: Store, turn_id: TurnId) -> bool:
-    view = turns.fold(store.turn_events(turn_id))
-    ended = view.ended
-    is_well = ended is not None and ended.outcome is Outcome.OK and not ended.calls_open
-    # Sent twice, it lost its agent or its session in between: what it did until then counts too.
-    return is_well and view.sends < turns.SENDS_MAX
+def _owner(conversation: Conversation) -> ConversationId:
+    """Return the conversation whose turns a conversation's messages are of: its parent's, or it."""
+    return conversation.parent_conversation_id or conversation.conversation_id

@@ -44,11 +44,10 @@ from upthread.core.types import (
     RunId,
     TurnId,
 )
-from upthread.runtime.hooked.cut_off import cut_off_turn
 from upthread.runtime.hooked.under_way import CallUnderWay
 from upthread.runtime.lease import conversation_lease, workstream_lease
 from upthread.runtime.record.effects import RecordedEffect
-from upthread.runtime.turns.last_words import LogOf, source_of
+from upthread.runtime.record.turn_views import LogOf, cut_off_turn, source_of
 from upthread.store.base import Store, Workstream
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from upthread.core.turns import turn as turns
 from upthread.core.turns.effects import effects_of
 from upthread.core.turns.prompt import effects_block
 from upthread.core.types import ConversationId, Message, TurnId
+from upthread.runtime.record.turn_views import totals_of
 from upthread.store.base import Store
 
 REPLAYED_MESSAGES_MAX = 1_024
@@ -68,7 +69,7 @@ def prior_in(
         earlier,
         first=None if is_all else store.message(conversation_id, 1),
         was_interrupted=was_interrupted,
-        cut_off=cut_off_in(store, earlier),
+        cut_off=cut_off_in(store, conversation_id, earlier),
     )
 
 
@@ -86,9 +87,13 @@ def effects_told(
     )
 
 
-def cut_off_in(store: Store, said: Sequence[Message]) -> Set[TurnId]:
+def cut_off_in(
+    store: Store, conversation_id: ConversationId, said: Sequence[Message]
+) -> Set[TurnId]:
     """Return the turns of what was said that were cut off."""
-    known = {message.turn_id for message in said}
+    # Who was cut off did not end well: only those few are looked at.
+    failed = set(totals_of(store, conversation_id).failed)
+    known = failed & {message.turn_id for message in said}
     return {each for each in known if turns.fold(store.turn_events(each)).was_cut_off}
 
 

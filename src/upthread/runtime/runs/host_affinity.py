@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from upthread.core.runs.pipeline import RunView
 from upthread.core.types import MAIN_SLOT, ConversationKey, ProjectId
-from upthread.runtime.turns.conversation import session_host
+from upthread.runtime.record.turn_views import session_host
 from upthread.store.base import Store
 
 

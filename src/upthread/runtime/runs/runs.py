@@ -52,8 +52,8 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import ConfigError, ConflictError, NotFoundError, RefusedError, UsageError
-from upthread.runtime.cost.spent_tokens import spent_on_run
 from upthread.runtime.lease import LeaseRequest, Leases, workstream_lease
+from upthread.runtime.record.turn_views import spent_on_run
 from upthread.runtime.runs.answers import answered_by
 from upthread.runtime.runs.host_affinity import Placing
 from upthread.runtime.runs.live_run import Answer, LiveRun, RunRequest, StepRequest, Transition

@@ -1,20 +1,32 @@
 """Attaching: carries a decision out on a running agent, exactly as decided.
 
 A session that was to be resumed is resumed or loaded; a new one is only ever made when a new one
-was decided. What fails is raised, and the turn decides again with what is then known.
+was decided, and its id is banked before it is prompted. What fails is raised, and the turn decides
+again with what is then known. Once a session is attached, the turn's listener is told.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import replace
 
-from upthread.agents.base import AgentConnection
-from upthread.core.events import AgentEvent
-from upthread.core.names import shown
+from msgspec import Struct, structs
+
+from upthread.agents.base import AgentConnection, Capabilities
+from upthread.core.commands import EndLink, OpenLink, Write
+from upthread.core.decision.freshness import Shift
+from upthread.core.decision.handshake import RESUME, decide
+from upthread.core.decision.model import freshness_in, price_in
+from upthread.core.events import AgentEvent, SessionAttached, TurnIntended
 from upthread.core.quotas import require_session
+from upthread.core.roles.limits import unheld_in_words
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
-from upthread.core.types import Outcome, UpstreamSessionId
+from upthread.core.types import Link, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
+from upthread.runtime.system import System
+from upthread.runtime.turns.live_turn import LiveTurn
+from upthread.runtime.turns.progress import Notice, TurnStarted
+from upthread.runtime.turns.recorder import held_elsewhere
+from upthread.store.base import Store
 
 
 class Attached(Struct, frozen=True, kw_only=True):
@@ -67,12 +79,160 @@ async def _load(connection: AgentConnection, *, current: UpstreamSessionId) -> A
     return Attached(upstream_session_id=current, how="loaded", history=history)
 
 
-def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:
-    """Return the error for an agent that names a session which another conversation holds."""
-    return UpstreamError(
-        f"the agent named {shown(session)} as {named_as}, and {holder or 'another conversation'} "
-        "holds that session",
-        outcome=Outcome.UNKNOWN,
-        hint="it was not used: one upstream session has one conversation",
-        upstream_session_id=session,
+# --- as decided --------------------------------------------------------------------------------
+
+
+async def attach_as_decided(live: LiveTurn, connection: AgentConnection, system: System) -> None:
+    """Attach the session of a turn and put it on record. Raises UpstreamError where it cannot be.
+
+    FencedError for a turn that was taken over.
+    """
+    # A second new session would leave the one that a crash left banked behind, unprompted.
+    decision = RESUME if _is_banked(live) else live.log.intended.decision
+    if decision not in NEW_SESSION_DECISIONS:
+        await _note_version(live, connection)
+    attached = await attach(connection, decision=decision, current=live.current_session)
+    event = attached_event(live, connection, attached)
+    if attached.how == "new":
+        # By itself, synced, and before anything is sent: an id that is lost is a lost session.
+        await live.read(lambda store: _bank(store, live, event, system.now_ms()))
+    else:  # its id is on record: a crash before the prompt is sent attaches it again
+        live.log.hold(event)
+    _notify_version(live, connection.capabilities)
+    _notify_limits(live, connection.capabilities)
+    notify_started(live)
+
+
+def attached_event(
+    live: LiveTurn, connection: AgentConnection, attached: Attached
+) -> SessionAttached:
+    """Return the event that names the session and the process that serves it."""
+    process = connection.process
+    live.agent_version = connection.capabilities.version
+    return SessionAttached(
+        upstream_session_id=attached.upstream_session_id,
+        how=attached.how,
+        agent=live.request.claim.agent,
+        agent_pid=process.pid if process else None,
+        agent_started_at_ticks=process.started_at_ticks if process else None,
+        # A pid is one only beside its host: whoever takes over ends this agent there alone.
+        agent_host=live.host,
     )
+
+
+def decided_again(live: LiveTurn) -> TurnIntended:
+    """Return the turn's intent as it is decided with what is known by now."""
+    assert live.inputs is not None
+    decision = decide(live.inputs)
+    return structs.replace(
+        live.log.intended,
+        decision=decision.decision,
+        reasons=decision.reasons,
+        inputs=decision.inputs,
+    )
+
+
+def _is_banked(live: LiveTurn) -> bool:
+    """Whether this turn has made and banked its session already, and the crash came after that."""
+    attached = live.log.view.attached
+    is_current = attached is not None and attached.upstream_session_id == live.current_session
+    return is_current and not live.is_elsewhere
+
+
+async def _note_version(live: LiveTurn, connection: AgentConnection) -> None:
+    """Keep that the agent is another version; it tells so only once it runs."""
+    inputs = live.inputs
+    was = inputs.surroundings.agent_version if inputs and inputs.surroundings else ""
+    now = connection.capabilities.version
+    if inputs is None or not was or was == now:
+        return
+    changed = replace(inputs.freshness, agent_version=Shift(was=was, now=now))
+    live.inputs = replace(inputs, freshness=changed)
+    if decide(live.inputs).reasons != live.log.intended.reasons:
+        await live.log.commit(decided_again(live))
+
+
+def _bank(store: Store, live: LiveTurn, event: SessionAttached, now_ms: int) -> None:
+    """Close the old link and bank the new upstream id, in one commit. Blocking."""
+    conversation_id, session = live.conversation.conversation_id, event.upstream_session_id
+    # A session that was made now is nobody's; two conversations in one session would answer with
+    # each other's words, and an agent that names another's lies (ADR 63).
+    owner = store.link_owner(live.conversation.key.project_id, session)
+    if owner is not None:
+        raise held_elsewhere(session, "a new session", owner.key.address)
+    because = live.log.intended.reasons[0]
+    link = Link(
+        conversation_id=conversation_id,
+        seq=len(store.links(conversation_id)) + 1,
+        upstream_session_id=session,
+        agent=event.agent,
+        agent_version=live.agent_version,
+        working_directory=live.request.open.working_directory,
+        opened_because=because,
+        opened_at_ms=now_ms,
+    )
+    # The old link ends only now that there is another session to go on in.
+    ends: tuple[Write, ...] = ()
+    if live.link is not None:
+        ends = (
+            EndLink(
+                conversation_id=conversation_id,
+                seq=live.link.seq,
+                ended_because=because,
+                ended_at_ms=now_ms,
+            ),
+        )
+    live.link = link
+    live.log.commit_here(event, writes=(*ends, OpenLink(link=link)))
+
+
+# --- what its listener is told -----------------------------------------------------------------
+
+
+def notify_started(live: LiveTurn, *, recognition: str = "") -> None:
+    """Tell what was decided, now that the session is known."""
+    intended = live.log.intended
+    live.request.listener.started(
+        TurnStarted(
+            conversation=live.conversation,
+            turn_id=live.log.turn_id,
+            decision=intended.decision,
+            reasons=intended.reasons,
+            agent=live.request.claim.agent,
+            upstream_session_id=live.require_link().upstream_session_id,
+            turn_number=live.turn_number,
+            recognition=recognition,
+            price=price_in(intended.inputs),
+            freshness=freshness_in(intended.inputs),
+        )
+    )
+
+
+def _notify_version(live: LiveTurn, agent: Capabilities) -> None:
+    """Tell of an agent in another version than was tested.
+
+    Not again while the conversation goes on in the version that was told.
+    """
+    tested, version = live.request.tested(agent.calls_itself), agent.version
+    text = tested.warning(version) if tested else ""
+    was = live.inputs.surroundings if live.inputs else None
+    if tested is None or not text or (was and was.agent_version == version):
+        return
+    about = {
+        "agent": live.request.claim.agent,
+        "version": version,
+        "tested_with": tested.version,
+    }
+    live.request.listener.notice(Notice(kind="agent_version", text=text, about=about))
+
+
+def _notify_limits(live: LiveTurn, agent: Capabilities) -> None:
+    """Tell what of the role's limits the agent may pass by."""
+    role, name = live.request.claim.role, live.request.claim.agent
+    unheld = unheld_in_words(
+        role.limits, agent=name, can_hold=agent.can_hold, is_sandboxed=agent.has_sandbox
+    )
+    if unheld:
+        text = f"of the limits of {role.name} not all hold: {unheld}"
+        about = {"agent": name, "role": role.name}
+        live.request.listener.notice(Notice(kind="role_limits", text=text, about=about))

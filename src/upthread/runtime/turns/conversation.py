@@ -7,10 +7,10 @@ mints the conversation and its upstream session.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import chain
-from typing import Final, Literal, TypeAlias
+from functools import partial
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -25,7 +25,6 @@ from upthread.core.decision.handshake import (
 from upthread.core.decision.model import RecordFacts
 from upthread.core.names import Address, choose_base_name
 from upthread.core.roles.role import Role
-from upthread.core.turns import turn as turns
 from upthread.core.turns.turn import TurnView
 from upthread.core.types import (
     MAIN_SLOT,
@@ -34,7 +33,6 @@ from upthread.core.types import (
     ConversationKey,
     Decision,
     Fence,
-    JsonValue,
     Lease,
     Link,
     Outcome,
@@ -42,24 +40,24 @@ from upthread.core.types import (
     TurnId,
 )
 from upthread.errors import ConflictError, LeaseHeldError, RefusedError
-from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.lease import (
+    LeaseRequest,
+    Leases,
+    TreeRequest,
+    WorkingTrees,
+    conversation_lease,
+)
+from upthread.runtime.record.turn_views import (
+    NewestTurns,
+    is_of_sub_agent,
+    session_host,
+)
 from upthread.runtime.system import System
-from upthread.runtime.working_tree.tree_lock import TreeRequest, WorkingTrees
 from upthread.store.base import Store
 
 WhenBusy: TypeAlias = Literal["refuse", "wait", "sibling"]
 
 SIBLINGS_MAX = 64
-
-DECIDED_BY: Final = "decided_by"
-HOOK: Final = "hook"
-"""What the inputs of a turn say that a plug-in inside an agent decided: it was a sub-agent's."""
-
-READ_BACK: Final = "read_back"
-"""What such inputs say where the agent's own store told what the turn did."""
-
-LOOK_BACK_TURNS_MAX = 32
-"""How many turns in a row may end before their prompt left, and the session still be known."""
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True):
@@ -98,6 +96,8 @@ class Prompts(Struct, frozen=True, kw_only=True):
 class Claim(Struct, frozen=True, kw_only=True):
     """A leased conversation as it stands. `last` is its newest turn, None before the first.
 
+    `newest` are all of them, newest first, as far as they were read.
+
     `session_host` is where its session lives, None without one and where nobody asked. `fences` are
     those of the conversation and of the working tree, where the role writes to one.
     `is_of_sub_agent` is whether the session is a sub-agent's, which a plug-in saw begin; False
@@ -110,6 +110,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     turns: int
     messages: int
     last: tuple[TurnId, TurnView] | None
+    newest: NewestTurns
     prompts: Prompts
     session_host: str | None = None
     is_of_sub_agent: bool = False
@@ -155,15 +156,15 @@ class Conversations:
         Raises RefusedError for a call that must not be made, LeaseHeldError when it is busy and
         the request neither waits nor opens a sibling, or when another role writes in its tree.
         """
-        # Before any lease: a call from inside this very
-        # conversation would wait for itself for ever.
-        await self._refuse(request)
+        # Before any lease: a call from inside this very conversation would wait for itself for
+        # ever. One from outside of all is in nobody's way, and is looked up under its lease.
+        if request.callers or request.depth_max <= 0:
+            await self._refuse(request)
+        claims: list[Claim] = []
         async with AsyncExitStack() as stack:
-            key, fence = await self._lease(request, stack)
-            fences = (fence, *await self._claim_tree(request, stack))
-            # Minted under the lease and not before: of many
-            # callers at once exactly one does it (ADR 10).
-            yield await self._system.in_thread(lambda: self._open(request, key, fences))
+            key, fence = await self._lease(request, stack, claims)
+            await self._claim_tree(request, key, fence, stack, claims)
+            yield claims[-1]
 
     async def looked_at_again(self, request: ClaimRequest, claim: Claim) -> Claim:
         """Return a claim as its conversation stands by now."""
@@ -171,8 +172,9 @@ class Conversations:
         return await self._system.in_thread(lambda: self._open(request, key, claim.fences))
 
     async def _lease(
-        self, request: ClaimRequest, stack: AsyncExitStack
+        self, request: ClaimRequest, stack: AsyncExitStack, claims: list[Claim]
     ) -> tuple[ConversationKey, Fence]:
+        """Take the conversation's lease, and claim it with that where no tree is to be taken."""
         slot = request.address.slot
         while True:
             key = _key(request, slot)
@@ -182,6 +184,7 @@ class Conversations:
                 wait_s=None if request.when_busy == "wait" else 0.0,
                 on_wait=request.on_wait,
                 occupies=key,
+                on_taken=partial(self._claim, request, key, claims) if not request.tree else None,
             )
             try:
                 return key, await stack.enter_async_context(self._leases.held(lease))
@@ -194,21 +197,36 @@ class Conversations:
                 await self._refuse(request, holder=error.holder)
                 raise
 
-    async def _claim_tree(self, request: ClaimRequest, stack: AsyncExitStack) -> tuple[Fence, ...]:
+    async def _claim_tree(
+        self,
+        request: ClaimRequest,
+        key: ConversationKey,
+        fence: Fence,
+        stack: AsyncExitStack,
+        claims: list[Claim],
+    ) -> None:
         if request.tree is None:
-            return ()
+            return
         wanted = TreeRequest(
             directory=request.tree,
             doing=request.doing,
             callers=request.callers,
             wait_s=None if request.is_waiting_for_tree else 0.0,
             on_wait=request.on_wait,
+            on_taken=lambda above: self._claim(request, key, claims, fence, *above),
         )
         try:
-            return await stack.enter_async_context(self._trees.held(wanted))
+            await stack.enter_async_context(self._trees.held(wanted))
         except LeaseHeldError as error:
             await self._refuse(request, tree_holder=error.holder)
             raise
+
+    def _claim(
+        self, request: ClaimRequest, key: ConversationKey, claims: list[Claim], *fences: Fence
+    ) -> None:
+        # Minted under the leases and not before: of many
+        # callers at once exactly one does it (ADR 10).
+        claims.append(self._open(request, key, fences))
 
     async def _refuse(
         self, request: ClaimRequest, *, holder: str | None = None, tree_holder: str | None = None
@@ -261,19 +279,25 @@ class Conversations:
         conversation = resolved.conversation if resolved else self.mint(key, fences=fences)
         conversation_id = conversation.conversation_id
         link = resolved.link if resolved else None
-        views = views_newest_first(self._store, conversation_id)
-        last = next(views, None)
+        newest = NewestTurns(self._store, conversation_id)
+        last = next(iter(newest), None)
         return Claim(
             conversation=conversation,
             link=link,
             fences=fences,
-            turns=self._store.turn_count(conversation_id),
+            turns=self._turns(conversation_id, last[1] if last else None),
             messages=self._store.message_count(conversation_id),
             last=last,
-            prompts=_prompts(link, chain((last,), views) if last else ()),
+            newest=newest,
+            prompts=_prompts(link, newest),
             session_host=session_host(self._store, link) if request.host else None,
             is_of_sub_agent=not request.opens_sub_agents and is_of_sub_agent(self._store, link),
         )
+
+    def _turns(self, conversation_id: ConversationId, last: TurnView | None) -> int:
+        # To count them takes longer the more there are; the last one's end has it.
+        before = last.ended.turns_before if last and last.ended else None
+        return self._store.turn_count(conversation_id) if before is None else before + 1
 
     def mint(
         self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1
@@ -325,66 +349,6 @@ def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedErr
         address=address,
         **({"tokens": tokens} if tokens else {}),
     )
-
-
-def views_newest_first(
-    store: Store, conversation_id: ConversationId
-) -> Iterator[tuple[TurnId, TurnView]]:
-    """Read turns, newest first; nearly always only the first of them is asked for. Blocking."""
-    newest = store.turns(conversation_id, newest=1)
-    if not newest:
-        return
-    yield newest[0].turn_id, turns.fold(store.turn_events(newest[0].turn_id))
-    for turn in reversed(store.turns(conversation_id, newest=LOOK_BACK_TURNS_MAX)[:-1]):
-        yield turn.turn_id, turns.fold(store.turn_events(turn.turn_id))
-
-
-def session_host(store: Store, link: Link | None) -> str | None:
-    """Return the host a link's session was last attached on, None where that is not known.
-
-    Blocking.
-    """
-    view = _last_attached(store, link)
-    return view.attached.agent_host if view and view.attached else None
-
-
-def is_of_sub_agent(store: Store, link: Link | None) -> bool:
-    """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
-    return _hooks_inputs(store, link) is not None
-
-
-def main_session_of(store: Store, link: Link) -> str:
-    """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
-    return str((_hooks_inputs(store, link) or {}).get("main_session") or "")
-
-
-def _hooks_inputs(store: Store, link: Link | None) -> Mapping[str, JsonValue] | None:
-    """Return what a hook decided the newest turn in a session on, None where none did."""
-    view = _last_attached(store, link)
-    return hooks_inputs(view) if view else None
-
-
-def was_read_back(inputs: Mapping[str, JsonValue]) -> bool:
-    """Return whether its agent's own store told what a turn did, so that all of it is on record."""
-    return inputs.get(READ_BACK) is True
-
-
-def hooks_inputs(view: TurnView) -> Mapping[str, JsonValue] | None:
-    """Return what a plug-in inside an agent decided a turn on, None for any other turn."""
-    stored = view.intended.inputs if view.intended else None
-    is_hooks = isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK
-    return stored if isinstance(stored, Mapping) and is_hooks else None
-
-
-def _last_attached(store: Store, link: Link | None) -> TurnView | None:
-    """Return the newest turn that was in a link's session, None where none is known."""
-    if link is None:
-        return None
-    for _, view in views_newest_first(store, link.conversation_id):
-        attached = view.attached
-        if attached and attached.upstream_session_id == link.upstream_session_id:
-            return view
-    return None
 
 
 def _prompts(link: Link | None, views: Iterable[tuple[TurnId, TurnView]]) -> Prompts:

@@ -7,6 +7,7 @@ What is sent is committed before it leaves. How the turn then ends is the driver
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import anyio
 from msgspec import Struct, structs
@@ -16,22 +17,24 @@ from upthread.core.commands import Write
 from upthread.core.context.prior_context import PriorContext
 from upthread.core.events import AgentEvent, PromptSent, UsageReported
 from upthread.core.quotas import RESET_S_MAX, require_tokens
+from upthread.core.turns.effects import Effect
 from upthread.core.turns.prompt import context_for
 from upthread.core.turns.recorder import Recorder
 from upthread.core.types import ContextPart, Message, Outcome, Part, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.examiner import Examiner
+from upthread.runtime.turns.examination import Examiner
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.recorder import Recording
 from upthread.runtime.turns.turn_history import (
+    RecordedChild,
     doubts,
     effects_of_turn,
     know_children,
     left_open_before,
     past_of,
     prior_of,
-    quarantined,
+    recorded_children,
 )
 from upthread.store.base import Store
 from upthread.tasks import task_group
@@ -47,6 +50,18 @@ class Answer(Struct, frozen=True, kw_only=True):
     late_events: int
 
 
+class _Beforehand(NamedTuple):
+    """What is read before a prompt leaves: all that is asked while its reply comes.
+
+    `known` are the actions that must not be done again.
+    """
+
+    children: tuple[RecordedChild, ...]
+    quarantined: int
+    examiner: Examiner
+    known: tuple[Effect, ...]
+
+
 class Sender:
     """Sends prompts and records what comes of them."""
 
@@ -54,34 +69,48 @@ class Sender:
         self._store = store
         self._system = system
 
-    async def send(self, live: LiveTurn, connection: AgentConnection) -> Answer:
-        """Send the turn's prompt to the session that is attached."""
+    async def send(self, live: LiveTurn, connection: AgentConnection) -> Answer | None:
+        """Send the turn's prompt to the session that is attached; None where it is not all kept."""
+        begun = await live.read(lambda store: self._begun(store, live))
+        if begun is None:
+            return None
+        text, beforehand = begun
+        return await self._stream(live, connection, text, beforehand)
+
+    async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
+        """Let a prompt leave that is committed, and record the reply while it comes."""
+        beforehand = await live.read(lambda store: _beforehand(store, live))
+        return await self._stream(live, connection, text, beforehand)
+
+    def _begun(self, store: Store, live: LiveTurn) -> tuple[str, _Beforehand] | None:
+        """Commit the prompt as it will leave, and read what is known by then. Blocking."""
+        # Without what redaction took from it, it would be another prompt than the person's.
+        if not live.messages.has_whole_prompt():
+            return None
         # Also where it is not told: what a session could have been told is on record (ADR 13).
-        prior = await prior_of(live)
+        prior = prior_of(store, live)
         is_injected = live.must_inject
         context = context_for(
             role=live.request.claim.role,
             task=live.request.task,
             decision=live.telling,
-            past=await past_of(live, prior, is_prior_injected=is_injected),
+            past=past_of(store, live, prior, is_prior_injected=is_injected),
         )
-        message, writes = await _prompt_message(live, context)
+        message, writes = _prompt_message(live, context)
         sent = sent_event(
             message.seq, prior, prompts_before=live.prompts_before(), is_injected=is_injected
         )
         # Before it leaves: whoever finds the turn then asks the agent's history what
         # became of it, and never sends a prompt a second time that may have arrived.
-        await live.log.commit(sent, writes=writes)
+        live.log.commit_here(sent, writes=writes)
         live.messages.advance_past(writes)
-        return await self.stream(live, connection, message.sent_text)
+        return message.sent_text, _beforehand(store, live)
 
-    async def stream(self, live: LiveTurn, connection: AgentConnection, text: str) -> Answer:
-        """Let a prompt leave that is committed, and record the reply while it comes."""
-        live.recording = recording = await self._recording(live)
-        # Sent for the first time, a turn has done nothing yet that it could do again.
-        own = await effects_of_turn(live) if live.log.view.sends > 1 else ()
-        known = (*await doubts(live), *await left_open_before(live), *own)
-        live.gate.expect(known=known, keep=recording.intend)
+    async def _stream(
+        self, live: LiveTurn, connection: AgentConnection, text: str, beforehand: _Beforehand
+    ) -> Answer:
+        live.recording = recording = self._recording(live, beforehand)
+        live.gate.expect(known=beforehand.known, keep=recording.intend)
         results: list[PromptResult] = []
         began_s = anyio.current_time()
         async with task_group() as tasks:
@@ -89,7 +118,8 @@ class Sender:
             now_ms = self._system.now_ms()
             results.append(await _prompt(live, connection, text, now_ms=now_ms))
             tasks.cancel_scope.cancel()
-        writes = await recording.close()
+        writes = recording.close()
+        live.log.make_with_next(recording.examined)
         if live.recorder is not None:  # some of it is committed: what follows is written after it
             live.messages.advance_to(live.recorder.next_seq)
         return Answer(
@@ -100,28 +130,40 @@ class Sender:
             late_events=connection.late_events,
         )
 
-    async def _recording(self, live: LiveTurn) -> Recording:
+    def _recording(self, live: LiveTurn, beforehand: _Beforehand) -> Recording:
         recorder = Recorder(
             conversation=live.conversation,
             turn_id=live.log.turn_id,
             link=live.require_link(),
             next_seq=live.messages.next_seq,
             call_durability=live.request.durability,
-            # Counted over all sends of the turn, so that nothing is written over; a first has none.
-            quarantined=await quarantined(live) if live.log.view.sends > 1 else 0,
+            quarantined=beforehand.quarantined,
         )
-        await know_children(live, recorder)
+        know_children(recorder, beforehand.children)
         live.recorder = recorder
         live.account.begin(recorder)
         return Recording(
             store=self._store,
             system=self._system,
             recorder=recorder,
-            examiner=await _examiner(live),
+            examiner=beforehand.examiner,
             fences=live.log.fences,
             on_event=live.request.listener.event,
             is_own=lambda session: _is_own_child(self._store, live, session),
         )
+
+
+def _beforehand(store: Store, live: LiveTurn) -> _Beforehand:
+    # Sent for the first time, a turn has done nothing yet that it could do again.
+    is_again = live.log.view.sends > 1
+    own = effects_of_turn(store, live) if is_again else ()
+    return _Beforehand(
+        children=recorded_children(store, live.conversation),
+        # Counted over all sends of the turn, so that nothing is written over; a first has none.
+        quarantined=len(store.quarantined(live.log.turn_id)) if is_again else 0,
+        examiner=_examiner(store, live),
+        known=(*doubts(store, live), *left_open_before(store, live), *own),
+    )
 
 
 def sent_event(
@@ -159,30 +201,23 @@ def _sound(result: PromptResult, *, now_ms: int) -> PromptResult:
     return result if is_time else structs.replace(result, reset_at_ms=None)
 
 
-async def _examiner(live: LiveTurn) -> Examiner:
+def _examiner(store: Store, live: LiveTurn) -> Examiner:
     """Return who keeps what the session reads, knowing what it read before."""
-    conversation_id = live.conversation.conversation_id
+    conversation_id, turn_id = live.conversation.conversation_id, live.log.turn_id
     session = live.require_link().upstream_session_id
-    turn_id = live.log.turn_id
-    known, first_ordinal = await live.read(
-        lambda store: (
-            store.examined(conversation_id, upstream_session_id=session),
-            store.examined_count(turn_id),
-        )
-    )
     return Examiner(
         root=live.request.open.working_directory,
         conversation_id=conversation_id,
         turn_id=turn_id,
         upstream_session_id=session,
-        known=known,
-        first_ordinal=first_ordinal,
+        known=store.examined(conversation_id, upstream_session_id=session),
+        first_ordinal=store.examined_count(turn_id),
     )
 
 
-async def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:
+def _prompt_message(live: LiveTurn, context: str) -> tuple[Message, tuple[Write, ...]]:
     """Return the message as it is sent, and the writes that complete the record of it."""
-    message = await live.messages.prompt()
+    message = live.messages.prompt()
     if (
         live.log.view.sends
     ):  # it went to a session that was given up: what is sent now is another one

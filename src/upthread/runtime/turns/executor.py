@@ -15,9 +15,7 @@ import anyio
 from msgspec import structs
 
 from upthread.agents.base import AgentConnection, PromptResult
-from upthread.core.commands import EndLink, OpenLink, Write
-from upthread.core.decision.freshness import Shift
-from upthread.core.decision.handshake import RESUME, decide
+from upthread.core.commands import EndLink, Write
 from upthread.core.decision.rollover import (
     LOST,
     ROLLOVER,
@@ -27,20 +25,19 @@ from upthread.core.decision.rollover import (
     poison,
     recovery_of,
 )
-from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnIntended, TurnParked
+from upthread.core.events import AttachFailed, RecoveryStarted, TurnEnded, TurnParked
 from upthread.core.turns import turn as turns
 from upthread.core.turns.prompt import NEW_SESSION_DECISIONS
 from upthread.core.turns.turn import UNDECIDABLE, TurnCommand
-from upthread.core.types import Link, Outcome
-from upthread.errors import FencedError, StoreError, UpstreamError
+from upthread.core.types import Outcome
+from upthread.errors import FencedError, UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import Attached, attach, held_elsewhere
+from upthread.runtime.turns.attach import attach_as_decided, decided_again
 from upthread.runtime.turns.delivery import Answer, Sender
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import Notice, TurnResult
 from upthread.runtime.turns.recovery import Recoverer
-from upthread.runtime.turns.turn_end import ended_event, parked_event, result_of
-from upthread.runtime.turns.turn_notices import notify_limits, notify_started, notify_version
+from upthread.runtime.turns.turn_end import end_here, ended_event, parked_event, result_of
 from upthread.store.base import Store
 
 NOT_KEPT = "the prompt was not sent, and of its text not all was kept: send it again"
@@ -62,7 +59,6 @@ class Driver:
     def __init__(self, store: Store, system: System) -> None:
         self._system = system
         self._sender = Sender(store, system)
-        self._recoverer = Recoverer(system, self._sender)
 
     async def drive(self, live: LiveTurn) -> TurnResult:
         try:
@@ -149,7 +145,9 @@ class Driver:
                 or turns.NEXT_COMMAND[live.log.view.state] is TurnCommand.RECOGNISE
             ):
                 return
-            left = await live.recording.close() if live.recording else ()
+            left = live.recording.close() if live.recording else ()
+            if live.recording:
+                live.log.make_with_next(live.recording.examined)
             # What it took was spent, though no agent tells a sum for a prompt it did not end.
             live.account.note_cut_off()
             ended = TurnEnded(outcome=Outcome.CANCELLED, detail=CANCELLED, **live.account.told())
@@ -159,49 +157,18 @@ class Driver:
                 return  # the holder that took over goes on with the turn; this is why we are here
 
     async def _end(self, live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
-        follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
-        # While the session is still known by this, the next prompt need not read it (ADR 88).
-        stamp = await self._system.in_thread(lambda: _stamp(live))
-        stamped = structs.replace(ended, session_stamp=stamp)
-        await live.log.commit(stamped, writes=(*writes, *follow_up))
+        await live.read(lambda _: end_here(live, ended, writes))
 
     # --- attaching -----------------------------------------------------------------------------
 
     async def _attach(self, live: LiveTurn, connection: AgentConnection) -> None:
-        # A second new session would leave the one that a crash left banked behind, unprompted.
-        decision = RESUME if _is_banked(live) else live.log.intended.decision
-        if live.is_elsewhere and decision not in NEW_SESSION_DECISIONS:
+        if live.is_elsewhere and live.log.intended.decision not in NEW_SESSION_DECISIONS:
             await self._move(live)
             return
-        if decision not in NEW_SESSION_DECISIONS:
-            await self._note_version(live, connection)
         try:
-            attached = await attach(connection, decision=decision, current=live.current_session)
-            await _require_unheld(live, attached)
+            await attach_as_decided(live, connection, self._system)
         except UpstreamError as error:
             await self._decide_again(live, error)
-            return
-        event = live.attached_event(connection, attached)
-        if attached.how == "new":
-            # By itself, synced, and before anything is sent: an id that is lost is a lost session.
-            await live.log.commit(event, writes=await self._bank(live, connection, attached))
-        else:  # its id is on record: a crash before the prompt is sent attaches it again
-            live.log.hold(event)
-        notify_version(live, connection.capabilities)
-        notify_limits(live, connection.capabilities)
-        notify_started(live)
-
-    async def _note_version(self, live: LiveTurn, connection: AgentConnection) -> None:
-        """Keep that the agent is another version; it tells so only once it runs."""
-        inputs = live.inputs
-        was = inputs.surroundings.agent_version if inputs and inputs.surroundings else ""
-        now = connection.capabilities.version
-        if inputs is None or not was or was == now:
-            return
-        changed = replace(inputs.freshness, agent_version=Shift(was=was, now=now))
-        live.inputs = replace(inputs, freshness=changed)
-        if decide(live.inputs).reasons != live.log.intended.reasons:
-            await live.log.commit(_decided_again(live))
 
     async def _decide_again(self, live: LiveTurn, error: UpstreamError) -> None:
         """A session that is gone for certain is closed with its cause; anything else is raised."""
@@ -223,7 +190,7 @@ class Driver:
         failed = AttachFailed(
             upstream_session_id=link.upstream_session_id, outcome=outcome, detail=detail
         )
-        again = _decided_again(live)
+        again = decided_again(live)
         end = EndLink(
             conversation_id=link.conversation_id,
             seq=link.seq,
@@ -240,47 +207,17 @@ class Driver:
         A prompt that left twice is not sent a third time anywhere.
         """
         if live.log.view.may_send:
-            await live.log.commit(_decided_again(live))
+            await live.log.commit(decided_again(live))
         else:
             detail = f"{live.log.view.sends} sends before another agent was named"
             await live.log.commit(TurnParked(reason=UNDECIDABLE, detail=detail))
 
-    async def _bank(
-        self, live: LiveTurn, connection: AgentConnection, attached: Attached
-    ) -> tuple[Write, ...]:
-        """Return the writes that close the old link and bank the new upstream id."""
-        because = live.log.intended.reasons[0]
-        now_ms = self._system.now_ms()
-        # The old link ends only now that there is another session to go on in.
-        ends: tuple[Write, ...] = ()
-        if live.link is not None:
-            ends = (
-                EndLink(
-                    conversation_id=live.link.conversation_id,
-                    seq=live.link.seq,
-                    ended_because=because,
-                    ended_at_ms=now_ms,
-                ),
-            )
-        conversation_id = live.conversation.conversation_id
-        live.link = Link(
-            conversation_id=conversation_id,
-            seq=len(await live.read(lambda store: store.links(conversation_id))) + 1,
-            upstream_session_id=attached.upstream_session_id,
-            agent=live.request.claim.agent,
-            agent_version=connection.capabilities.version,
-            working_directory=live.request.open.working_directory,
-            opened_because=because,
-            opened_at_ms=now_ms,
-        )
-        return (*ends, OpenLink(link=live.link))
-
     # --- concluding ----------------------------------------------------------------------------
 
     async def _send(self, live: LiveTurn, connection: AgentConnection) -> bool:
-        if await live.messages.has_whole_prompt():
-            return await self._conclude(live, await self._sender.send(live, connection))
-        # Without what redaction took from it, it would be another prompt than the person's.
+        answer = await self._sender.send(live, connection)
+        if answer is not None:
+            return await self._conclude(live, answer)
         await self._end(live, TurnEnded(outcome=Outcome.UNKNOWN, detail=NOT_KEPT))
         return False
 
@@ -302,11 +239,7 @@ class Driver:
         recovery = recovery_of(result.outcome, may_send=live.log.view.may_send)
         match recovery:
             case Recovery.NONE:
-                writes = answer.writes
-                ended = await ended_event(
-                    live, self._system, result, writes=writes, late_events=answer.late_events
-                )
-                await self._end(live, ended, writes=writes)
+                await live.read(lambda _: self._end_answered(live, result, answer))
             case Recovery.ROLL_OVER | Recovery.RELAY:
                 await self._roll_over(live, result.outcome, result.detail, writes=answer.writes)
             case Recovery.RETRY_ONCE:
@@ -317,6 +250,17 @@ class Driver:
             case _:
                 assert_never(recovery)
         return recovery is Recovery.RETRY_ONCE
+
+    def _end_answered(self, live: LiveTurn, result: PromptResult, answer: Answer) -> None:
+        """Commit the end of a turn that has its answer. Blocking."""
+        ended = ended_event(
+            live,
+            result,
+            writes=answer.writes,
+            at_ms=self._system.now_ms(),
+            late_events=answer.late_events,
+        )
+        end_here(live, ended, answer.writes)
 
     async def _retry(self, live: LiveTurn, answer: Answer) -> None:
         """Take the turn up again with a new process of the agent, by what its history says."""
@@ -337,50 +281,11 @@ class Driver:
             await self._move(live)
             return False
         try:
-            answer = await self._recoverer.recover(live, connection)
+            answer = await Recoverer(self._system, self._sender).recover(live, connection)
         except UpstreamError as error:
             await self._decide_again(live, error)
             return False
         return answer is not None and await self._conclude(live, answer)
-
-
-async def _require_unheld(live: LiveTurn, attached: Attached) -> None:
-    """A session that was made now is nobody's; an agent that answers with one of another's lies."""
-    project_id, session = live.conversation.key.project_id, attached.upstream_session_id
-    if attached.how != "new":
-        return
-    # Two conversations in one session would answer with each other's words (ADR 63).
-    owner = await live.read(lambda store: store.link_owner(project_id, session))
-    if owner is not None:
-        raise held_elsewhere(session, "a new session", owner.key.address)
-
-
-def _stamp(live: LiveTurn) -> str:
-    """Return what the session is known by at the turn's end, empty where that is not known.
-
-    One that could not be compared is to be looked at again. Blocking.
-    """
-    if live.link is None or live.log.view.attached is None:
-        return ""
-    # With a stamp the next prompt would take what was never compared for the same.
-    if live.inputs is not None and live.inputs.not_compared:
-        return ""
-    try:
-        return live.request.own_sessions.stamp(live.link.agent, live.link.upstream_session_id)
-    except StoreError:
-        return ""  # then it is read before the next prompt, which says what is wrong
-
-
-def _decided_again(live: LiveTurn) -> TurnIntended:
-    """Return the turn's intent as it is decided with what is known by now."""
-    assert live.inputs is not None
-    decision = decide(live.inputs)
-    return structs.replace(
-        live.log.intended,
-        decision=decision.decision,
-        reasons=decision.reasons,
-        inputs=decision.inputs,
-    )
 
 
 def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
@@ -409,10 +314,3 @@ def _judged(live: LiveTurn, answer: Answer) -> PromptResult:
 
 def _parked(result: PromptResult) -> TurnParked:
     return TurnParked(reason=result.outcome, detail=result.detail, reset_at_ms=result.reset_at_ms)
-
-
-def _is_banked(live: LiveTurn) -> bool:
-    """Whether this turn has made and banked its session already, and the crash came after that."""
-    attached = live.log.view.attached
-    is_current = attached is not None and attached.upstream_session_id == live.current_session
-    return is_current and not live.is_elsewhere

@@ -13,19 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from upthread.config import Settings
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings, freshness
 from upthread.core.decision.model import USUAL_LIMITS, AgentLimit, HandshakeInputs, Limits
-from upthread.core.decision.price import cache_state
+from upthread.core.decision.price import CacheState, cache_state
 from upthread.core.decision.rules import RELAYED
-from upthread.core.events import TurnEnded
 from upthread.core.roles.role import Role
 from upthread.core.runs.stops import LIMITS
+from upthread.core.turns.turn import TurnView
 from upthread.core.types import Conversation, Link, Outcome
-from upthread.runtime.cost.price import Priced, price_of, price_without_session
-from upthread.runtime.turns.conversation import views_newest_first
+from upthread.runtime.cost import (
+    COUNTED_EVERY_TURNS,
+    Priced,
+    price_of,
+    price_without_session,
+)
+from upthread.runtime.record.turn_views import NewestTurns
 from upthread.runtime.turns.examination import look_again
 from upthread.runtime.working_tree.repository import git_facts
 from upthread.store.base import Store
@@ -63,7 +68,10 @@ def freshness_settings(settings: Settings) -> FreshnessSettings:
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """Whose session is judged, and where it would go on. `link` is None without an open one."""
+    """Whose session is judged, and where it would go on. `link` is None without an open one.
+
+    `newest` are the conversation's turns where they are read already, None where they are not.
+    """
 
     conversation: Conversation
     link: Link | None
@@ -71,6 +79,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     working_directory: str
     settings: FreshnessSettings
     now_ms: int
+    newest: NewestTurns | None = None
 
 
 def subject_of(
@@ -87,16 +96,22 @@ def subject_of(
     )
 
 
-def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> HandshakeInputs:
-    """Return the inputs with limits, relays, freshness and price as they are now. Blocking."""
+def gathered(
+    store: Store, inputs: HandshakeInputs, subject: Subject, *, is_counted: bool = True
+) -> HandshakeInputs:
+    """Return the inputs with limits, relays, freshness and price as they are now. Blocking.
+
+    Without `is_counted` the price may be that of a turn before, where no decision rests on it.
+    """
     inputs = replace(inputs, limits=subject.settings.limits)
     link = subject.link
     if link is None:
         # Of no session nothing can have changed: no file and no git is looked at.
         price = price_without_session(store, _priced(subject, inputs), turns=inputs.turns)
         return replace(inputs, price=price)
-    last = _last_worked(store, link)
-    was = _surroundings_of(last, subject)
+    views = _newest_views(store, subject, link)
+    worked = _last_worked(views, link)
+    was = _surroundings_of(worked, subject)
     here = surroundings(
         working_directory=subject.working_directory,
         agent=inputs.agent,
@@ -118,13 +133,16 @@ def gathered(store: Store, inputs: HandshakeInputs, subject: Subject) -> Handsha
     # No provider's cache has a prefix that begins with other instructions or another model.
     is_same_prefix = not found.is_configuration_changed and found.model is None
     cache = cache_state(link.agent, idle_s=idle_s, is_same_prefix=is_same_prefix)
+    priced = structs.replace(
+        _priced(subject, inputs, found), is_counted=is_counted or _rests_on_count(inputs, cache)
+    )
     return replace(
         inputs,
         relays=_relays(store.links(link.conversation_id)),
         freshness=found,
         surroundings=here,
-        price=replace(price_of(store, _priced(subject, inputs, found), link, last), cache=cache),
-        agent_limit=_agent_limit(store, inputs.agent, subject),
+        price=replace(price_of(store, priced, link, views, worked), cache=cache),
+        agent_limit=_agent_limit(views, inputs.agent, subject),
     )
 
 
@@ -140,14 +158,21 @@ def unmoved(
     link = subject.link
     if link is None:
         return inputs, None
-    last = _last_worked(store, link)
+    views = _newest_views(store, subject, link)
+    worked = _last_worked(views, link)
     inputs = replace(
         inputs,
         relays=_relays(store.links(link.conversation_id)),
-        price=price_of(store, _priced(subject, inputs), link, last),
-        agent_limit=_agent_limit(store, inputs.agent, subject),
+        price=price_of(store, _priced(subject, inputs), link, views, worked),
+        agent_limit=_agent_limit(views, inputs.agent, subject),
     )
-    return inputs, _surroundings_of(last, subject)
+    return inputs, _surroundings_of(worked, subject)
+
+
+def _rests_on_count(inputs: HandshakeInputs, cache: CacheState) -> bool:
+    """Whether a decision may rest on what a briefing takes, or it was long not counted."""
+    is_compared = cache == "cold" and inputs.limits.brief_if_times_cheaper is not None
+    return is_compared or inputs.is_fresh_asked or inputs.turns % COUNTED_EVERY_TURNS == 0
 
 
 def surroundings(
@@ -179,19 +204,24 @@ def _priced(subject: Subject, inputs: HandshakeInputs, found: Freshness = NOTHIN
     )
 
 
-def _last_worked(store: Store, link: Link) -> TurnEnded | None:
-    """Return how the newest turn ended that came to its end in this session, None before any."""
-    for _, view in views_newest_first(store, link.conversation_id):
+def _newest_views(store: Store, subject: Subject, link: Link) -> NewestTurns:
+    """Return the conversation's turns, newest first, as far as they are read by whoever asks."""
+    return subject.newest or NewestTurns(store, link.conversation_id)
+
+
+def _last_worked(views: NewestTurns, link: Link) -> TurnView | None:
+    """Return the newest turn that came to its end in this session, None before any."""
+    for _, view in views:
         is_same = view.attached and view.attached.upstream_session_id == link.upstream_session_id
         # One that was cancelled or cut off kept none: the end before it is what is compared with.
         if is_same and view.ended is not None and view.ended.surroundings is not None:
-            return view.ended
+            return view
     return None
 
 
-def _agent_limit(store: Store, agent: str, subject: Subject) -> AgentLimit | None:
+def _agent_limit(views: NewestTurns, agent: str, subject: Subject) -> AgentLimit | None:
     """Return the limit that parked the last turn, None where it has passed, or is another's."""
-    _, view = next(views_newest_first(store, subject.conversation.conversation_id), (None, None))
+    _, view = next(iter(views), (None, None))
     if view is None or view.parked is None or view.parked.reason not in LIMITS:
         return None
     # Another agent is asked all the same: its provider's limit is another one.
@@ -200,10 +230,10 @@ def _agent_limit(store: Store, agent: str, subject: Subject) -> AgentLimit | Non
     return limit if is_same_agent and limit.lasts(subject.now_ms) else None
 
 
-def _surroundings_of(last: TurnEnded | None, subject: Subject) -> Surroundings | None:
-    if last is None:
+def _surroundings_of(worked: TurnView | None, subject: Subject) -> Surroundings | None:
+    if worked is None or worked.ended is None:
         return None
-    was = msgspec.convert(last.surroundings, Surroundings)
+    was = msgspec.convert(worked.ended.surroundings, Surroundings)
     # A role's file as the agent reads it and as upthread sends it says the same to the session.
     is_alike = was.configuration in subject.settings.alike.get(subject.role.name, ())
     return replace(was, configuration=subject.role.configuration) if is_alike else was

@@ -14,13 +14,14 @@ import anyio
 from upthread.agents.base import PermissionRequest
 from upthread.core.commands import Write
 from upthread.core.events import AgentEvent
+from upthread.core.names import shown
 from upthread.core.quotas import TurnQuota
 from upthread.core.turns.recorder import Recorder
 from upthread.core.turns.sub_agents import child_named
-from upthread.core.types import Durability, Fence, ToolCallPart, UpstreamSessionId
+from upthread.core.types import Durability, Fence, Outcome, ToolCallPart, UpstreamSessionId
+from upthread.errors import UpstreamError
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import held_elsewhere
-from upthread.runtime.turns.examiner import Examiner
+from upthread.runtime.turns.examination import Examiner
 from upthread.store.base import Store
 
 BATCH_WRITES_MAX = 64
@@ -112,16 +113,17 @@ class Recording:
         self._take_in(self._recorder.drain())
         await self._commit()
 
-    async def close(self) -> tuple[Write, ...]:
-        """Return the writes that are left, for the commit that ends the turn."""
-        now_ms = self._system.now_ms()
-        self._take_in(self._recorder.finish(at_ms=now_ms))
+    def close(self) -> tuple[Write, ...]:
+        """Return the writes that are left, for the commit that ends the turn; then `examined`."""
+        self._take_in(self._recorder.finish(at_ms=self._system.now_ms()))
         left = tuple(self._pending)
         self._pending.clear()
         # Handed over and not committed: one synced commit has them and the turn's end (ADR 4).
-        if not self._examiner.is_due:
-            return left
-        return (*left, *await self._system.in_thread(lambda: self._examiner.look(at_ms=now_ms)))
+        return left
+
+    def examined(self) -> Sequence[Write]:
+        """Return what keeps the files that the writes which are left tell of. Blocking."""
+        return self._examiner.look(at_ms=self._system.now_ms()) if self._examiner.is_due else ()
 
     def _take_in(self, writes: Sequence[Write]) -> None:
         self._examiner.notice(writes)
@@ -147,3 +149,14 @@ class Recording:
         # would leave files read and never examined.
         looked = self._examiner.look(at_ms=self._system.now_ms())
         self._store.commit((*batch, *looked), fences=self._fences)
+
+
+def held_elsewhere(session: UpstreamSessionId, named_as: str, holder: str = "") -> UpstreamError:
+    """Return the error for an agent that names a session which another conversation holds."""
+    return UpstreamError(
+        f"the agent named {shown(session)} as {named_as}, and {holder or 'another conversation'} "
+        "holds that session",
+        outcome=Outcome.UNKNOWN,
+        hint="it was not used: one upstream session has one conversation",
+        upstream_session_id=session,
+    )

@@ -20,7 +20,12 @@ from upthread.core.turns.replayed_history import attended_calls, redacted_histor
 from upthread.core.turns.turn import HELD_BACK, UNDECIDABLE, Recognition
 from upthread.core.types import ContextPart, Message, Outcome
 from upthread.runtime.system import System
-from upthread.runtime.turns.attach import Attached, attach_with_history
+from upthread.runtime.turns.attach import (
+    Attached,
+    attach_with_history,
+    attached_event,
+    notify_started,
+)
 from upthread.runtime.turns.delivery import Answer, Sender, sent_event
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.turn_end import ended_event
@@ -30,10 +35,11 @@ from upthread.runtime.turns.turn_history import (
     effects_of_turn,
     know_children,
     prior_of,
+    recorded_children,
     recorder_of_rest,
     sent_before,
 )
-from upthread.runtime.turns.turn_notices import notify_started
+from upthread.store.base import Store
 
 
 class Recoverer:
@@ -51,14 +57,13 @@ class Recoverer:
         sent = _sent(live)
         current = live.require_link().upstream_session_id
         attached = _as_recorded(live, await attach_with_history(connection, current=current))
-        message = await live.messages.read(sent.prompt_seq)
-        found = await self._recognised(live, attached, message)
+        message, found = await live.read(lambda store: _recognised(store, live, attached))
         known = PromptRecognised(recognition=found.recognition)
         # Before anything leaves: whoever takes over from here ends this process first, by its pid.
-        await live.log.commit(live.attached_event(connection, attached))
+        await live.log.commit(attached_event(live, connection, attached))
         notify_started(live, recognition=found.recognition)
         if found.recognition is Recognition.COMPLETE:
-            await self._adopt(live, found, known)
+            await live.read(lambda store: self._adopt(store, live, found, known))
             return None
         # Never guessed: sent once more, a prompt that had arrived would be carried out twice.
         if found.recognition is Recognition.UNDECIDABLE or not live.log.view.may_send:
@@ -66,103 +71,112 @@ class Recoverer:
             await live.log.commit(known, TurnParked(reason=UNDECIDABLE, detail=detail))
             return None
         # Where each call is asked about first, what is in doubt is held back at that call instead.
-        unheld = None if connection.capabilities.can_hold else await self._unheld(live, found)
-        if unheld is not None:
-            await live.log.commit(known, TurnParked(reason=HELD_BACK, detail=unheld.in_words))
+        if not connection.capabilities.can_hold and await live.read(
+            lambda store: self._holds_back(store, live, found, known)
+        ):
             return None
         if found.recognition is Recognition.ABSENT:
             # Another send, counted before it leaves: a
             # crash now must not make a third one possible.
             await live.log.commit(known, sent)
             return await self._sender.stream(live, connection, message.sent_text)
-        return await self._continue(live, connection, message, found)
+        text = await live.read(lambda store: self._continued(store, live, message, found))
+        return await self._sender.stream(live, connection, text)
 
-    async def _recognised(self, live: LiveTurn, attached: Attached, message: Message) -> Recognised:
-        """Return what the history says of our prompt.
-
-        What cannot be told counts as cut off once a person said to go on: a continuation is right
-        for a prompt that arrived and for one that did not.
-        """
-        found = Recognised(recognition=Recognition.UNDECIDABLE)
-        if attached.history is not None:
-            recorded = await live.messages.of_turn(after_seq=_sent(live).prompt_seq)
-            found = recognise(
-                attached.history,
-                sent_text=message.sent_text,
-                prompts_before=_sent(live).prompts_before,
-                earlier_texts=await earlier_texts(live),
-                sent_before=await sent_before(live),
-                attended_calls=attended_calls(recorded),
-            )
-        if found.recognition is Recognition.UNDECIDABLE and live.log.view.is_person_asked:
-            return structs.replace(found, recognition=Recognition.INCOMPLETE)
-        return found
-
-    async def _adopt(self, live: LiveTurn, found: Recognised, known: PromptRecognised) -> None:
-        writes = await self._record_tail(live, found)
+    def _adopt(
+        self, store: Store, live: LiveTurn, found: Recognised, known: PromptRecognised
+    ) -> None:
+        writes = self._record_tail(store, live, found)
         live.adopted_reply = found.reply
         adopted = PromptResult(outcome=Outcome.OK)
-        ended = await ended_event(live, self._system, adopted, writes=writes)
+        ended = ended_event(live, adopted, writes=writes, at_ms=self._system.now_ms())
         # With the end, as for a reply that was heard: a run must not wait for one that is there.
         follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
-        await live.log.commit(known, ended, writes=(*writes, *follow_up))
+        live.log.commit_here(known, ended, writes=(*writes, *follow_up))
 
-    async def _continue(
-        self, live: LiveTurn, connection: AgentConnection, message: Message, found: Recognised
-    ) -> Answer:
-        """Send the one continuation, with the actions known of the turn."""
-        tail = await self._record_tail(live, found)
-        effects = await self._known_effects(live, found)
+    def _continued(self, store: Store, live: LiveTurn, message: Message, found: Recognised) -> str:
+        """Commit the one continuation, with the actions known of the turn, and return its text."""
+        tail = self._record_tail(store, live, found)
+        effects = _known_effects(store, live, found)
         text = continuation(message.sent_text, effects, was_unattended=found.was_unattended)
         seq = live.messages.next_seq
         parts = (ContextPart(text=text),)
         writes = (*tail, live.messages.user_parts(seq, 0, parts, stamp=live.current_session))
         again = sent_event(
             seq,
-            await prior_of(live),
+            prior_of(store, live),
             prompts_before=_sent(live).prompts_before + 1,
             # The session has the prompt, and the continuation
             # repeats it: the past is not told again.
             is_injected=False,
         )
-        await live.log.commit(PromptRecognised(recognition=found.recognition), again, writes=writes)
+        live.log.commit_here(PromptRecognised(recognition=found.recognition), again, writes=writes)
         live.messages.advance_to(seq + 1)
-        return await self._sender.stream(live, connection, text)
+        return text
 
-    async def _unheld(self, live: LiveTurn, found: Recognised) -> Effect | None:
-        """Return what an agent may do again that neither asks nor tells before it acts.
+    def _holds_back(
+        self, store: Store, live: LiveTurn, found: Recognised, known: PromptRecognised
+    ) -> bool:
+        """Park the turn for what an agent may do again that neither asks nor tells before it acts.
 
         It did not ask the last time. What only the agent's history knows is put on record first.
         """
-        await live.log.commit(writes=await self._record_tail(live, found))
-        known = in_doubt((*await doubts(live), *await effects_of_turn(live)))
-        return next((effect for effect in known if not effect.was_asked), None)
+        live.log.commit_here(writes=self._record_tail(store, live, found))
+        done = in_doubt((*doubts(store, live), *effects_of_turn(store, live)))
+        unheld = next((effect for effect in done if not effect.was_asked), None)
+        if unheld is None:
+            return False
+        live.log.commit_here(known, TurnParked(reason=HELD_BACK, detail=unheld.in_words))
+        return True
 
-    async def _known_effects(self, live: LiveTurn, found: Recognised) -> tuple[str, ...]:
-        """Return the actions known, in words: those on record, then what only the history tells.
-
-        The record has what each was; a history may tell no more than the tool's name, or nothing.
-        """
-        recorded = (*await doubts(live), *await effects_of_turn(live))
-        statuses = {call_id: status for call_id, _, status in found.effects}
-        on_record = {effect.call_id for effect in recorded}
-        told = [
-            f"{title}: {status}" for id_, title, status in found.effects if id_ not in on_record
-        ]
-        return (*(_told(effect, statuses.get(effect.call_id)) for effect in recorded), *told)
-
-    async def _record_tail(self, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
+    def _record_tail(self, store: Store, live: LiveTurn, found: Recognised) -> tuple[Write, ...]:
         """Return writes for what the agent did before the crash and we had not recorded."""
-        messages = await live.messages.of_turn(after_seq=_sent(live).prompt_seq)
+        messages = live.messages.of_turn(after_seq=_sent(live).prompt_seq)
         # Goes on with the calls that the crash left open: their results may be in the history only.
-        recorder = await recorder_of_rest(live)
-        await know_children(live, recorder)
+        recorder = recorder_of_rest(store, live)
+        know_children(recorder, recorded_children(store, live.conversation))
         now_ms = self._system.now_ms()
         for event in unrecorded(found.tail, messages):
             recorder.record(event, at_ms=now_ms)
         writes = recorder.finish(at_ms=now_ms)
         live.messages.advance_past(writes)
         return writes
+
+
+def _recognised(store: Store, live: LiveTurn, attached: Attached) -> tuple[Message, Recognised]:
+    """Return the prompt that was sent last, and what the history says of it.
+
+    What cannot be told counts as cut off once a person said to go on: a continuation is right
+    for a prompt that arrived and for one that did not.
+    """
+    sent = _sent(live)
+    message = live.messages.read(sent.prompt_seq)
+    found = Recognised(recognition=Recognition.UNDECIDABLE)
+    if attached.history is not None:
+        recorded = live.messages.of_turn(after_seq=sent.prompt_seq)
+        found = recognise(
+            attached.history,
+            sent_text=message.sent_text,
+            prompts_before=sent.prompts_before,
+            earlier_texts=earlier_texts(store, live),
+            sent_before=sent_before(store, live),
+            attended_calls=attended_calls(recorded),
+        )
+    if found.recognition is Recognition.UNDECIDABLE and live.log.view.is_person_asked:
+        found = structs.replace(found, recognition=Recognition.INCOMPLETE)
+    return message, found
+
+
+def _known_effects(store: Store, live: LiveTurn, found: Recognised) -> tuple[str, ...]:
+    """Return the actions known, in words: those on record, then what only the history tells.
+
+    The record has what each was; a history may tell no more than the tool's name, or nothing.
+    """
+    recorded = (*doubts(store, live), *effects_of_turn(store, live))
+    statuses = {call_id: status for call_id, _, status in found.effects}
+    on_record = {effect.call_id for effect in recorded}
+    told = [f"{title}: {status}" for id_, title, status in found.effects if id_ not in on_record]
+    return (*(_told(effect, statuses.get(effect.call_id)) for effect in recorded), *told)
 
 
 def _as_recorded(live: LiveTurn, attached: Attached) -> Attached:

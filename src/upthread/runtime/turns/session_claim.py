@@ -18,8 +18,7 @@ from upthread.errors import LeaseHeldError
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import OURS, claim, is_claimed_by_another, is_of_call
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
-from upthread.runtime.bindings.places import Place
-from upthread.runtime.bindings.published import published_place, read_binding
+from upthread.runtime.bindings.places import Place, published_place, read_binding
 from upthread.runtime.hooked.spooled import behind
 from upthread.runtime.lease import LeaseRequest, held_error
 from upthread.runtime.system import System

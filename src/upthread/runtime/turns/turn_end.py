@@ -17,26 +17,26 @@ from upthread.core.runs.stops import NO_WORDS, NOTHING_SAID
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.turns.stream import calls_open
 from upthread.core.types import JsonValue, Outcome
-from upthread.runtime.cost.account import Fixed
-from upthread.runtime.system import System
+from upthread.errors import StoreError
+from upthread.runtime.cost import Fixed
+from upthread.runtime.record.turn_views import wrote
 from upthread.runtime.turns.handshake_inputs import surroundings
-from upthread.runtime.turns.last_words import wrote
 from upthread.runtime.turns.live_turn import LiveTurn
 from upthread.runtime.turns.progress import TurnResult
 from upthread.runtime.working_tree.digest import tree_digest
 
 
-async def ended_event(
+def ended_event(
     live: LiveTurn,
-    system: System,
     result: PromptResult,
     *,
     writes: Sequence[Write],
+    at_ms: int,
     late_events: int = 0,
 ) -> TurnEnded:
     """Return the end of the turn as its prompt ended, with what its session works in now.
 
-    `writes` are those that close what was open.
+    `writes` are those that close what was open. Blocking: asks git.
     """
     recorder, report = live.recorder, _report(live)
     return TurnEnded(
@@ -48,12 +48,36 @@ async def ended_event(
         tokens_window=recorder.tokens_window if recorder else None,
         was_compacted=recorder is not None and recorder.was_compacted,
         late_events=late_events,
-        surroundings=await system.in_thread(lambda: _surroundings(live, at_ms=system.now_ms())),
-        tree_digest=await system.in_thread(lambda: _tree_digest(live)),
+        surroundings=_surroundings(live, at_ms=at_ms),
+        tree_digest=_tree_digest(live),
         calls_open=calls_open(writes),
         **live.account.told(),
         **_fixed(live),
     )
+
+
+def end_here(live: LiveTurn, ended: TurnEnded, writes: Sequence[Write] = ()) -> None:
+    """Commit the end of the turn, with what follows from it. Blocking."""
+    follow_up = live.request.at_end(live.log.turn_id, ended, live.reply)
+    # While the session is still known by this, the next prompt need not read it (ADR 88).
+    stamped = structs.replace(ended, session_stamp=_stamp(live))
+    live.log.commit_here(stamped, writes=(*writes, *follow_up))
+
+
+def _stamp(live: LiveTurn) -> str:
+    """Return what the session is known by at the turn's end, empty where that is not known.
+
+    One that could not be compared is to be looked at again.
+    """
+    if live.link is None or live.log.view.attached is None:
+        return ""
+    # With a stamp the next prompt would take what was never compared for the same.
+    if live.inputs is not None and live.inputs.not_compared:
+        return ""
+    try:
+        return live.request.own_sessions.stamp(live.link.agent, live.link.upstream_session_id)
+    except StoreError:
+        return ""  # then it is read before the next prompt, which says what is wrong
 
 
 def parked_event(live: LiveTurn, because: TurnParked) -> TurnParked:

@@ -1,17 +1,18 @@
 """The history of a turn: what a turn reads of its conversation before it sends or goes on.
 
 Briefings for sessions that know nothing, prompts that failed, calls and children that a crash left
-open. Reads only; what is written is made by those who ask.
+open. Reads only, and blocking, so that one hop has all that is looked up at a time; what is written
+is made by those who ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
 from upthread.core.acts import settlements_in
-from upthread.core.context.briefing import BriefingInputs, build_briefing
+from upthread.core.context.briefing import build_briefing
 from upthread.core.context.prior_context import PriorContext, render_prior_context, work_of
 from upthread.core.decision.freshness import change_lines
 from upthread.core.decision.handshake import RESUME_WITH_UPDATE, START_FRESH
@@ -45,12 +46,8 @@ CUT_OFF_MESSAGES_MAX = 16
 """How far back a child's calls are looked for that a crash left open."""
 
 
-async def earlier_texts(live: LiveTurn) -> tuple[str, ...]:
+def earlier_texts(store: Store, live: LiveTurn) -> tuple[str, ...]:
     """Read the prompts of earlier turns that failed, as far back as they may matter."""
-    return await live.read(lambda store: _earlier_texts(live, store))
-
-
-def _earlier_texts(live: LiveTurn, store: Store) -> tuple[str, ...]:
     found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
     asked = [m for m in found if m.speaker is Speaker.USER and m.turn_id != live.log.turn_id]
     ended = {
@@ -62,22 +59,18 @@ def _earlier_texts(live: LiveTurn, store: Store) -> tuple[str, ...]:
     return tuple(message.sent_text for message in asked if message.turn_id not in answered)
 
 
-async def sent_before(live: LiveTurn) -> tuple[str, ...]:
+def sent_before(store: Store, live: LiveTurn) -> tuple[str, ...]:
     """Read what this turn has sent before the prompt that it sent last, oldest first."""
     assert live.log.view.sent is not None
     last = live.log.view.sent.prompt_seq
-    return await live.read(lambda store: _sent_before(live, store, last))
-
-
-def _sent_before(live: LiveTurn, store: Store, last: int) -> tuple[str, ...]:
     found = store.messages(live.conversation.conversation_id, newest=EARLIER_MESSAGES_MAX)
     own = (m for m in found if m.speaker is Speaker.USER and m.turn_id == live.log.turn_id)
     return tuple(message.sent_text for message in own if message.seq < last)
 
 
-async def recorder_of_rest(live: LiveTurn) -> Recorder:
+def recorder_of_rest(store: Store, live: LiveTurn) -> Recorder:
     """Return a recorder that goes on where recording stopped, knowing the calls left open."""
-    messages = await live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
+    messages = live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
     recorder = Recorder(
         conversation=live.conversation,
         turn_id=live.log.turn_id,
@@ -85,11 +78,11 @@ async def recorder_of_rest(live: LiveTurn) -> Recorder:
         next_seq=live.messages.next_seq,
         # What is read back is of the session that was asked for: what names none is its own.
         guarantees_owner=True,
-        quarantined=await quarantined(live),
+        quarantined=len(store.quarantined(live.log.turn_id)),
     )
     for part in open_calls(messages):
         recorder.know_open_call(part)
-    for child, calls in await live.read(lambda store: _children_cut_off(store, live)):
+    for child, calls in _children_cut_off(store, live):
         recorder.know_child(
             child.upstream_session_id,
             child.conversation_id,
@@ -111,15 +104,9 @@ def _children_cut_off(
     return tuple(found)
 
 
-async def quarantined(live: LiveTurn) -> int:
-    """Read how many events of this turn are in quarantine."""
-    turn_id = live.log.turn_id
-    return len(await live.read(lambda store: store.quarantined(turn_id)))
-
-
-async def know_children(live: LiveTurn, recorder: Recorder) -> None:
+def know_children(recorder: Recorder, children: Iterable[RecordedChild]) -> None:
     """Tell a recorder which children have conversations already, from this turn or earlier ones."""
-    for child in await live.read(lambda store: recorded_children(store, live.conversation)):
+    for child in children:
         recorder.know_child(
             child.upstream_session_id, child.conversation_id, next_seq=child.next_seq
         )
@@ -156,37 +143,35 @@ def recorded_children(store: Store, conversation: Conversation) -> tuple[Recorde
     return tuple(found)
 
 
-async def effects_of_turn(live: LiveTurn) -> tuple[Effect, ...]:
+def effects_of_turn(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
     """Return what this turn is known to have done, or to have meant to do."""
-    messages = await live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
-    conversation_id = live.conversation.conversation_id
-    acts = await live.read(lambda store: store.acts(conversation_id))
+    messages = live.messages.of_turn(after_seq=live.log.intended.prompt_seq)
     effects = effects_of(messages, outward_patterns=live.request.outward_patterns)
-    return settled(effects, settlements_in(acts))
+    return settled(effects, settlements_in(store.acts(live.conversation.conversation_id)))
 
 
-async def left_open_before(live: LiveTurn) -> tuple[Effect, ...]:
+def left_open_before(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
     """Return what turns before this one did, of each role back to the last whose end is known."""
-    return await _of_workstream(live, left_open)
+    return _of_workstream(store, live, left_open)
 
 
-async def doubts(live: LiveTurn) -> tuple[Effect, ...]:
+def doubts(store: Store, live: LiveTurn) -> tuple[Effect, ...]:
     """Return what may have reached beyond this machine before this turn, in the workstream.
 
     Whoever did it: what nobody has looked at must be done by nobody again.
     """
-    return await _of_workstream(live, effects_in_doubt)
+    return _of_workstream(store, live, effects_in_doubt)
 
 
-async def _of_workstream(
-    live: LiveTurn, find: Callable[..., tuple[RecordedEffect, ...]]
+def _of_workstream(
+    store: Store, live: LiveTurn, find: Callable[..., tuple[RecordedEffect, ...]]
 ) -> tuple[Effect, ...]:
-    key, turn_id = live.conversation.key, live.log.turn_id
-    patterns = live.request.outward_patterns
-    found = await live.read(
-        lambda store: find(
-            store, key.project_id, key.workstream, outward_patterns=patterns, apart_from=turn_id
-        )
+    found = find(
+        store,
+        live.conversation.key.project_id,
+        live.conversation.key.workstream,
+        outward_patterns=live.request.outward_patterns,
+        apart_from=live.log.turn_id,
     )
     return tuple(each.effect for each in found)
 
@@ -201,19 +186,17 @@ def _effects_told(live: LiveTurn, messages: Sequence[Message]) -> str:
     return effects_told(messages, open_turns, outward_patterns=live.request.outward_patterns)
 
 
-async def prior_of(live: LiveTurn) -> PriorContext:
+def prior_of(store: Store, live: LiveTurn) -> PriorContext:
     """Read what was said before this turn's prompt, over the readable chain, in one range scan."""
-    prompt_seq = live.log.intended.prompt_seq
-    conversation_id = live.conversation.conversation_id
-    was_interrupted = not live.has_last_turn_ended
-    return await live.read(
-        lambda store: prior_in(
-            store, conversation_id, was_interrupted=was_interrupted, before_seq=prompt_seq
-        )
+    return prior_in(
+        store,
+        live.conversation.conversation_id,
+        was_interrupted=not live.has_last_turn_ended,
+        before_seq=live.log.intended.prompt_seq,
     )
 
 
-async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> str:
+def past_of(store: Store, live: LiveTurn, prior: PriorContext, *, is_prior_injected: bool) -> str:
     """Return what a session is told of the past; empty for one that remembers it.
 
     A conversation that goes on in another session hears what was said last; one that starts fresh
@@ -223,7 +206,7 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
     past = damage = effects = ""
     is_fresh = live.telling == START_FRESH
     if is_prior_injected or is_fresh or live.log.view.sends:
-        newest = await _newest(live)
+        newest = store.messages(live.conversation.conversation_id, newest=REPLAYED_MESSAGES_MAX)
         prompt_seq = live.log.intended.prompt_seq
         earlier = [message for message in newest if message.seq < prompt_seq]
         if is_prior_injected:
@@ -234,7 +217,7 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
             )
             damage = damage_told(history_of(earlier).messages)
         elif is_fresh:
-            past = await _briefing_of_past(live)
+            past = _briefing_of_past(store, live)
         # Sent once already in this turn, it may have been acted on before its session was lost.
         is_told = bool(past) or bool(live.log.view.sends)
         effects = _effects_told(live, newest) if is_told else ""
@@ -243,30 +226,15 @@ async def past_of(live: LiveTurn, prior: PriorContext, *, is_prior_injected: boo
     return "\n\n".join(piece for piece in (past, damage, effects, update) if piece)
 
 
-async def _newest(live: LiveTurn) -> tuple[Message, ...]:
-    conversation_id = live.conversation.conversation_id
-    return await live.read(
-        lambda store: store.messages(conversation_id, newest=REPLAYED_MESSAGES_MAX)
-    )
-
-
-async def _briefing_of_past(live: LiveTurn) -> str:
+def _briefing_of_past(store: Store, live: LiveTurn) -> str:
     if live.turn_number <= 1:
         return ""
-    conversation = live.conversation
     # That nothing has changed is said only where somebody looked (ADR 81).
     looked = has_looked(live.log.intended.inputs)
-    changes = change_lines(live.freshness) if looked else None
-    before_seq = live.log.intended.prompt_seq
-    is_independent = live.request.claim.role.continuity == "fresh"
-
-    def read(store: Store) -> BriefingInputs:
-        request = BriefingRequest(
-            conversation=conversation,
-            changes=changes,
-            before_seq=before_seq,
-            is_independent=is_independent,
-        )
-        return briefing_inputs(store, request)
-
-    return build_briefing(await live.read(read))
+    request = BriefingRequest(
+        conversation=live.conversation,
+        changes=change_lines(live.freshness) if looked else None,
+        before_seq=live.log.intended.prompt_seq,
+        is_independent=live.request.claim.role.continuity == "fresh",
+    )
+    return build_briefing(briefing_inputs(store, request))

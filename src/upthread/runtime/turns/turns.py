@@ -8,8 +8,9 @@ kept with the person's words. The rest is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import anyio
 
@@ -25,12 +26,12 @@ from upthread.core.events import (
 )
 from upthread.core.text import command
 from upthread.core.turns import turn as turns
-from upthread.core.turns.prompt import wants_fresh, without_fresh
+from upthread.core.turns.prompt import NEW_SESSION_DECISIONS, wants_fresh, without_fresh
 from upthread.core.turns.replayed_history import NOTHING_LACKED, Lacked
 from upthread.core.turns.spent_tokens import cost_of, spending_in_words
 from upthread.core.types import Decision, Message, Outcome, Speaker, TextPart, TurnId
 from upthread.errors import UsageError
-from upthread.runtime.cost.spent_tokens import spent_in_conversation
+from upthread.runtime.record.turn_views import spent_in_conversation
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import Claim, Conversations, refused
 from upthread.runtime.turns.delegation import TellRequest
@@ -41,6 +42,8 @@ from upthread.runtime.turns.older_record import look, read_back
 from upthread.runtime.turns.progress import Notice, TurnResult
 from upthread.runtime.turns.turn_history import recorder_of_rest
 from upthread.store.base import Store
+
+Result = TypeVar("Result")
 
 
 class Turns:
@@ -62,15 +65,7 @@ class Turns:
             # In this order: what only the session has belongs after the turn
             # that was cut off, and before the prompt that is numbered next.
             await self._end_interrupted(live)
-            live, found = await self._caught_up(live)
-            decision = await self._decide(live, found)
-            try:
-                await self._intend(live, decision)
-            except anyio.get_cancelled_exc_class():
-                if live.log.view.intended is not None:  # it was committed all the same
-                    await self._driver.cancel(live)
-                raise
-            return await self._driver.drive(live)
+            return await self._driver.drive(await self._begun(live))
 
     async def go_on(self, request: TellRequest, turn_id: TurnId | None = None) -> TurnResult:
         """Go on with the conversation's newest turn after a crash, or with a parked one.
@@ -112,18 +107,24 @@ class Turns:
         turn_id, view = live.claim.last
         if view.ended is not None:
             return
-        await self._decide(live, NOTHING_LACKED)  # a prompt that is refused leaves it open
+        decision = await live.read(lambda store: self._decided(store, live, NOTHING_LACKED))
+        if decision.decision == REFUSE:
+            await self._refuse(live, decision)  # a prompt that is refused leaves it open
         await self._end_leftover_agent(view)
         live.log.take_up(turn_id, view)
+        await live.read(lambda store: self._end_open_turn(store, live))
+
+    def _end_open_turn(self, store: Store, live: LiveTurn) -> None:
+        """Commit the end of a turn that another takes the place of. Blocking."""
+        view = live.log.view
         outcome = live.log.outcome_of_park if view.parked else Outcome.PROCESS_DIED
         detail = "interrupted; a new prompt took its place"
         writes: tuple[Write, ...] = ()
         if live.link is not None:
-            rest = await recorder_of_rest(live)
             # Calls without an end get an unknown one: no
             # provider takes a history with an open call.
-            writes = rest.finish(at_ms=self._system.now_ms())
-        await live.log.commit(TurnEnded(outcome=outcome, detail=detail), writes=writes)
+            writes = recorder_of_rest(store, live).finish(at_ms=self._system.now_ms())
+        live.log.commit_here(TurnEnded(outcome=outcome, detail=detail), writes=writes)
         live.messages.advance_past(writes)
 
     async def _end_leftover_agent(self, view: turns.TurnView) -> None:
@@ -140,29 +141,58 @@ class Turns:
                 attached.agent_pid, attached.agent_started_at_ticks
             )
 
-    async def _caught_up(self, live: LiveTurn) -> tuple[LiveTurn, Lacked]:
-        """Read back what only the agent's session has of the conversation; says what was done."""
+    # --- the beginning -------------------------------------------------------------------------
+
+    async def _begun(self, live: LiveTurn) -> LiveTurn:
+        """Decide how the prompt is to be sent, and commit that it is meant to be.
+
+        In one hop; where the agent's session has what the record lacks, that is read back first.
+        Raises RefusedError.
+        """
+        found, decision = await self._meant(live, lambda store: self._looked_at(store, live))
+        self._tell_of_lacking(live, found)
+        if decision is None:
+            live = again = await self._caught_up(live, found)
+            decision = await self._meant(
+                live, lambda store: self._decided_and_meant(store, again, found)
+            )
+        if decision.decision == REFUSE:
+            await self._refuse(live, decision)
+        return live
+
+    async def _meant(self, live: LiveTurn, query: Callable[[Store], Result]) -> Result:
+        """Return what a call returns that may commit the intent, and end a turn so given up."""
+        try:
+            return await live.read(query)
+        except anyio.get_cancelled_exc_class():
+            # Committed all the same, unless this is the turn before, which has ended.
+            if live.log.view.intended is not None and not live.log.view.is_over:
+                await self._driver.cancel(live)
+            raise
+
+    def _looked_at(self, store: Store, live: LiveTurn) -> tuple[Lacked, Decision | None]:
+        """Return what the record lacks and, where it lacks nothing, what was decided. Blocking."""
         request, claim = live.request, live.claim
         # The claim has the last turn as it was found; here it may have been ended since.
         newest = live.log.view if live.log.view.events else claim.last[1] if claim.last else None
-        found = await live.read(
-            lambda store: look(
-                store, request.own_sessions, live.link, newest, redactor=request.redactor
-            )
-        )
+        found = look(store, request.own_sessions, live.link, newest, redactor=request.redactor)
+        return found, None if found.turns else self._decided_and_meant(store, live, found)
+
+    def _tell_of_lacking(self, live: LiveTurn, found: Lacked) -> None:
         text = lacking_in_words(len(found.turns), found.fault)
         if text:
             kind = OLDER_RECORD if found.turns else NOT_COMPARED
             about = {"session": str(live.current_session), "turns": str(len(found.turns))}
-            request.listener.notice(Notice(kind=kind, text=text, about=about))
-        if not found.turns:
-            return live, found
+            live.request.listener.notice(Notice(kind=kind, text=text, about=about))
+
+    async def _caught_up(self, live: LiveTurn, found: Lacked) -> LiveTurn:
+        """Read back what only the agent's session has of the conversation."""
+        request = live.request
         # Before, since ending the last turn has moved the numbers; after, since reading back has.
-        claim = await self._conversations.looked_at_again(request.claim, claim)
+        claim = await self._conversations.looked_at_again(request.claim, live.claim)
         await live.read(lambda store: self._read_back(store, live, claim, found))
         claim = await self._conversations.looked_at_again(request.claim, claim)
-        again = LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
-        return again, found
+        return LiveTurn(request=request, claim=claim, store=self._store, system=self._system)
 
     def _read_back(self, store: Store, live: LiveTurn, claim: Claim, found: Lacked) -> None:
         writes = read_back(
@@ -174,8 +204,15 @@ class Turns:
         )
         store.commit(writes, fences=live.log.fences)
 
-    async def _decide(self, live: LiveTurn, found: Lacked) -> Decision:
-        """Return how the prompt is to be sent. What is refused leaves all as it was."""
+    def _decided_and_meant(self, store: Store, live: LiveTurn, found: Lacked) -> Decision:
+        """Decide, and commit the intent of what is not refused. Blocking."""
+        decision = self._decided(store, live, found)
+        if decision.decision != REFUSE:
+            self._intend(live, decision)
+        return decision
+
+    def _decided(self, store: Store, live: LiveTurn, found: Lacked) -> Decision:
+        """Return how the prompt is to be sent. What is refused leaves all as it was. Blocking."""
         request = live.request
         inputs = replace(
             live.claim.inputs(request.claim),
@@ -184,19 +221,39 @@ class Turns:
             turns_lacking=len(found.turns) or None,
             not_compared=found.fault,
         )
-        live.inputs = await self._gathered(live, inputs)
+        live.inputs = self._gathered(store, live, inputs, is_counted=False)
         decision = decide(live.inputs)
+        # What a new session costs is told, and limited, by what its briefing really takes.
+        if decision.decision in NEW_SESSION_DECISIONS:
+            live.inputs = self._gathered(store, live, inputs, is_counted=True)
+            decision = decide(live.inputs)
         tokens_max = request.options.tokens_max
         if tokens_max is not None and decision.decision != REFUSE:
             # Only now, and decided again: what a turn takes at least depends on how it attaches.
-            live.account.allowed = await self._allowed(live, tokens_max, decision.decision)
+            live.account.allowed = self._allowed(store, live, tokens_max, decision.decision)
             live.inputs = replace(live.inputs, spending=live.account.allowed)
             decision = decide(live.inputs)
-        if decision.decision == REFUSE:
-            await self._refuse(live, decision)
         return decision
 
-    async def _intend(self, live: LiveTurn, decision: Decision) -> None:
+    def _gathered(
+        self, store: Store, live: LiveTurn, inputs: HandshakeInputs, *, is_counted: bool
+    ) -> HandshakeInputs:
+        """Add to the inputs what has changed and what each way would cost. Blocking."""
+        request = live.request
+        subject = Subject(
+            conversation=live.conversation,
+            link=live.link,
+            role=request.claim.role,
+            working_directory=request.open.working_directory,
+            settings=request.freshness,
+            now_ms=self._system.now_ms(),
+            # One that was ended since the claim was made is to be read as it is now.
+            newest=None if live.log.view.events else live.claim.newest,
+        )
+        return gathered(store, inputs, subject, is_counted=is_counted)
+
+    def _intend(self, live: LiveTurn, decision: Decision) -> None:
+        """Commit what is meant, with the person's words. Blocking."""
         request = live.request
         live.log.begin(TurnId(self._system.new_id("trn")))
         # `fresh:` is said to upthread, and is no part of what is asked.
@@ -221,7 +278,7 @@ class Turns:
             live.messages.user_parts(prompt_seq, 0, (prompt,), stamp=live.current_session),
             *request.at_intent(live.log.turn_id),
         )
-        await live.log.commit(intended, writes=writes)
+        live.log.commit_here(intended, writes=writes)
         told = Message(
             conversation_id=conversation_id,
             seq=prompt_seq,
@@ -250,32 +307,21 @@ class Turns:
         held = live.log.view.parked.tokens_held if live.log.view.parked else None
         resume = Tokens(count=held, is_estimate=False) if held is not None else None
         live.inputs = replace(live.inputs, price=replace(live.inputs.price, resume=resume))
-        live.account.allowed = await self._allowed(live, tokens_max, RESUME)
+        live.account.allowed = await live.read(
+            lambda store: self._allowed(store, live, tokens_max, RESUME)
+        )
         again = replace(live.inputs, spending=live.account.allowed)
         if live.account.allowed.is_over:
             live.inputs = again
             await self._refuse(live, decide(again))
 
-    async def _allowed(self, live: LiveTurn, tokens_max: int, decision: str) -> Spending:
+    def _allowed(self, store: Store, live: LiveTurn, tokens_max: int, decision: str) -> Spending:
         """Return what may be spent and was, and what a turn decided so would take at least."""
         assert live.inputs is not None
-        conversation_id = live.conversation.conversation_id
         count = live.request.spent
-        spent = await live.read(
-            lambda store: count() if count else spent_in_conversation(store, conversation_id)
+        conversation_id = live.conversation.conversation_id
+        return Spending(
+            tokens_max=tokens_max,
+            spent=count() if count else spent_in_conversation(store, conversation_id),
+            next_turn=cost_of(decision, live.inputs.price),
         )
-        next_turn = cost_of(decision, live.inputs.price)
-        return Spending(tokens_max=tokens_max, spent=spent, next_turn=next_turn)
-
-    async def _gathered(self, live: LiveTurn, inputs: HandshakeInputs) -> HandshakeInputs:
-        """Add to the inputs what has changed and what each way would cost."""
-        request = live.request
-        subject = Subject(
-            conversation=live.conversation,
-            link=live.link,
-            role=request.claim.role,
-            working_directory=request.open.working_directory,
-            settings=request.freshness,
-            now_ms=self._system.now_ms(),
-        )
-        return await live.read(lambda store: gathered(store, inputs, subject))

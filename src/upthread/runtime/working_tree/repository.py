@@ -1,29 +1,39 @@
 """Which repository a directory is in, and what is checked out there.
 
 Reads only, and runs nothing of the repository: see `upthread.boundary.git`. What must not or cannot
-be read is an error or a fault, never taken for "no repository".
+be read is an error or a fault, never taken for "no repository". To tell a repository by the commit
+it began with, git walks through all of its history; what it found is remembered in our own home.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from upthread.boundary.git.directory_files import GitFileError
 from upthread.boundary.git.person import person_configuration
 from upthread.boundary.git.places import GitDirectories, find_place
-from upthread.boundary.git.private import objects_of
+from upthread.boundary.git.private import PrivateGit, objects_of
 from upthread.boundary.git.process import find_git
 from upthread.boundary.git.references import find_reference, read_head, symbolic
 from upthread.core.project import normalise_remote
 from upthread.core.types import ProjectIdentity
 from upthread.errors import ConfigError, UsageError
+from upthread.runtime.bindings import files
+from upthread.runtime.bindings.light_json import list_in, text_in
+from upthread.runtime.bindings.places import key_of
 
 _HEADS = "refs/heads/"
 _REMOTE = "refs/remotes/origin/"
 _CURE = "mend or remove it, then try again"
+
+MOVED_COMMITS_MAX: Final = 10_000
+"""How many commits are looked through from one that is known; of more, all of history is."""
 
 
 class Repository(Struct, frozen=True, kw_only=True):
@@ -33,9 +43,10 @@ class Repository(Struct, frozen=True, kw_only=True):
     root: Path
 
 
-def find_repository(directory: Path) -> Repository:
+def find_repository(directory: Path, *, home: Path | None = None) -> Repository:
     """Return where a directory belongs.
 
+    `home` is where it is remembered which commit a repository began with, None for nowhere.
     Raises UsageError when it is none, or in a repository that must not be read, and ConfigError for
     one that cannot be: by its path alone it would be another project.
     """
@@ -49,7 +60,7 @@ def find_repository(directory: Path) -> Repository:
         raise UsageError(f"{directory} is not a directory", hint="run inside a project")
     try:
         place = find_place(str(real))
-        root_commit = None if place is None else _root_commit(place)
+        root_commit = None if place is None else _root_commit(place, home)
     except GitFileError as error:
         raise ConfigError(str(error), hint=_CURE) from error
     if place is None:
@@ -71,7 +82,14 @@ def require_readable(directory: Path) -> GitDirectories | None:
         raise UsageError(str(error), hint=_CURE) from error
 
 
-def _root_commit(place: GitDirectories) -> str | None:
+class _Roots(Struct, frozen=True, kw_only=True):
+    """The commits without a parent that a commit's history leads to, the newest first, as git."""
+
+    commit: str
+    roots: tuple[str, ...]
+
+
+def _root_commit(place: GitDirectories, home: Path | None) -> str | None:
     """Return the oldest commit without a parent, None where history does not lead to one.
 
     Raises GitFileError.
@@ -79,11 +97,94 @@ def _root_commit(place: GitDirectories) -> str | None:
     commit = read_head(place).commit
     if commit is None or find_git(place.untrusted) is None:
         return None
-    with objects_of(place) as git:
-        found = git.ask("rev-list", "--max-parents=0", commit, "--")
-    roots = os.fsdecode(found or b"").split()
+    known = _remembered(place, home) if home else None
+    if known is None or known.commit != commit:
+        with objects_of(place) as git:
+            found = _moved_on(git, known, commit) if known else None
+            if found is None:
+                listed = git.ask("rev-list", "--max-parents=0", commit, "--")
+                found = tuple(os.fsdecode(listed or b"").split())
+        known = _Roots(commit=commit, roots=found)
+        if home is not None and found:
+            _remember(place, home, known)
     # Git tells the newest first; a history merged in later must not make it another project.
-    return roots[-1] if roots else None
+    return known.roots[-1] if known.roots else None
+
+
+def _moved_on(git: PrivateGit, known: _Roots, commit: str) -> tuple[str, ...] | None:
+    """Return the roots of a commit by those of one that is known; None where they may be others."""
+    told = git.ask(
+        "rev-list",
+        f"--max-count={MOVED_COMMITS_MAX + 1}",
+        "--parents",
+        "--boundary",
+        commit,
+        f"^{known.commit}",
+        "--",
+    )
+    # No answer: the commit that is known may be gone, after a rebase say.
+    lines = None if told is None else [line.split() for line in os.fsdecode(told).splitlines()]
+    if lines is None or len(lines) > MOVED_COMMITS_MAX:
+        return None
+    has_new_root = any(len(line) == 1 and not line[0].startswith("-") for line in lines)
+    goes_on = any(line[0] == f"-{known.commit}" for line in lines)
+    # Of one root nothing else can be reached by what leads to no other; of several, some may not.
+    return known.roots if not has_new_root and (goes_on or len(known.roots) == 1) else None
+
+
+# --- what is remembered of a repository --------------------------------------------------------
+
+
+def _remembered(place: GitDirectories, home: Path) -> _Roots | None:
+    """Return what was found of this very repository when it was last looked through."""
+    path = _memory_path(place, home)
+    try:
+        # Who else could write it could make this repository pass for another project.
+        if not _is_private(path) or not _is_private(path.parent):
+            return None
+        known = files.read(str(path)) or {}
+    except (OSError, files.UnreadableError):
+        return None
+    roots = tuple(each for each in list_in(known, "roots") if isinstance(each, str))
+    if not roots or known.get("repository") != _marks(place):
+        return None
+    return _Roots(commit=text_in(known, "commit"), roots=roots)
+
+
+def _remember(place: GitDirectories, home: Path, known: _Roots) -> None:
+    # A home that is not there, or that others can enter, is made and put right by who opens it.
+    if not _is_private(home):
+        return
+    fields = {"repository": _marks(place), "commit": known.commit, "roots": list(known.roots)}
+    with contextlib.suppress(OSError):  # it only spares the next look
+        files.replace(str(_memory_path(place, home)), fields)
+
+
+def _memory_path(place: GitDirectories, home: Path) -> Path:
+    return home / "repositories" / f"{key_of(place.common_directory)}.json"
+
+
+def _marks(place: GitDirectories) -> dict[str, str]:
+    """Return what tells a repository from one that took its place, or that ends elsewhere."""
+    common = place.common_directory
+    marks = {"path": common}
+    for name, path in (("directory", common), ("objects", place.objects)):
+        found = Path(path).stat()
+        marks[name] = f"{found.st_dev}:{found.st_ino}"
+    # Where a shallow history ends its commits have no parents; when more is fetched, others.
+    with contextlib.suppress(FileNotFoundError):
+        found = Path(common, "shallow").lstat()
+        marks["shallow"] = f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+    return marks
+
+
+def _is_private(path: Path) -> bool:
+    """Whether a file or directory is there, ours, and nobody else's to read or write."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
 
 
 class GitFacts(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
+from msgspec import structs
+
 from upthread.core.codec import decode_run_event, decode_turn_event, encode_event
 from upthread.core.events import (
     PromptSent,
@@ -156,9 +158,16 @@ class Mender:
             # From the end, so that of each turn's messages the first one stays: its prompt.
             for values in sorted(self._found.rows["part"].values(), key=lambda v: -integer(v[1]))
         }
-        for turn in turns:
+        owners: dict[Value, Value] = dict(self._rows("SELECT id, conversation FROM turn"))
+        mended: set[Value] = set()
+        for turn in sorted(turns):
             stored = _in_order(by_turn.get(turn, ()))
             events = _turn_of(stored, prompt_seq=first_seqs.get(turn, 1))
+            # What later turns say of one that ends otherwise now would be wrong.
+            if owners[turn] in mended:
+                events = list(map(_without_totals, events))
+            if [_turn_event(values) for _, values in stored] != events:
+                mended.add(owners[turn])
             for seq, event in enumerate(events, start=1):
                 columns = self._columns_of(event, [values for _, values in stored[seq - 1 : seq]])
                 self._connection.execute(
@@ -284,6 +293,15 @@ def _turn_of(stored: list[tuple[int, Values]], *, prompt_seq: int) -> list[TurnE
     if view.state in {TurnState.SENT, TurnState.UNCERTAIN}:
         return [*kept, TurnParked(reason=SALVAGED, detail="")]
     return [*kept, TurnEnded(outcome=Outcome.UNKNOWN, detail=_DETAIL)]
+
+
+def _without_totals(event: TurnEvent) -> TurnEvent:
+    """Return a turn's end as one that tells nothing of the turns before it: they are read then."""
+    if not isinstance(event, TurnEnded):
+        return event
+    return structs.replace(
+        event, turns_before=None, tokens_before=0, is_before_estimated=False, failed_before=()
+    )
 
 
 def _may_follow(view: TurnView, event: TurnEvent) -> bool:

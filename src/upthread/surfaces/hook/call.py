@@ -12,6 +12,7 @@ from upthread.core.workstreams import choose_workstream, named_workstream
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import claim, is_of_call
 from upthread.runtime.bindings.files import FILE_BYTES_MAX
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 
@@ -92,20 +93,9 @@ def role_of(place: Place, name: str) -> dict[str, Any]:
     return object_in(object_in(place.known or {}, "roles"), name)
 
 
-def bindings(place: Place) -> list[tuple[str, dict[str, Any]]]:
-    """Return all bindings of a project with their paths."""
-    folder = os.path.join(place.project, "bindings")
-    try:
-        listed = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return []
-    paths = [os.path.join(folder, name) for name in listed if name.endswith(".json")]
-    return [(path, found) for path in paths if (found := files.read(path)) is not None]
-
-
 def of_call(place: Place, call: Call) -> tuple[str, dict[str, Any]] | None:
     """Return the binding that a call claims, with its path; None where it claims none."""
-    return next((each for each in bindings(place) if is_of_call(each[1], call.call_id)), None)
+    return next(iter(bindings(place, lambda each: is_of_call(each, call.call_id))), None)
 
 
 def claim_of(call: Call) -> dict[str, Any]:

@@ -10,6 +10,7 @@ seen in 2.1.330: https://code.claude.com/docs/en/hooks
 
 from __future__ import annotations
 
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import (
     object_in,
     objects_in,
@@ -17,7 +18,7 @@ from upthread.runtime.bindings.light_json import (
 )
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook import main_session
-from upthread.surfaces.hook.call import Call, bindings, workstream_of
+from upthread.surfaces.hook.call import Call, of_call, workstream_of
 from upthread.surfaces.hook.claude_code_transcript import told_by, transcript_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, launched, started
 
@@ -161,10 +162,8 @@ def _outcome(fields: dict[str, Any]) -> str:
 
 def _child_of(place: Place, call: Call) -> str:
     """Return the sub-agent that was seen to stop within a call whose answer does not name it."""
-    for _, binding in bindings(place):
-        if text_in(object_in(binding, "claim"), "call_id") == call.call_id:
-            return text_in(object_in(binding, "claim"), "child")
-    return ""
+    found = of_call(place, call)
+    return text_in(object_in(found[1], "claim"), "child") if found else ""
 
 
 def _reply(response: dict[str, Any]) -> str:
@@ -238,10 +237,13 @@ def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, An
     Until its call is answered, a claim knows its sub-agent by main session and role alone.
     """
     nameless: dict[str, Any] = {}
-    for _, binding in bindings(place):
+
+    def is_theirs(binding: dict[str, Any]) -> bool:
         held = object_in(binding, "claim")
-        if text_in(held, "agent") != AGENT or text_in(held, "session") != session:
-            continue
+        return text_in(held, "agent") == AGENT and text_in(held, "session") == session
+
+    for _, binding in bindings(place, is_theirs):
+        held = object_in(binding, "claim")
         # By id where there is one: two of a role may work under one main session.
         if child == (text_in(held, "child") or text_in(binding, "session")):
             return held

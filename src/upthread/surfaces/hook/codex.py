@@ -8,6 +8,7 @@ before its message. Fields and answers as seen in 0.169.0: https://developers.op
 
 from __future__ import annotations
 
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import (
     NotJsonError,
     loads,
@@ -17,7 +18,7 @@ from upthread.runtime.bindings.light_json import (
 )
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook import main_session
-from upthread.surfaces.hook.call import Call, bindings, end_of
+from upthread.surfaces.hook.call import Call, end_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, started
 
 TYPE_CHECKING = False
@@ -152,10 +153,8 @@ def _claim_of(place: Place, child: str, session: str, role: str) -> dict[str, An
     One that is very quick stops before its call has told its id.
     """
     nameless: dict[str, Any] = {}
-    for _, binding in bindings(place):
+    for _, binding in bindings(place, lambda b: text_in(object_in(b, "claim"), "agent") == AGENT):
         held = object_in(binding, "claim")
-        if text_in(held, "agent") != AGENT:
-            continue
         # Whatever the main session: `resume_agent` takes an id in any of them (0.169.0).
         if child in {text_in(held, "child"), text_in(binding, "session")}:
             return held

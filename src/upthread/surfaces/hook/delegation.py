@@ -20,6 +20,7 @@ from upthread.core.decision.words import (
 from upthread.runtime.bindings import files, spool
 from upthread.runtime.bindings.claims import holder, is_claimed_by_another
 from upthread.runtime.bindings.examined_files import FILES_MAX, examined
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
 from upthread.surfaces.hook.begun import (
@@ -31,7 +32,6 @@ from upthread.surfaces.hook.begun import (
 )
 from upthread.surfaces.hook.call import (
     Call,
-    bindings,
     claim_of,
     role_of,
     where_of,
@@ -53,7 +53,7 @@ from upthread.surfaces.hook.drain_wait import (
     wait_until_taken_in,
 )
 from upthread.surfaces.hook.taken import Taken, surroundings
-from upthread.surfaces.hook.words import decision_line, line_of, one_line
+from upthread.surfaces.hook.words import decision_line, line_of, misnamed_in_words, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,19 +153,13 @@ def _decide(
         else:
             claimed = _claimed(binding, held, was_cut_off=was_cut_off)
             keep(place, call, "decided", event, (path, claimed))
-        decided.line += _misnamed_in_words(call) + busy + _undecided_before(place)
+        decided.line += misnamed_in_words(call.named) + busy + _undecided_before(place)
     return decided
 
 
 def _misnamed(call: Call) -> list[str]:
     """Return the further reason of a call that named a session its agent does not have."""
     return [UNKNOWN_SESSION] if call.named else []
-
-
-def _misnamed_in_words(call: Call) -> str:
-    if not call.named:
-        return ""
-    return f"; the call named {one_line(call.named)}, a session that the agent does not have"
 
 
 def _claimed(binding: dict[str, Any], held: dict[str, Any], *, was_cut_off: bool) -> dict[str, Any]:
@@ -208,7 +202,7 @@ def _recorded_only(
         keep_recorded_only(place, call, workstream, because, *further)
         missed = _undecided_before(place)
     who = call.role or "a sub-agent"
-    line = f"upthread: {who}: {says}{_misnamed_in_words(call)}{missed}"
+    line = f"upthread: {who}: {says}{misnamed_in_words(call.named)}{missed}"
     return Decided(line=line, prompt=call.prompt)
 
 
@@ -223,9 +217,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
             wait_until_taken_in(place, path, call.call_id)
     what = "no role's now"
     with place.lock():
-        for path, binding in bindings(place):
-            if text_in(binding, "session") != child:
-                continue
+        for path, binding in bindings(place, lambda b: text_in(b, "session") == child):
             if is_claimed_by_another(binding, call.call_id):
                 what = f"in use by {holder(object_in(binding, 'claim'))}"
                 continue
@@ -251,7 +243,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
 
 def _with_session(place: Place, child: str) -> Iterator[str]:
     """Yield where the conversation is kept that a session is the current one of, if any."""
-    return (path for path, found in bindings(place) if text_in(found, "session") == child)
+    return (path for path, _ in bindings(place, lambda b: text_in(b, "session") == child))
 
 
 def _named(place: Place, call: Call, binding: dict[str, Any]) -> tuple[list[str], str]:
@@ -441,12 +433,16 @@ def ended(
 
 def release(place: Place, agent: str, session: str) -> None:
     """Free what calls of a main session have left claimed: its person has gone on."""
+
+    def is_theirs(binding: dict[str, Any]) -> bool:
+        held = object_in(binding, "claim")
+        return text_in(held, "agent") == agent and text_in(held, "session") == session
+
     with place.lock():
-        for path, binding in bindings(place):
+        for path, binding in bindings(place, is_theirs):
             held = object_in(binding, "claim")
-            is_theirs = text_in(held, "agent") == agent and text_in(held, "session") == session
             # In the background a sub-agent works on while its person writes.
-            if is_theirs and held.get("is_background") is not True:
+            if held.get("is_background") is not True:
                 spool.put(place, "released", {**where_of(binding), **held})
                 if number_in(binding, "slot") == CHILD_SLOT:
                     files.remove(path)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 
 from upthread.boundary.files import direct
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import bindings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ def hand_over(place: Place, workstream: str, agent: str, fields: dict[str, Any])
     folder = os.path.join(main.removesuffix(TRANSCRIPT), "subagents")
     return frozenset(
         text_in(binding, "session")
-        for _, binding in bindings(place)
-        if text_in(binding, "workstream") == workstream
-        and text_in(binding, "agent") == agent
+        for _, binding in bindings(place, lambda b: text_in(b, "workstream") == workstream)
+        if text_in(binding, "agent") == agent
         and text_in(binding, "main_session") != session
         and number_in(binding, "slot")
         # Of one at work half a turn would be copied, and the two would go on differently.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from upthread.core.decision.words import address_in_words
 from upthread.runtime.bindings import spool
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import bindings, hear_prompt, role_of, workstream_of
+from upthread.surfaces.hook.call import hear_prompt, role_of, workstream_of
 from upthread.surfaces.hook.decision import would_resume
 from upthread.surfaces.hook.delegation import release
 from upthread.surfaces.hook.words import ago
@@ -116,9 +117,8 @@ def _whom_to_go_on_with(
     lines = [
         f"- {address_in_words(workstream, text_in(each, 'role'), number_in(each, 'slot'))}: "
         f"{continuing.how(text_in(each, 'session'))}"
-        for _, each in bindings(place)
-        if text_in(each, "workstream") == workstream
-        and text_in(each, "agent") == continuing.agent
+        for _, each in bindings(place, lambda b: text_in(b, "workstream") == workstream)
+        if text_in(each, "agent") == continuing.agent
         and text_in(each, "session")
         and (
             not continuing.only_own

@@ -14,9 +14,10 @@ if __name__ == "__main__":
 
 from upthread.core.decision.words import address_in_words
 from upthread.runtime.bindings.claims import is_claimed_by_another
+from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import list_in, loads, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import bindings, workstream_of
+from upthread.surfaces.hook.call import workstream_of
 from upthread.surfaces.hook.words import one_line
 
 TYPE_CHECKING = False
@@ -46,9 +47,8 @@ def line(home: str, asked: dict[str, Any]) -> str:
         address_in_words(workstream, text_in(each, "role"), number_in(each, "slot")).rpartition(
             "/"
         )[2]
-        for _, each in bindings(place)
-        if text_in(each, "workstream") == workstream
-        and number_in(each, "slot")
+        for _, each in bindings(place, lambda b: text_in(b, "workstream") == workstream)
+        if number_in(each, "slot")
         # Under way and not only claimed: a dead process would run here until the next call.
         and is_claimed_by_another(each, "")
     ]

@@ -27,7 +27,7 @@ from upthread.boundary import files as opener
 from upthread.config import PROJECT_FILE
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files
-from upthread.runtime.bindings.published import installed_path
+from upthread.runtime.bindings.places import installed_path
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 NEW_FILE_MODE: Final = 0o600

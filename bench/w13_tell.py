@@ -1,0 +1,220 @@
+"""W13: `upthread tell` beside the same turn of the same agent, driven directly.
+
+Raw: the rehearsal agent, started by a client of a few lines that resumes a session and prompts it.
+Ours: `upthread tell` to a role that is resumed, the whole process. What is compared is the sum;
+what `tell` adds has rows of its own, with the most that it may add beside it. Then the same with
+many conversations published for hooks, and in a repository of a long history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from measure import Row, percentile
+from scratch import scratch
+
+from upthread.agents.rehearsal.settings import HOME_VARIABLE
+
+ROUNDS = 12
+ROUNDS_QUICK = 5
+ADDED_WALL_MS_MAX = 150.0
+ADDED_CPU_MS_MAX = 200.0
+GROWTH_LIMIT = 1.3
+COMMITS = 300_000
+COMMITS_QUICK = 30_000
+ADDRESS = "spec-42/planner"
+AGENT = [sys.executable, "-m", "upthread.agents.rehearsal"]
+UPTHREAD = [sys.executable, "-m", "upthread"]
+
+
+class _Took(NamedTuple):
+    wall_ms: float
+    cpu_ms: float
+
+
+class _Project(NamedTuple):
+    directory: Path
+    environment: Mapping[str, str]
+
+
+def measure(*, is_quick: bool) -> list[Row]:
+    """Return what `tell` takes, what it adds, and how it grows."""
+    rounds = ROUNDS_QUICK if is_quick else ROUNDS
+    with scratch() as directory:
+        plain = _project(directory / "plain")
+        long = _project(directory / "long", commits=COMMITS_QUICK if is_quick else COMMITS)
+        many = _project(directory / "many")
+        _set_up(many)
+        projects = {"ours": plain, "in a long history": long, "with many published": many}
+        session = _new_session(plain)
+        took: dict[str, list[_Took]] = {"raw": [], **{name: [] for name in projects}}
+        for project in projects.values():
+            _tell(project)
+        for _ in range(rounds):
+            took["raw"].append(_timed(lambda: _driven(plain, session)))
+            for name, project in projects.items():
+                took[name].append(_timed(lambda project=project: _tell(project)))
+    best = {name: _best(each) for name, each in took.items()}
+    return [*_added(best), *(_grown(best, name) for name in list(projects)[1:])]
+
+
+def _added(best: Mapping[str, _Took]) -> list[Row]:
+    raw, ours = best["raw"], best["ours"]
+    note = "raw: the most it may be"
+    return [
+        Row(workload="W13", what="tell, resumed", raw=raw.wall_ms, ours=ours.wall_ms, unit="ms"),
+        Row(
+            workload="W13",
+            what="wall that tell adds",
+            raw=ADDED_WALL_MS_MAX,
+            ours=ours.wall_ms - raw.wall_ms,
+            unit="ms",
+            limit=1.0,
+            note=note,
+        ),
+        Row(
+            workload="W13",
+            what="CPU that tell adds",
+            raw=ADDED_CPU_MS_MAX,
+            ours=ours.cpu_ms - raw.cpu_ms,
+            unit="ms",
+            limit=1.0,
+            note=note,
+        ),
+    ]
+
+
+def _grown(best: Mapping[str, _Took], name: str) -> Row:
+    return Row(
+        workload="W13",
+        what=f"tell {name}, CPU",
+        raw=best["ours"].cpu_ms,
+        ours=best[name].cpu_ms,
+        unit="ms",
+        limit=GROWTH_LIMIT,
+        note="ours to ours",
+    )
+
+
+def _best(took: list[_Took]) -> _Took:
+    return _Took(
+        percentile([each.wall_ms for each in took], 0.1),
+        percentile([each.cpu_ms for each in took], 0.1),
+    )
+
+
+def _timed(run: Any) -> _Took:
+    before, wall_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return _Took((time.perf_counter() - wall_s) * 1e3, cpu_s * 1e3)
+
+
+# --- the sides ---------------------------------------------------------------------------------
+
+
+def _tell(project: _Project) -> None:
+    command = [*UPTHREAD, "tell", ADDRESS, "Go on.", "--agent", "rehearsal"]
+    _run(command, project)
+
+
+class _Client:
+    """A client of ACP that asks one thing after the other."""
+
+    def __init__(self, project: _Project) -> None:
+        self._process = subprocess.Popen(
+            AGENT,
+            cwd=project.directory,
+            env=project.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._id = 0
+        self.ask("initialize", protocolVersion=1, clientCapabilities={})
+
+    def ask(self, method: str, **fields: Any) -> Any:
+        self._id += 1
+        asked = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": fields}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            told = json.loads(line)
+            if told.get("id") == self._id and "method" not in told:
+                return told["result"]
+        raise AssertionError(f"the agent ended before it answered {method}")
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def _new_session(project: _Project) -> str:
+    client = _Client(project)
+    session: str = client.ask("session/new", cwd=str(project.directory), mcpServers=[])["sessionId"]
+    client.close()
+    return session
+
+
+def _driven(project: _Project, session: str) -> None:
+    client = _Client(project)
+    client.ask("session/resume", sessionId=session, cwd=str(project.directory), mcpServers=[])
+    prompt = [{"type": "text", "text": "Go on."}]
+    client.ask("session/prompt", sessionId=session, prompt=prompt)
+    client.close()
+
+
+# --- what is there before ----------------------------------------------------------------------
+
+
+def _project(directory: Path, *, commits: int = 1) -> _Project:
+    directory.mkdir()
+    tree, home = directory / "tree", directory / "home"
+    environment = {
+        **{n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"},
+        "HOME": str(home),
+        "UPTHREAD_HOME": str(home / "upthread"),
+        HOME_VARIABLE: str(directory / "sessions"),
+    }
+    tree.mkdir()
+    home.mkdir()
+    project = _Project(tree, environment)
+    _run(["git", "init", "-q", "-b", "main"], project)
+    _run(["git", "fast-import", "--quiet"], project, given=_history(commits))
+    return project
+
+
+def _history(commits: int) -> bytes:
+    who = "A <a@example.invalid> {at} +0000"
+    lines = (
+        f"commit refs/heads/main\ncommitter {who.format(at=1_600_000_000 + number)}\ndata 2\nx\n\n"
+        for number in range(commits)
+    )
+    return "".join(lines).encode()
+
+
+def _set_up(project: _Project) -> None:
+    """Publish many conversations for hooks, as after `upthread setup`."""
+    _run([sys.executable, str(Path(__file__).with_name("many_conversations.py"))], project)
+    _run([*UPTHREAD, "setup", "claude", "--yes"], project)
+
+
+def _run(command: list[str], project: _Project, given: bytes | None = None) -> None:
+    done = subprocess.run(
+        command,
+        cwd=project.directory,
+        env=project.environment,
+        input=given,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: {done.stderr.decode()[-2000:]}"

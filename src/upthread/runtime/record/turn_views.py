@@ -1,0 +1,267 @@
+"""The turns of a conversation as the record has them: newest first, and what all of them came to.
+
+How a turn ended, whose session it was in, who decided it, what was asked of one that was cut off,
+where its agent's last words are. Blocking reads, nothing written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from upthread.core.decision.price import Tokens
+from upthread.core.events import StepStarted, TurnEvent
+from upthread.core.runs.stops import OURS, Source
+from upthread.core.turns import turn as turns
+from upthread.core.turns.hooked_call import CutOffTurn
+from upthread.core.turns.spent_tokens import added, spent_on_turn
+from upthread.core.turns.totals import NO_TOTALS, Totals, totals_before
+from upthread.core.turns.turn import TurnView
+from upthread.core.types import (
+    ConversationId,
+    JsonValue,
+    Link,
+    Message,
+    RunId,
+    Speaker,
+    TurnId,
+)
+from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.core.decision.read_coverage import Reading
+
+LOOK_BACK_TURNS_MAX: Final = 32
+"""How many turns in a row may end before their prompt left, and the session still be known."""
+
+DECIDED_BY: Final = "decided_by"
+HOOK: Final = "hook"
+"""What the inputs of a turn say that a plug-in inside an agent decided: it was a sub-agent's."""
+
+READ_BACK: Final = "read_back"
+"""What such inputs say where the agent's own store told what the turn did."""
+
+LogOf: TypeAlias = Callable[[str, int], str]
+"""Returns where an agent's stderr went at a moment, in epoch milliseconds."""
+
+COARSE_CLOCK_MS: Final = 50
+"""How far the time of a file may lie behind the clock that its turn was begun by."""
+
+
+class NewestTurns:
+    """A conversation's turns, newest first; each is read once, by whoever comes to it first.
+
+    For one moment, or for as long as nobody else may write to the conversation. Blocking.
+    """
+
+    def __init__(self, store: Store, conversation_id: ConversationId) -> None:
+        self._rest = _read_newest_first(store, conversation_id)
+        self._read: list[tuple[TurnId, TurnView]] = []
+
+    def __iter__(self) -> Iterator[tuple[TurnId, TurnView]]:
+        for number in count():
+            if number == len(self._read):
+                following = next(self._rest, None)
+                if following is None:
+                    return
+                self._read.append(following)
+            yield self._read[number]
+
+
+def views_newest_first(
+    store: Store, conversation_id: ConversationId
+) -> Iterator[tuple[TurnId, TurnView]]:
+    """Read turns, newest first; nearly always only the first of them is asked for. Blocking."""
+    return iter(NewestTurns(store, conversation_id))
+
+
+def _read_newest_first(
+    store: Store, conversation_id: ConversationId
+) -> Iterator[tuple[TurnId, TurnView]]:
+    for turn_id in islice(_ids_newest_first(store, conversation_id), LOOK_BACK_TURNS_MAX):
+        yield turn_id, turns.fold(store.turn_events(turn_id))
+
+
+def session_host(store: Store, link: Link | None) -> str | None:
+    """Return the host a link's session was last attached on, None where that is not known.
+
+    Blocking.
+    """
+    view = _last_attached(store, link)
+    return view.attached.agent_host if view and view.attached else None
+
+
+def is_of_sub_agent(store: Store, link: Link | None) -> bool:
+    """Return whether a link's session is a sub-agent's, which a hook saw at work. Blocking."""
+    return _hooks_inputs(store, link) is not None
+
+
+def main_session_of(store: Store, link: Link) -> str:
+    """Return the main session that a sub-agent's was started in, empty for any other. Blocking."""
+    return str((_hooks_inputs(store, link) or {}).get("main_session") or "")
+
+
+def _hooks_inputs(store: Store, link: Link | None) -> Mapping[str, JsonValue] | None:
+    """Return what a hook decided the newest turn in a session on, None where none did."""
+    view = _last_attached(store, link)
+    return hooks_inputs(view) if view else None
+
+
+def was_read_back(inputs: Mapping[str, JsonValue]) -> bool:
+    """Return whether its agent's own store told what a turn did, so that all of it is on record."""
+    return inputs.get(READ_BACK) is True
+
+
+def hooks_inputs(view: TurnView) -> Mapping[str, JsonValue] | None:
+    """Return what a plug-in inside an agent decided a turn on, None for any other turn."""
+    stored = view.intended.inputs if view.intended else None
+    is_hooks = isinstance(stored, Mapping) and stored.get(DECIDED_BY) == HOOK
+    return stored if isinstance(stored, Mapping) and is_hooks else None
+
+
+def _last_attached(store: Store, link: Link | None) -> TurnView | None:
+    """Return the newest turn that was in a link's session, None where none is known."""
+    if link is None:
+        return None
+    for _, view in views_newest_first(store, link.conversation_id):
+        attached = view.attached
+        if attached and attached.upstream_session_id == link.upstream_session_id:
+            return view
+    return None
+
+
+# --- what they came to -------------------------------------------------------------------------
+
+
+def totals_of(
+    store: Store, conversation_id: ConversationId, *, before: TurnId | None = None
+) -> Totals:
+    """Return what the turns of a conversation came to; with `before`, those older than that one."""
+    newer: list[tuple[TurnId, tuple[TurnEvent, ...]]] = []
+    found = NO_TOTALS
+    for turn_id in _ids_newest_first(store, conversation_id):
+        if turn_id == before:
+            newer.clear()  # what came after it was not asked for
+            continue
+        events = store.turn_events(turn_id)
+        newer.append((turn_id, events))
+        # What was added up at its end holds for all turns before: none of them is read.
+        if (known := totals_before(events)) is not None:
+            found = known
+            break
+    for turn_id, events in reversed(newer):
+        found = found.and_one(turn_id, events)
+    return found
+
+
+def _ids_newest_first(store: Store, conversation_id: ConversationId) -> Iterator[TurnId]:
+    """Read the ids of all turns, newest first; nearly always only the first few are asked for."""
+    told: set[TurnId] = set()
+    for newest in (2, LOOK_BACK_TURNS_MAX, None):
+        found = store.turns(conversation_id, newest=newest)
+        for turn in reversed(found):
+            if turn.turn_id not in told:
+                told.add(turn.turn_id)
+                yield turn.turn_id
+        if newest is not None and len(found) < newest:
+            return
+
+
+def spent_on_run(store: Store, run_id: RunId) -> Tokens:
+    """Return what the turns of a run took."""
+    steps = (each for each in store.run_events(run_id) if isinstance(each, StepStarted))
+    turn_ids = dict.fromkeys(TurnId(step.turn_id) for step in steps)
+    return added(spent_on_turn(store.turn_events(turn_id)) for turn_id in turn_ids)
+
+
+def spent_in_conversation(store: Store, conversation_id: ConversationId) -> Tokens:
+    """Return what the turns of a conversation took."""
+    return totals_of(store, conversation_id).spent
+
+
+# --- those that were cut off -------------------------------------------------------------------
+
+
+def cut_off_turn(store: Store, messages: Sequence[Message]) -> CutOffTurn | None:
+    """Return what is known of the turn these messages end with, None if it came to its end."""
+    turn_id = messages[-1].turn_id if messages else None
+    if turn_id is None:
+        return None
+    return _stopped(store, messages, turn_id)
+
+
+def turns_cut_off(store: Store, messages: Sequence[Message]) -> list[CutOffTurn]:
+    """Return what is known of each turn of these messages that was cut off, oldest first."""
+    known = dict.fromkeys(each.turn_id for each in messages)
+    found = (_stopped(store, messages, turn_id) for turn_id in known)
+    return [each for each in found if each is not None]
+
+
+def _stopped(store: Store, messages: Sequence[Message], turn_id: TurnId) -> CutOffTurn | None:
+    view = turns.fold(store.turn_events(turn_id))
+    if not view.was_cut_off:
+        return None
+    from upthread.core.turns.effects import effects_of  # noqa: PLC0415  # it judges commands: late
+
+    own = of_turn(messages, turn_id)
+    asked = [message.text for message in own if message.speaker is Speaker.USER]
+    return CutOffTurn(
+        turn_id=turn_id,
+        prompt=next(filter(None, asked), ""),
+        actions=tuple(effect.in_words for effect in effects_of(own)),
+        detail=view.ended.detail if view.ended else "",
+    )
+
+
+def of_turn(messages: Sequence[Message], turn_id: TurnId) -> list[Message]:
+    """Return the messages of one turn."""
+    return [message for message in messages if message.turn_id == turn_id]
+
+
+# --- who ran them, and what they read ----------------------------------------------------------
+
+
+def source_of(view: TurnView, *, at_ms: tuple[int, ...], log_of: LogOf) -> Source:
+    """Return who started the agent of a turn, and where its last words are.
+
+    `at_ms` are moments of the turn, the first its beginning: a log has a file a day.
+    """
+    if hooks_inputs(view) is not None:
+        return Source(is_persons_own=True)
+    stored = view.intended.inputs if view.intended else None
+    agent = stored.get("agent") if isinstance(stored, Mapping) else None
+    if not isinstance(agent, str):
+        return OURS
+    # The newest file first: a turn over midnight has ended in that one.
+    logs = dict.fromkeys(log_of(agent, each) for each in reversed(at_ms))
+    return next(
+        filter(lambda found: found.last_words, (wrote(log, at_ms[0]) for log in logs)), OURS
+    )
+
+
+def wrote(log: str | None, since_ms: int) -> Source:
+    """Return an agent that upthread started, with its log if anything came into it since."""
+    try:
+        found = os.lstat(log) if log else None
+    except OSError:
+        return OURS
+    if found is None or not stat.S_ISREG(found.st_mode) or not found.st_size:
+        return OURS
+    is_newer = found.st_mtime_ns // 1_000_000 >= since_ms - COARSE_CLOCK_MS
+    return Source(last_words=log or "") if is_newer else OURS
+
+
+def reading_in(store: Store, link: Link) -> Reading:
+    """Return how much is known of what a link's session read, by its calls and its files."""
+    from upthread.core.decision.read_coverage import reading_of  # noqa: PLC0415  # as above
+
+    session = link.upstream_session_id
+    said = store.messages(link.conversation_id)
+    return reading_of(
+        (part for each in said if each.upstream_session_id == session for part in each.parts),
+        store.examined(link.conversation_id, upstream_session_id=session),
+        root=link.working_directory,
+    )
