@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 from tests.live.acp_process import AcpProcess
 from tests.live.opencode import WINDOW_TOKENS, opencode_environment
+from tests.live.pricing import tokens_in
 from tests.live.set_up import PATIENCE_S, AgentSetUp
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -134,6 +135,11 @@ def test_task_without_an_id_finds_its_session_from_another_process_and_main_sess
     ended = [each for turn in turns for each in turn["events"] if each["kind"] == "turn_ended"]
     assert [each["tokens_window"] for each in ended] == [WINDOW_TOKENS] * 2
     assert 0 < ended[0]["tokens_used"] < ended[1]["tokens_used"]
+    # What its first request read is held against the price, though no sum is kept of a stored turn.
+    saved = plugged.upthread("savings", "spec-1")["delegations"]
+    assert [each["tokens_first_read"] for each in saved] == [tokens_in(first), tokens_in(second)]
+    assert [each["tokens_first_cached"] for each in saved] == [0, 0]
+    assert [each["tokens_read"] for each in saved] == [None, None]
 
 
 def tasks(plugged) -> list[Any]:

@@ -118,10 +118,9 @@ def test_audit_leaves_nothing_out(record):
 
 def test_changed_record_is_named_as_broken(record):
     database = apsw.Connection(str(record.home / "upthread" / "upthread.db"))
-    changed = "UPDATE part SET content = ? WHERE kind = 'text' AND message_seq = 1"
-    with database:
-        database.execute(changed, (b"something else",))
-    database.close()
+    where = "WHERE kind = 'text' AND message_seq = 1"
+    before = database.execute(f"SELECT content, id FROM part {where}").fetchall()
+    database.execute(f"UPDATE part SET content = ? {where}", (b"something else",))
     audit = record("audit", "w", "--json").json
 
     assert audit["integrity"]["is_intact"] is False
@@ -130,6 +129,9 @@ def test_changed_record_is_named_as_broken(record):
         "message_seq": 1,
     }
     assert "integrity: **BROKEN**" in record("audit", "w").out
+    # As it was: other tests read the same record.
+    database.executemany("UPDATE part SET content = ? WHERE id = ?", before)
+    database.close()
 
 
 def test_who_did_what_is_told_of_every_act_and_of_nothing_else(make_upthread, tmp_path):

@@ -31,7 +31,12 @@ from upthread.agents.claude_code.histories import (
     read_branch,
     subagents_by_call,
 )
-from upthread.agents.claude_code.outcomes import read_of, tokens_of
+from upthread.agents.claude_code.outcomes import (
+    cache_written_of,
+    cached_of,
+    read_of,
+    tokens_of,
+)
 from upthread.agents.claude_code.tools import (
     child_session,
     kind_of,
@@ -123,7 +128,11 @@ def read_history(
             read = read_of(entry.usage)
             told.append(
                 events.UsageReported(
-                    upstream_session_id=session, tokens_used=held, tokens_read=read
+                    upstream_session_id=session,
+                    tokens_used=held,
+                    tokens_read=read,
+                    tokens_cached=cached_of(entry.usage),
+                    tokens_cache_written=cache_written_of(entry.usage),
                 )
             )
     return tuple(told)

@@ -157,7 +157,11 @@ def _events(
 
 def _usage(told: Mapping[str, Any], session: UpstreamSessionId) -> Iterator[AgentEvent]:
     """Yield what the thread holds after a model's answer, in the words of Codex's server."""
-    names = {"totalTokens": "total_tokens", "inputTokens": "input_tokens"}
+    names = {
+        "totalTokens": "total_tokens",
+        "inputTokens": "input_tokens",
+        "cachedInputTokens": "cached_input_tokens",
+    }
     last = {name: member(told, "last_token_usage", stored) for name, stored in names.items()}
     window = member(told, "model_context_window")
     held = items.usage({"tokenUsage": {"last": last, "modelContextWindow": window}}, session)

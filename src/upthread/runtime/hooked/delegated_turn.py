@@ -32,6 +32,7 @@ from upthread.core.events import (
     TurnIntended,
     UsageReported,
 )
+from upthread.core.turns.usage import first_request
 from upthread.core.types import (
     ContextPart,
     Conversation,
@@ -253,6 +254,7 @@ class DelegatedTurn:
                 tokens_window=window,
                 tokens_fixed=fixed.count if (fixed := self._fixed) else None,
                 is_fixed_estimated=fixed.is_estimate if fixed else False,
+                usage=first_request(self._told),
             )
 
     @property
@@ -267,9 +269,15 @@ class DelegatedTurn:
         turn = self._found.turn
         if turn is None:
             return None
-        told = (each.tokens_read for each in turn.events if isinstance(each, UsageReported))
-        first_read = next((read for read in told if read is not None), None)
+        first = first_request(self._told)
+        first_read = first.first_read if first else None
         return fixed_part(first_read=first_read, held=None, characters=len(turn.prompt))
+
+    @property
+    def _told(self) -> Iterator[UsageReported]:
+        """What the sub-agent's store tells of its requests."""
+        turn = self._found.turn
+        return (each for each in (turn.events if turn else ()) if isinstance(each, UsageReported))
 
     def _with_fault(self, detail: str) -> str:
         """Return what a turn's end says, with why nothing of it could be read back."""

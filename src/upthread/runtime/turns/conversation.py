@@ -285,7 +285,7 @@ class Conversations:
             conversation=conversation,
             link=link,
             fences=fences,
-            turns=self._store.turn_count(conversation_id),
+            turns=self._turns(conversation_id, last[1] if last else None),
             messages=self._store.message_count(conversation_id),
             last=last,
             newest=newest,
@@ -293,6 +293,11 @@ class Conversations:
             session_host=session_host(self._store, link) if request.host else None,
             is_of_sub_agent=not request.opens_sub_agents and is_of_sub_agent(self._store, link),
         )
+
+    def _turns(self, conversation_id: ConversationId, last: TurnView | None) -> int:
+        # To count them takes longer the more there are; the last one's end has it.
+        before = last.ended.turns_before if last and last.ended else None
+        return self._store.turn_count(conversation_id) if before is None else before + 1
 
     def mint(
         self, key: ConversationKey, *, fences: tuple[Fence, ...] = (), generation: int = 1

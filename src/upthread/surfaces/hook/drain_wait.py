@@ -64,11 +64,6 @@ def _is_draining(place: Place) -> bool:
         return True
 
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-
 class NotTakenInError(Exception):
     """What a conversation has come to is not where hooks look; `path` is its binding's."""
 

@@ -58,19 +58,24 @@ def in_pieces(shape: Shape, clean: Callable[[Shape], Shape]) -> Iterator[str]:
     Members that are iterators are gone through once; `clean` is given all else, whole where it can
     be, since a member's name is context to what stands under it.
     """
-    many = {name: value for name, value in shape.items() if isinstance(value, Iterator)}
+    many = {
+        name: cast("Iterator[Shape]", value)
+        for name, value in shape.items()
+        if isinstance(value, Iterator)
+    }
     one = {name: value for name, value in shape.items() if name not in many}
-    told = clean(cast("Shape", plain(one)))
-    # Names are ours, and those that are redacted are none of ours: order is all there is to keep.
+    # In order and not by name: a rule of the user's own may have redacted a name as well.
+    told = iter(clean(cast("Shape", plain(one))).items())
     before = "{"
     for name in shape:
-        yield f"{before}{_dumped(name)}: "
-        before = ", "
         if name in many:
+            yield f"{before}{_dumped(name)}: "
             yield from _array(many[name], clean)
         else:
-            yield _dumped(told[name])
-    yield "}"
+            said, value = next(told)
+            yield f"{before}{_dumped(said)}: {_dumped(value)}"
+        before = ", "
+    yield "}" if shape else "{}"
 
 
 def _dumped(value: object) -> str:
