@@ -31,7 +31,7 @@ agents: .venv/app  ## the real agents, pinned, in .agents (needs Node)
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .agents/installed; \
 	else echo "WARNING: npm was not found, so the tests with real agents will not run"; fi
 
-check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated docs
+check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated docs, the core's coverage
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -40,11 +40,12 @@ check: .venv/dev  ## lint, format, types, imports, sizes, figures, generated doc
 	$(BIN)/python tools/size_budget.py src
 	$(BIN)/python -m tools.figures
 	$(BIN)/python -m tools.generate_docs --check
+	$(BIN)/python tools/check_core_coverage.py
 
 docs: .venv/dev  ## write the generated parts of the docs again
 	$(BIN)/python -m tools.generate_docs
 
-live: .venv/dev agents  ## the real agents alone: loopback only, a HOME that is watched
+live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
 	$(BIN)/python tools/enclosed.py $(PYTEST) tests/live -n 2 --dist loadgroup -m "not soak"
 
 soak: .venv/dev agents  ## the long versions of the crash, fault and property tests

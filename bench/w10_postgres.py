@@ -38,7 +38,7 @@ from upthread.core.codec import encode_text
 from upthread.core.types import ConversationKey
 from upthread.store.postgres import PostgresStore, migrate
 from upthread.store.postgres.batch import Known
-from upthread.store.postgres.columns import to_columns
+from upthread.store.postgres.queries import to_columns
 from upthread.store.postgres.remembered import Memory
 from upthread.store.sql.batch import NO_PART
 from upthread.store.sql.writes import prepared

@@ -143,7 +143,8 @@ _SIDES: dict[str, Callable[[Path, int], Turn]] = {
 
 
 def round_of(path: Path, side: Callable[[Path, int], Turn], *, writers: int) -> Written:
-    if side is not _ours:  # raw has no race-free creation; ours is created by all writers at once
+    # Raw has no race-free creation; ours is created by all writers at once.
+    if side in {_raw, _queued}:
         RawStore(path).close()
     context = multiprocessing.get_context("spawn")
     ready, results = context.Barrier(writers), context.Queue()

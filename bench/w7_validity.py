@@ -14,7 +14,7 @@ from scratch import scratch
 from tests.support.default_turn import open_place
 from w2_turn import fill
 
-from upthread.core.history.soundness import is_sound
+from upthread.core.history.model import is_sound
 from upthread.core.types import Message
 from upthread.store.sqlite import SqliteStore
 

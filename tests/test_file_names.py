@@ -21,9 +21,6 @@ NOT_NAMED = {
     "store/postgres/store.py": _CONFORMANCE,
     "store/sql/parts.py": _CONFORMANCE,
     "store/sql/reads.py": _CONFORMANCE,
-    "store/sqlite/leases.py": _CONFORMANCE,
-    "store/sqlite/names.py": _CONFORMANCE,
-    "store/sqlite/store.py": _CONFORMANCE,
 }
 """Modules that no test file names, and why."""
 

@@ -1,7 +1,7 @@
 """Run the tests of the core and fail below 100 % branch coverage, printing what is not covered.
 
-`python tools/check_core_coverage.py [PYTEST ARGUMENT…]`: one process, no other tests, no files left
-behind.
+`python tools/check_core_coverage.py [PYTEST ARGUMENT…]`: the files of tests/core shared out among
+as many processes as there are processors, no other tests, no files left behind.
 """
 
 from __future__ import annotations
@@ -11,22 +11,31 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
-ROOT = Path(__file__).resolve().parent.parent
-COVERED_PERCENT_MIN = 100
+ROOT: Final = Path(__file__).resolve().parent.parent
+COVERED_PERCENT_MIN: Final = 100
+PROCESSES_MAX: Final = 4
+SETTINGS: Final = """\
+[run]
+branch = true
+parallel = true
+source = upthread.core
+[report]
+show_missing = true
+skip_covered = true
+exclude_also =
+    if TYPE_CHECKING:
+    assert_never\\(
+"""
+"""In place of the project's own settings, which are for the whole package."""
 
 
 def main(arguments: list[str]) -> int:
     """Return 0 when the tests pass and every branch of `upthread.core` was taken."""
     with tempfile.TemporaryDirectory() as folder:
-        # Over the project's own settings, which are for many processes and the whole package.
         settings = Path(folder, "coveragerc")
-        settings.write_text(
-            "[run]\nbranch = true\nsource = upthread.core\n"
-            "[report]\nshow_missing = true\nskip_covered = true\n"
-            "exclude_also =\n    if TYPE_CHECKING:\n    assert_never\\(\n",
-            encoding="utf-8",
-        )
+        settings.write_text(SETTINGS, encoding="utf-8")
         environment = {
             **os.environ,
             "COVERAGE_FILE": str(Path(folder, "coverage")),
@@ -35,14 +44,28 @@ def main(arguments: list[str]) -> int:
                 [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
             ),
         }
-        run = ["run", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core", *arguments]
+        pytest = ("run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+        runs = [_coverage([*pytest, *share], environment) for share in _shares()]
+        codes = [run.wait() for run in runs]
         report = ["report", f"--fail-under={COVERED_PERCENT_MIN}"]
-        return _coverage(run, environment) or _coverage(report, environment)
+        codes += [
+            _coverage(words, environment).wait() for words in (["combine", "--quiet"], report)
+        ]
+    return next(filter(None, codes), 0)
 
 
-def _coverage(arguments: list[str], environment: dict[str, str]) -> int:
+def _shares() -> list[list[str]]:
+    """Return the test files, the longest first dealt out one to each process in turn."""
+    files = sorted(
+        (ROOT / "tests" / "core").rglob("test_*.py"), key=lambda each: each.stat().st_size
+    )
+    count = min(os.cpu_count() or 1, PROCESSES_MAX)
+    return [[str(each) for each in files[-1 - first :: -count]] for first in range(count)]
+
+
+def _coverage(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "coverage", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    return subprocess.Popen(command, cwd=ROOT, env=environment)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What `make test` runs: the core with its coverage, all but the real agents, then these.
+"""What `make test` runs: the core, all but the real agents, then a part of the real agents' tests.
+
+The rest of theirs is `make live`, and the core's coverage is `make check`: CI runs all three.
 
 All parts run, also after one that failed; it ends with the first failing part's exit code, and with
 what failed said once more: a log of which only the end is kept still names it. Nothing is skipped
@@ -14,11 +16,18 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not soak", "--durations=40")
+EVERY_DAY = tuple(
+    f"tests/live/test_{agent}_{what}.py"
+    for agent in ("claude_code", "codex", "opencode")
+    for what in ("conformance", "continuity")
+)
+"""What of the real agents' tests `make test` runs: that a session is opened, gone on with, lost."""
+
 PARTS = (
-    ("core, with its branch coverage", ("tools/check_core_coverage.py",)),
+    ("the core", (*PYTEST, "tests/core")),
     ("all but the real agents", (*PYTEST, "--ignore=tests/core", "--ignore=tests/live")),
     # With loopback only, a HOME that is watched and a /tmp of their own, where the machine allows.
-    ("the real agents", ("tools/enclosed.py", sys.executable, *PYTEST, "tests/live")),
+    ("the real agents", ("tools/enclosed.py", sys.executable, *PYTEST, *EVERY_DAY)),
 )
 
 TELLS_A_FAILURE = ("FAILED ", "ERROR ", "E   ", "Coverage failure", "INTERNALERROR", "--- ")

@@ -5,8 +5,6 @@ The library's names are loaded on first use, so that importing the package costs
 
 from __future__ import annotations
 
-from upthread.version import __version__
-
 TYPE_CHECKING = False  # as `typing` has it; a hook imports the package for every delegation
 if TYPE_CHECKING:
     from upthread.client import (
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
         open_blocking,
         open_project,
     )
+    from upthread.version import __version__
 
 __all__ = [
     "Project",
@@ -35,5 +34,6 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module  # noqa: PLC0415  # see TYPE_CHECKING
 
-        return getattr(import_module("upthread.client"), name)
+        of_itself = name == "__version__"
+        return getattr(import_module(f"upthread.{'version' if of_itself else 'client'}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

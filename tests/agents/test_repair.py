@@ -20,9 +20,9 @@ from upthread.agents.claude_code.histories import read_transcript
 from upthread.agents.claude_code.histories import repair as repair_transcript
 from upthread.agents.codex.histories import read_rollout
 from upthread.agents.codex.histories import repair as repair_rollout
+from upthread.core.history.model import is_sound
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
-from upthread.core.history.soundness import is_sound
 
 
 def damaged_transcript(path):

@@ -143,6 +143,20 @@ def test_a_call_the_store_knows_nothing_of_gives_nothing(make, tmp_path: Path):
     assert read_stored({"HOME": str(tmp_path / "empty")}, call) is None
 
 
+def test_an_item_of_no_known_kind_is_passed_over(tmp_path: Path):
+    path = tmp_path / "sessions" / "2026" / "11" / "25" / "rollout-1-t1.jsonl"
+    path.parent.mkdir(parents=True)
+    message = {"type": "UserMessage", "content": [{"type": "text", "text": "plan it"}]}
+    lines = [
+        *({"type": "response_item", "payload": {"type": odd}} for odd in ([], {}, 7, None)),
+        {"type": "event_msg", "payload": {"type": "item_completed", "item": message}},
+    ]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    session = UpstreamSessionId("t1")
+    found = stored.read_session({"CODEX_HOME": str(tmp_path)}, "codex", session)
+    assert [each.text for each in found.events] == ["plan it"]
+
+
 def test_an_agent_without_a_reader_gives_nothing(tmp_path: Path):
     call = CutOffCall(agent="gemini", main_session="m", call_id="c", session="s")
     assert read_stored({"HOME": str(tmp_path)}, call) is None

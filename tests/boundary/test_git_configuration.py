@@ -1,6 +1,6 @@
 """Git's configuration format, held to the real git.
 
-upthread.boundary.git.configuration and upthread.boundary.git.settings,
+upthread.boundary.git.configuration and upthread.boundary.git.private,
 with the person's own from upthread.boundary.git.person.
 """
 
@@ -18,7 +18,7 @@ from tests.support.world import git, make_repository
 from upthread.boundary.git.configuration import parse, read_configuration
 from upthread.boundary.git.directory_files import GitFileError
 from upthread.boundary.git.places import find_place
-from upthread.boundary.git.settings import read_settings
+from upthread.boundary.git.private import read_settings
 
 PIECES = (
     "[core]",

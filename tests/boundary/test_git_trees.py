@@ -2,8 +2,8 @@
 
 `private` gives git a tree, `filters` tells what would have been run, `running` bounds it,
 `worktrees` makes and removes linked ones, `starting` makes a repository:
-upthread.boundary.git.private, upthread.boundary.git.filters, upthread.boundary.git.process,
-upthread.boundary.git.worktrees, upthread.boundary.git.new_repository.
+upthread.boundary.git.private, upthread.boundary.git.private, upthread.boundary.git.process,
+upthread.boundary.git.worktrees, upthread.boundary.git.worktrees.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import pytest
 from tests.support.world import git, make_repository
 
 from upthread.boundary.git import process
-from upthread.boundary.git.new_repository import start_repository
 from upthread.boundary.git.places import GitDirectories, find_place
 from upthread.boundary.git.private import objects_of, tree_of
 from upthread.boundary.git.process import UNCONFIGURED, find_git, run_git
-from upthread.boundary.git.worktrees import add_tree, list_trees, remove_tree
+from upthread.boundary.git.worktrees import add_tree, list_trees, remove_tree, start_repository
 from upthread.errors import RefusedError, UsageError
 from upthread.runtime.working_tree.digest import tree_digest
 from upthread.runtime.working_tree.git_worktrees import Worktrees

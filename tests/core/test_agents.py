@@ -6,7 +6,9 @@ from upthread.core.agents import (
     ACP,
     AGENTS,
     NATIVE,
+    name_of,
     one_of,
+    provider_of,
 )
 from upthread.runtime.bindings import heard
 
@@ -37,3 +39,24 @@ def test_no_variable_marks_two_agents():
 
 def test_names_are_offered_as_a_sentence_offers_them():
     assert [one_of("a"), one_of("ab"), one_of("abc")] == ["a", "a or b", "a, b or c"]
+
+
+@ROWS
+def test_an_agent_is_named_by_its_name_its_program_and_as_it_is_set_up(row):
+    assert {name_of(word) for word in (row.name, row.program, row.setup_name) if word} == {row.name}
+    assert name_of("nobody") == "nobody"
+
+
+@ROWS
+def test_a_session_is_opened_by_its_id_and_by_no_option(row):
+    command = row.resume_command("ses_1")
+    assert command == ((*row.resumed_by, "ses_1") if row.resumed_by else None)
+    assert row.resume_command("--help") is None
+    assert row.resume_command("") is None
+    assert row.opens_sub_agents == ("open_sub_agents" in row.ways[0].can)
+
+
+def test_models_are_from_whom_the_row_says_and_else_from_whoever_the_agent_asks():
+    assert provider_of("claude-code") == "anthropic"
+    assert provider_of("opencode") == "opencode"
+    assert provider_of("nobody") == "nobody"

@@ -214,6 +214,14 @@ def test_not_a_number_is_found_wherever_a_type_has_place_for_it(value):
     assert b"NaN" in codec.encode_json(value)
 
 
+def test_an_integer_of_more_than_64_bits_is_stored_and_hides_no_number_that_is_none():
+    told = {"large": 2**70, "score": math.nan}
+    stored = codec.decode_json(codec.encode_json(told))
+    assert stored["large"] == 2**70
+    assert math.isnan(stored["score"])
+    assert codec.encode_json(2**70) == str(2**70).encode()
+
+
 def test_words_with_a_type_of_their_own_are_words_beside_a_null_too():
     assert codec.encode_json({"outcome": Outcome.OK, "detail": None}) == (
         b'{"outcome":"ok","detail":null}'

@@ -11,6 +11,7 @@ from upthread.core.names import (
     WORKSTREAM_BYTES_MAX,
     Address,
     choose_base_name,
+    did_you_mean,
     directory_name,
     key_of,
     parse_address,
@@ -202,3 +203,8 @@ def test_a_directory_name_means_nothing_in_a_path_or_a_branch(workstream):
     except UsageError:
         return
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
+
+
+def test_a_name_that_is_like_a_known_one_is_offered_and_no_other():
+    assert did_you_mean("planer", ["planner", "auditor"]) == ". Did you mean 'planner'?"
+    assert did_you_mean("zzz", ["planner", "auditor"]) == ""

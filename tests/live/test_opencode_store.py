@@ -11,9 +11,9 @@ from tests.vendors.opencode_database import SCHEMA
 
 from upthread.agents.opencode.histories import read_histories
 from upthread.agents.opencode.histories import repair as repair_database
+from upthread.core.history.model import faults, is_sound
 from upthread.core.history.proof import PROVIDERS, proof
 from upthread.core.history.repair import repair
-from upthread.core.history.soundness import faults, is_sound
 from upthread.core.types import TextPart, ToolCallPart, ToolResultPart
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

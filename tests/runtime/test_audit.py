@@ -164,6 +164,14 @@ def test_an_audit_says_the_same_gone_through_and_as_a_value(long_record):
     assert conversation.turns[0].messages == value.conversations[0].turns[0].messages
 
 
+def test_a_name_that_is_redacted_keeps_its_place():
+    told = shape.in_pieces(
+        {"one": 1, "many": iter([{"two": 2}, {}]), "three": "\x7f"},
+        lambda one: {name.replace("t", "[]"): value for name, value in one.items()},
+    )
+    assert "".join(told) == '{"one": 1, "many": [{"[]wo": 2}, {}], "[]hree": "\\u007f"}'
+
+
 def test_a_page_that_is_gone_is_named_and_not_passed_over(long_record, tmp_path):
     store, view = long_record
     database = apsw.Connection(str(tmp_path / "long.db"))

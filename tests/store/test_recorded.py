@@ -12,7 +12,7 @@ from upthread.store import base
 from upthread.store.postgres.queries import RECORDED as OF_POSTGRES
 from upthread.store.sql import recorded
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.queries import RECORDED as OF_SQLITE
+from upthread.store.sqlite.store import RECORDED as OF_SQLITE
 from upthread.testing.memory_store.recorded import ROWS
 from upthread.testing.store_conformance.copies import everything, recorded_in
 from upthread.testing.store_conformance.samples import PROJECT

@@ -193,6 +193,8 @@ def codex_lines(number: int, thread: str, parent: str, months: Months, at_ms: in
     yield told("turn_context", {"model": "gpt-5.5-codex", "cwd": directory_of(number, months)})
     context = [{"type": "input_text", "text": "<environment_context></environment_context>"}]
     yield told("response_item", {"type": "message", "role": "user", "content": context})
+    asked = [{"type": "input_text", "text": prompt_of(number)}]
+    yield told("response_item", {"type": "message", "role": "user", "content": asked})
     yield told("event_msg", {"type": "user_message", "message": prompt_of(number)})
     written, index = 0, 0
     while written < (20_000 if parent else months.session_bytes):

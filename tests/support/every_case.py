@@ -25,7 +25,6 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
-from upthread.core.decision.delegation_depth import ALARM, ALARMS
 from upthread.core.decision.handshake import RULES
 from upthread.core.decision.model import DECISIONS
 from upthread.core.decision.words import OTHER_REASONS
@@ -50,6 +49,7 @@ from upthread.core.events import (
 )
 from upthread.core.runs.pipeline import Pipeline, Step, as_data
 from upthread.core.runs.stops import _STOPS
+from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.core.types import (
     CHILD_SLOT,
     MAIN_SLOT,

@@ -16,11 +16,11 @@ from tests.workers.test_waiting_runs import waiting_run
 
 from upthread.core.types import RunId
 from upthread.store.postgres import migrate
-from upthread.store.postgres.queries import read_migrations
+from upthread.store.sql.statements import read_migrations
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
-NEWEST = read_migrations()[-1].version
+NEWEST = read_migrations("postgres")[-1].version
 
 ONE_STEP = """
 [[pipeline.steps]]

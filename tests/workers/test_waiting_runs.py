@@ -28,7 +28,7 @@ from upthread.core.types import Outcome, RunId
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
-WAITING = 1_000
+WAITING = (250, pytest.param(1_000, marks=pytest.mark.soak))
 ANSWERED = 20
 ANSWER_STARTS_S = 1.0
 STARTED_AGAIN = 6
@@ -102,8 +102,9 @@ def threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
-async def test_a_thousand_waiting_runs_hold_nothing_and_answers_start_within_a_second(
-    tmp_path: Path, world: World, observer: Observer
+@pytest.mark.parametrize("waiting", WAITING)
+async def test_waiting_runs_hold_nothing_and_answers_start_within_a_second(
+    tmp_path: Path, world: World, observer: Observer, waiting: int
 ) -> None:
     with Workers(tmp_path, world.environment, [world.project]) as workers:
         worker = workers.start("--concurrency", "2")
@@ -111,7 +112,7 @@ async def test_a_thousand_waiting_runs_hold_nothing_and_answers_start_within_a_s
         async with world.open() as project:
             await anyio.sleep(1)
             at_first = threads(worker.pid)
-            for number in range(WAITING):
+            for number in range(waiting):
                 project.store.commit(waiting_run(project, number))
             await anyio.sleep(2)
             held = observer.row(HELD)

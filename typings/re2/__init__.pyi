@@ -8,18 +8,22 @@ class Options:
         UTF8 = 1
         LATIN1 = 2
 
+    case_sensitive: bool
     encoding: Encoding
+    literal: bool
     log_errors: bool
     max_mem: int
 
 class _Match:
+    def end(self) -> int: ...
     def span(self, group: int = 0) -> tuple[int, int]: ...
+    def start(self) -> int: ...
 
 class _Pattern:
     groups: int
     def finditer(self, text: bytes) -> Iterator[_Match]: ...
     def fullmatch(self, text: bytes) -> _Match | None: ...
-    def search(self, text: bytes) -> _Match | None: ...
+    def search(self, text: bytes, pos: int = 0) -> _Match | None: ...
 
 class Set:
     @classmethod

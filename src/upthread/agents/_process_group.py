@@ -15,8 +15,6 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
-
 from upthread.agents._guard import kill_marked, marks_of
 from upthread.boundary.files import NOWHERE
 
@@ -69,6 +67,8 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     and leads its own group. It gets SIGTERM, `TERM_PATIENCE_S` seconds, then SIGKILL. Of one that
     is dead already, what it left in its group is killed.
     """
+    import anyio  # noqa: PLC0415  # the registry has this, and whoever only looks up a name
+
     if started_at_ticks(pid) is None:
         return _end_orphans(pid)
     if not _is_leader(pid, ticks):

@@ -19,11 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
 
-import anyio
 from msgspec import Struct
 
 from upthread.agents._probes import remember, remembered
-from upthread.agents._process import ChildStart, started_child, whole_command
 from upthread.agents._process_group import end_process_group
 from upthread.agents.base import AgentAdapter
 from upthread.boundary import programs
@@ -242,6 +240,7 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
     }
     paths = {agent: find_program(way.command[0]) or "" for agent, way in ways.items()}
     versions: dict[str, str] = {}
+    import anyio  # noqa: PLC0415  # who only looks a name up must not load an event loop
 
     async def ask(agent: str, path: str) -> None:
         versions[agent] = await _version_of(path)
@@ -256,6 +255,14 @@ async def installed_agents() -> tuple[InstalledAgent, ...]:
 
 
 async def _version_of(path: str) -> str:
+    import anyio  # noqa: PLC0415  # as above
+
+    from upthread.agents._process import (  # noqa: PLC0415  # as above
+        ChildStart,
+        started_child,
+        whole_command,
+    )
+
     start = ChildStart(
         command=(path, "--version"),
         working_directory=NOWHERE,  # where agents find no settings of a project

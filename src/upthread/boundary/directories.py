@@ -53,6 +53,16 @@ def open_directory(path: str) -> Directory:
     return Directory(os.open(os.path.realpath(path), _DIRECTORY), path)
 
 
+def open_below(top: str, place: str) -> Directory:
+    """Open a directory again by the path it had below another, without a link on the way."""
+    directory = open_directory(top)
+    for name in filter(None, os.path.relpath(place, top).split(os.sep)):
+        if name != os.curdir:
+            with directory:  # held until the next one is open
+                directory = directory.within(name)
+    return directory
+
+
 class Directory:
     """A directory held open, to be left by `with`; `open_directory` opens one."""
 

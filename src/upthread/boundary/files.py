@@ -8,7 +8,8 @@ been given to something else meanwhile.
 Three ways, by whose the name is. `within` is for a repository: each part of the path is opened in
 the directory before it, and a link is followed by us, only to what is within the tree. `direct` is
 for places we were told of: the last part may be no link. `through_links` is for a person's own
-files, which may be kept elsewhere. Light enough for a hook: `os`, `stat` and `errno` alone.
+files, which may be kept elsewhere. What runs, or decides what runs, is asked for who else may
+write it. Light enough for a hook: `os`, `stat` and `errno` alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import stat
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
     from typing import BinaryIO
 
 NOWHERE = "/"
@@ -323,3 +325,41 @@ def stamp_of(path: str) -> str:
         return ""
     # The number too: what takes a file's place may have its size, and its time if it was kept.
     return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
+
+
+# --- who else may write a file --------------------------------------------------------------------
+
+
+_OTHERS = 0o022
+ROOT_UID = 0
+
+
+def written_by_others(path: Path, *, within: Path) -> str:
+    """Return who else may write a file, in words; empty when nobody may.
+
+    The file and the directories up to and with `within` are the person's alone. Above, whatever
+    anybody may write is told as well, unless what is in there is kept from others (as in `/tmp`).
+    A file that is not there yet is asked by its directories. Raises OSError.
+    """
+    for place in (path, *path.parents):
+        try:
+            found = place.lstat()
+        except FileNotFoundError:
+            continue
+        is_inner = place == path or place.is_relative_to(within)
+        # Root may write everything as it is, and owns what is above a home.
+        if found.st_uid not in {os.geteuid(), ROOT_UID} and (is_inner or not _is_sticky(found)):
+            return f"{place} belongs to user {found.st_uid}"
+        # What a link's own mode says binds nobody, so it is not asked.
+        if stat.S_ISLNK(found.st_mode):
+            if is_inner and place == path:
+                return f"{place} is a symlink"
+            continue
+        open_to = found.st_mode & (_OTHERS if is_inner else stat.S_IWOTH)
+        if open_to and not (_is_sticky(found) and not is_inner):
+            return f"{place} can be written by others"
+    return ""
+
+
+def _is_sticky(found: os.stat_result) -> bool:
+    return bool(found.st_mode & stat.S_ISVTX)

@@ -1,8 +1,11 @@
-"""Adoption, as it is called: `await up.adopt("spec-42/planner", "ses_…")`."""
+"""Conversations that begin with a past: a session that is adopted, a branch that is forked.
+
+`await up.adopt("spec-42/planner", "ses_…")`, `await up.fork("spec/planner", "other/planner")`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from upthread.agents.base import ListedSession
@@ -10,10 +13,11 @@ from upthread.client.delegation_setup import Preparing
 from upthread.client.parts import ProjectParts
 from upthread.core.acts import ADOPTED
 from upthread.core.commands import EndLink, OpenLink, Write
-from upthread.core.names import parse_address, shown
+from upthread.core.names import Address, parse_address, shown
 from upthread.core.types import ConversationKey, Fence, Link, Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError, UsageError
 from upthread.runtime.lease import LeaseRequest, Leases, conversation_lease
+from upthread.runtime.record.fork import Fork, ForkPlan, ForkRequest, Forks
 from upthread.runtime.turns.conversation import Conversations
 
 Result = TypeVar("Result")
@@ -139,3 +143,46 @@ def _lease_of(key: ConversationKey) -> LeaseRequest:
 
 def _is_listed(sessions: tuple[ListedSession, ...], upstream: UpstreamSessionId) -> bool:
     return any(session.upstream_session_id == upstream for session in sessions)
+
+
+class ForkConversation:
+    """Branches conversations off. `plan` says what would be done."""
+
+    def __init__(
+        self,
+        forks: Forks,
+        *,
+        preparing: Preparing,
+        parse: Callable[[str], Awaitable[Address]],
+    ) -> None:
+        self._forks = forks
+        self._preparing = preparing
+        self._parse = parse
+
+    async def __call__(self, address: str, into: str, *, at_message: int | None = None) -> Fork:
+        """Branch a conversation off after a message, into an address that has none yet.
+
+        Without `at_message`, after the newest one where no turn and no call is open. Raises
+        NotFoundError, UsageError for a place that cannot be cut, LeaseHeldError while a turn runs.
+        """
+        request = await self._request(address, into, at_message)
+        plan = await self._forks.plan(request)
+        # Nothing to branch off at the agent: then none is started.
+        if plan.link is None:
+            return await self._forks.fork(request, None, None)
+        agent = plan.link.agent
+        adapter, opening = self._preparing.adapter(agent), self._preparing.open_request(agent)
+        return await self._forks.fork(request, adapter, opening)
+
+    async def plan(self, address: str, into: str, *, at_message: int | None = None) -> ForkPlan:
+        """Return what the call would do, and do nothing. Raises as it does."""
+        return await self._forks.plan(await self._request(address, into, at_message))
+
+    async def _request(self, address: str, into: str, at_message: int | None) -> ForkRequest:
+        source, target = await self._parse(address), parse_address(into)
+        self._preparing.require_role(target.role)
+        return ForkRequest(
+            source=self._preparing.key(source),
+            target=self._preparing.key(target),
+            at_message=at_message,
+        )

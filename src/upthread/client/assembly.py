@@ -7,11 +7,12 @@ one that does: tests/surfaces/cli/test_light_verbs.py holds it to that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from upthread.client.addresses import Addresses
 from upthread.client.parts import ProjectParts
 from upthread.client.stores import is_postgres
 from upthread.core.names import Address
@@ -20,9 +21,9 @@ from upthread.runtime.lease import Leases
 from upthread.runtime.system import host_name
 
 if TYPE_CHECKING:
+    from upthread.client.adoption import ForkConversation
     from upthread.client.briefing import Briefings
     from upthread.client.delegation_setup import Preparing
-    from upthread.client.forks import ForkConversation
     from upthread.client.hooks import Hooks
     from upthread.client.once import DoOnce
     from upthread.client.runs import PipelineRuns
@@ -153,7 +154,7 @@ class Assembly(ABC):
     @cached_property
     def fork(self) -> ForkConversation:
         """Branches a conversation off."""
-        from upthread.client.forks import ForkConversation
+        from upthread.client.adoption import ForkConversation
         from upthread.runtime.record.fork import Forks
 
         forks = Forks(self.store, self._system, self._leases, self._conversations)
@@ -247,10 +248,9 @@ class Assembly(ABC):
         inputs = self.why.inputs_now(view)
         return change_lines(inputs.freshness) if inputs.surroundings else None
 
-    def _addresses(self) -> Iterator[str]:
-        for known in self.store.workstreams(self.project_id):
-            for each in self.store.conversations(self.project_id, known.workstream):
-                yield each.key.address
+    @property
+    def _addresses(self) -> Addresses:
+        return Addresses(self.store, self.project_id)
 
     def _calls_now(self) -> Sequence[CallUnderWay]:
         return self.hooks.calls_under_way()

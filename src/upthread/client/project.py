@@ -10,16 +10,13 @@ from upthread.client.assembly import Assembly
 from upthread.core.actors import Actor, model_of
 from upthread.core.names import (
     Address,
-    did_you_mean,
-    key_of,
     parse_address,
-    parse_role,
     parse_workstream,
     shown,
 )
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
 from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
-from upthread.errors import NotFoundError, UsageError
+from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseRequest, conversation_lease
 from upthread.runtime.options import TellOptions
 from upthread.runtime.system import user_name
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from upthread.runtime.record.overview import RoleView, WorkstreamView
     from upthread.runtime.turns.delegation import TellRequest
     from upthread.runtime.turns.progress import TurnResult
-    from upthread.store.base import Resolved
 
 Result = TypeVar("Result")
 
@@ -130,25 +126,20 @@ class Project(Assembly):
         def look() -> WorkstreamView:
             view = self._overview.workstream(self.project_id, name)
             if view is None:
-                raise self._no_workstream(name)
+                raise self._addresses.unknown(name)
             return view
 
         return await self._system.in_thread(look)
 
     async def _require(self, workstream: str) -> None:
-        def check() -> None:
-            known = self.store.workstream(self.project_id, workstream)
-            if not (known or self.store.conversations(self.project_id, workstream)):
-                raise self._no_workstream(workstream)
-
-        await self._system.in_thread(check)
+        await self._system.in_thread(lambda: self._addresses.require(workstream))
 
     async def role(self, address: str) -> RoleView:
         """Return how one conversation stands. Raises NotFoundError."""
         await self.hooks.take_in()
         parsed = await self.parse(address)
 
-        return await self._system.in_thread(lambda: self._overview.role(self._resolve(parsed)))
+        return await self._system.in_thread(lambda: self._overview.role(self._found(parsed)))
 
     async def session(self, address: str) -> tuple[Conversation, Link | None]:
         """Return a conversation and its open link, None without one. Raises NotFoundError.
@@ -157,7 +148,7 @@ class Project(Assembly):
         """
         await self.hooks.take_in()
         parsed = await self.parse(address)
-        found = await self._system.in_thread(lambda: self._resolved(parsed))
+        found = await self._system.in_thread(lambda: self._addresses.resolved(parsed))
         return found.conversation, found.link
 
     async def conversation(self, address: str) -> tuple[Message, ...]:
@@ -165,7 +156,7 @@ class Project(Assembly):
         await self.hooks.take_in()
         parsed = await self.parse(address)
         return await self._system.in_thread(
-            lambda: self.store.messages(self._resolve(parsed).conversation_id)
+            lambda: self.store.messages(self._found(parsed).conversation_id)
         )
 
     async def effects(self, conversations: Sequence[Conversation]) -> tuple[RecordedEffect, ...]:
@@ -318,7 +309,7 @@ class Project(Assembly):
         """Return the address a person meant: `spec-42/planner`, or an instance name."""
         if "/" in text:
             return parse_address(text)
-        return await self._system.in_thread(lambda: self._by_instance_name(text))
+        return await self._system.in_thread(lambda: self._addresses.by_instance_name(text))
 
     # --- changing ------------------------------------------------------------------------------
 
@@ -393,7 +384,7 @@ class Project(Assembly):
         The only thing that ends a conversation. Raises LeaseHeldError while a turn is running.
         """
         parsed = await self.parse(address)
-        old = await self._system.in_thread(lambda: self._resolve(parsed))
+        old = await self._system.in_thread(lambda: self._found(parsed))
         async with self._leases.held(_lease_of(old.key, "reset")) as fence:
             minting = self._system.in_thread(
                 lambda: self._conversations.mint(
@@ -466,40 +457,8 @@ class Project(Assembly):
         if own is not None:
             request.listener.notice(notice_of(workstream, own))
 
-    def _resolve(self, address: Address) -> Conversation:
-        return self._resolved(address).conversation
-
-    def _resolved(self, address: Address) -> Resolved:
-        resolved = self.store.resolve(key_of(self.project_id, address))
-        if resolved is None:
-            name = f"{address.workstream}/{address.role}"
-            like = did_you_mean(name, self._addresses())
-            raise NotFoundError(
-                f"{shown(name)} has no conversation yet{like}",
-                hint=f'start one: upthread tell {shlex.quote(name)} "…"',
-                address=name,
-            )
-        return resolved
-
-    def _no_workstream(self, name: str) -> NotFoundError:
-        known = (each.workstream for each in self.store.workstreams(self.project_id))
-        return NotFoundError(
-            f"there is no workstream {shown(name)} in this project{did_you_mean(name, known)}",
-            hint="see `upthread ls`",
-            workstream=name,
-        )
-
-    def _by_instance_name(self, text: str) -> Address:
-        base_name, dash, role = text.partition("-")
-        matching = [
-            known
-            for known in self.store.workstreams(self.project_id)
-            # A name without its role is no address: it would stand for all of them.
-            if dash and known.base_name == base_name
-        ]
-        if not matching:
-            return parse_address(text)
-        return Address(workstream=matching[0].workstream, role=parse_role(role))
+    def _found(self, address: Address) -> Conversation:
+        return self._addresses.resolved(address).conversation
 
 
 _NOT_ERASED: Final = "what was said nobody erases from inside an agent's turn"

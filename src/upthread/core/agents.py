@@ -67,7 +67,8 @@ class Agent:
     `setup_name` is what `upthread setup` calls it, empty without hooks of ours. Its own tool for
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
-    `resumed_by` and a session's id its own interface opens that session.
+    `resumed_by` and a session's id its own interface opens that session. `provider` is who its
+    models are from, in OpenTelemetry's word; empty where that may be anybody.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Agent:
     takes_sessions: bool = False
     reached_from_main: str = ""
     resumed_by: tuple[str, ...] = ()
+    provider: str = ""
 
     @property
     def opens_sub_agents(self) -> bool:
@@ -130,6 +132,7 @@ _CLAUDE_CODE: Final = Agent(
     ),
     setup_name="claude",
     reached_from_main="ask it to go on with {session} by SendMessage",
+    provider="anthropic",
     resumed_by=("claude", "--resume"),
 )
 
@@ -172,6 +175,7 @@ _CODEX: Final = Agent(
     setup_name="codex",
     # Without the word its shared server keeps the session to itself when the person has left.
     resumed_by=("codex", "resume", "--no-daemon"),
+    provider="openai",
 )
 
 _GEMINI: Final = Agent(
@@ -189,6 +193,7 @@ _GEMINI: Final = Agent(
         *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
         *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT"),
     ),
+    provider="gcp.gemini",
 )
 
 AGENTS: Final = MappingProxyType(
@@ -205,6 +210,12 @@ def name_of(word: str) -> str:
     """Return the name of an agent that is also called as its program, or as `setup` calls it."""
     others = (row.name for row in AGENTS.values() if word in {row.setup_name, row.program})
     return word if word in AGENTS else next(others, word)
+
+
+def provider_of(agent: str) -> str:
+    """Return who an agent's models are from; its own name where that may be anybody."""
+    row = AGENTS.get(agent)
+    return (row.provider if row else "") or agent
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -36,6 +36,7 @@ _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _DIGESTED = re.compile(r"(?:\A|-)[0-9a-f]{8}\Z")
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+_MARKS = re.compile(r"[\W_]+")
 _SLOT = re.compile(r"(?P<role>.+)~(?P<slot>[1-9][0-9]{0,5})")
 
 
@@ -138,3 +139,8 @@ def choose_base_name(workstream: str, taken: Collection[str]) -> str:
             if name not in used:
                 return name
         lap += 1
+
+
+def folded(name: str) -> str:
+    """Return a name without case and marks: `filePath` and `file_path` are one."""
+    return _MARKS.sub("", name).casefold()

@@ -17,18 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from upthread.core.events import (
-    AgentEvent,
-    ChildEnded,
-    ChildStarted,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UsageReported,
-    UserTextReplayed,
-)
+from upthread.core import events
 from upthread.core.names import shown
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import QuotaExceededError
@@ -183,20 +172,20 @@ class TurnQuota:
         self._held_bytes = 0
         self._ended_bytes = 0
 
-    def take(self, event: AgentEvent) -> None:
+    def take(self, event: events.AgentEvent) -> None:
         """Raise QuotaExceededError for an event that goes past a limit."""
         require_identity(event.upstream_session_id)
         match event:
-            case TextReceived() | ReasoningReceived() | UserTextReplayed():
+            case events.TextReceived() | events.ReasoningReceived() | events.UserTextReplayed():
                 self._said += len(event.text)
                 TEXT_OF_TURN.require(self._said)
-            case ToolCallAnnounced() | ToolCallUpdated():
+            case events.ToolCallAnnounced() | events.ToolCallUpdated():
                 self._take_call(event)
-            case ChildStarted() | ChildEnded():
+            case events.ChildStarted() | events.ChildEnded():
                 require_session(event.child_upstream_session_id)
-            case PlanChanged():
+            case events.PlanChanged():
                 PLAN.require(len(event.entries))
-            case UsageReported():
+            case events.UsageReported():
                 require_tokens(event.tokens_used, event.tokens_window)
                 require_tokens(event.tokens_read, event.tokens_written)
                 require_tokens(event.tokens_cached, event.tokens_cache_written)
@@ -208,19 +197,22 @@ class TurnQuota:
         self._parts += count
         PARTS_OF_TURN.require(self._parts)
 
-    def _take_call(self, event: ToolCallAnnounced | ToolCallUpdated) -> None:
+    def _take_call(self, event: events.ToolCallAnnounced | events.ToolCallUpdated) -> None:
         require_identity(event.call_id)
         LOCATIONS.require(len(event.locations or ()))
-        if isinstance(event, ToolCallUpdated) and event.child_upstream_session_id is not None:
+        if (
+            isinstance(event, events.ToolCallUpdated)
+            and event.child_upstream_session_id is not None
+        ):
             require_session(event.child_upstream_session_id)
         said, printed = self._held.pop(event.call_id, (0, 0))
         self._held_bytes -= said + printed
         if event.arguments is not None or not said:
             said = weight(event.arguments) + len(event.title or "")
-        if isinstance(event, ToolCallUpdated) and event.text is not None:
+        if isinstance(event, events.ToolCallUpdated) and event.text is not None:
             printed = _bytes_of(event.text)
         CALLS_OF_TURN.require(self._ended_bytes + self._held_bytes + said + printed)
-        if isinstance(event, ToolCallUpdated) and event.status in {"completed", "failed"}:
+        if isinstance(event, events.ToolCallUpdated) and event.status in {"completed", "failed"}:
             self._ended_bytes += said + printed
             return
         self._held[event.call_id] = (said, printed)

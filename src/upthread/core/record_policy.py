@@ -21,98 +21,51 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from msgspec import Struct, structs
 
+from upthread.core import commands, events, types
 from upthread.core.actors import Actor
 from upthread.core.codec import encode_part
-from upthread.core.commands import (
-    EndLink,
-    OpenConversation,
-    OpenLink,
-    RecordAct,
-    RecordBriefingEdit,
-    RecordDecision,
-    RecordExamined,
-    RecordOnce,
-    RecordParts,
-    RecordQuarantine,
-    RecordRunEvent,
-    RecordTurnEvent,
-    Write,
-)
-from upthread.core.events import (
-    AnswerSuggested,
-    AttachFailed,
-    Question,
-    QuestionAnswered,
-    QuestionsAsked,
-    RunEnded,
-    RunEvent,
-    RunParked,
-    RunResumed,
-    RunStarted,
-    SessionAttached,
-    StepEnded,
-    TurnEnded,
-    TurnEvent,
-    TurnIntended,
-    TurnParked,
-)
 from upthread.core.roles.reports import Status, VerdictResult
-from upthread.core.types import (
-    MAIN_SLOT,
-    STRICTNESS,
-    ContextPart,
-    ErasedPart,
-    FilePart,
-    JsonValue,
-    Part,
-    ReasoningPart,
-    RecordMode,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-)
 
 if TYPE_CHECKING:  # what only opens a store redacts nothing, and loads no rules for it
     from upthread.core.redaction.redactor import Redactor
 
-NO_EDIT: Final[dict[str, JsonValue]] = {}
+NO_EDIT: Final[dict[str, types.JsonValue]] = {}
 """What is left of a person's edit of a briefing."""
 
-Event = TypeVar("Event", bound=TurnEvent | RunEvent)
+Event = TypeVar("Event", bound=events.TurnEvent | events.RunEvent)
 Kept = TypeVar("Kept")
 Id = TypeVar("Id", bound=str)
 Member = TypeVar("Member")
-Said = TypeVar("Said", TextPart, ContextPart, ReasoningPart)
+Said = TypeVar("Said", types.TextPart, types.ContextPart, types.ReasoningPart)
 
 
-def strictest(*modes: RecordMode) -> RecordMode:
+def strictest(*modes: types.RecordMode) -> types.RecordMode:
     """Return the mode that records least. At least one must be given."""
-    return max(modes, key=STRICTNESS.index)
+    return max(modes, key=types.STRICTNESS.index)
 
 
-def kept(write: Write, mode: RecordMode, redactor: Redactor) -> Write:
+def kept(write: commands.Write, mode: types.RecordMode, redactor: Redactor) -> commands.Write:
     """Return a write as it is to be stored; the same object when nothing of it changes."""
     keep = _KEEPERS.get(type(write))
     return write if keep is None or mode == "full" else keep(write, mode, redactor)
 
 
-def stays_as_it_is(writes: Sequence[Write], redactor: Redactor) -> bool:
+def stays_as_it_is(writes: Sequence[commands.Write], redactor: Redactor) -> bool:
     """Return whether `redacted` changes none of these writes, by one look at all their texts.
 
     False also where one look cannot tell. Most batches hold no secret, and looks are what they pay.
     """
     texts: list[str] = []
     for write in writes:
-        if isinstance(write, RecordParts):
+        if isinstance(write, commands.RecordParts):
             if not _gather_parts(write, texts, redactor):
                 return False
-        elif isinstance(write, RecordTurnEvent):
+        elif isinstance(write, commands.RecordTurnEvent):
             for name in _NAMES_OF_TEXTS.get(type(write.event), ()):
                 value = getattr(write.event, name)
                 if value and not redactor.gather(value, texts):
                     return False
-        elif isinstance(write, RecordAct):
+        elif isinstance(write, commands.RecordAct):
             texts += (write.by_user, write.detail)
         elif type(write) in _KEEPERS:
             return False
@@ -130,22 +83,24 @@ def without_text(event: Event) -> Event:
     return structs.replace(event, **blanks) if blanks else event
 
 
-def forgotten(events: Sequence[RunEvent], role: str | None) -> tuple[RunEvent, ...]:
+def forgotten(
+    run_events: Sequence[events.RunEvent], role: str | None
+) -> tuple[events.RunEvent, ...]:
     """Return a run's events without the text of one role and of the answers to it, None: of all."""
     asked = {
         question.question_id
-        for event in events
-        if isinstance(event, QuestionsAsked) and role in {None, event.role}
+        for event in run_events
+        if isinstance(event, events.QuestionsAsked) and role in {None, event.role}
         for question in event.questions
     }
     return tuple(
         without_text(event) if role is None or _is_of(event, role, asked) else event
-        for event in events
+        for event in run_events
     )
 
 
-def _is_of(event: RunEvent, role: str, asked: set[str]) -> bool:
-    if isinstance(event, QuestionAnswered | AnswerSuggested):
+def _is_of(event: events.RunEvent, role: str, asked: set[str]) -> bool:
+    if isinstance(event, events.QuestionAnswered | events.AnswerSuggested):
         return event.question_id in asked
     return getattr(event, "role", None) == role
 
@@ -153,17 +108,19 @@ def _is_of(event: RunEvent, role: str, asked: set[str]) -> bool:
 # --- parts -------------------------------------------------------------------------------------
 
 
-def _keep_parts(write: RecordParts, mode: RecordMode, redactor: Redactor) -> RecordParts:
+def _keep_parts(
+    write: commands.RecordParts, mode: types.RecordMode, redactor: Redactor
+) -> commands.RecordParts:
     keep = _outlined if mode == "index" else _redacted
     parts = _same_or_new(write.parts, (keep(part, redactor) for part in write.parts))
     return _with(write, parts=parts, upstream_session_id=_id(write.upstream_session_id, redactor))
 
 
-def _outlined(part: Part, redactor: Redactor) -> Part:
+def _outlined(part: types.Part, redactor: Redactor) -> types.Part:
     stored = encode_part(part)
     if stored.content is None:
         return part
-    return ErasedPart(
+    return types.ErasedPart(
         kind=stored.kind,
         call_id=_id(stored.call_id, redactor),
         digest=redactor.digest(stored.content),
@@ -171,7 +128,7 @@ def _outlined(part: Part, redactor: Redactor) -> Part:
     )
 
 
-def _redacted(part: Part, redactor: Redactor) -> Part:
+def _redacted(part: types.Part, redactor: Redactor) -> types.Part:
     redact = _PART_REDACTORS.get(type(part))  # none for an erased one: there is nothing in it
     return part if redact is None else redact(part, redactor)
 
@@ -181,7 +138,7 @@ def _redacted_text(part: Said, redactor: Redactor) -> Said:
     return part if text is part.text else replace(part, text=text)
 
 
-def _redacted_result(part: ToolResultPart, redactor: Redactor) -> ToolResultPart:
+def _redacted_result(part: types.ToolResultPart, redactor: Redactor) -> types.ToolResultPart:
     return _with(
         part,
         text=redactor.redact(part.text),
@@ -190,7 +147,7 @@ def _redacted_result(part: ToolResultPart, redactor: Redactor) -> ToolResultPart
     )
 
 
-def _redacted_call(part: ToolCallPart, redactor: Redactor) -> ToolCallPart:
+def _redacted_call(part: types.ToolCallPart, redactor: Redactor) -> types.ToolCallPart:
     return _with(
         part,
         call_id=redactor.redact(part.call_id),
@@ -201,60 +158,62 @@ def _redacted_call(part: ToolCallPart, redactor: Redactor) -> ToolCallPart:
     )
 
 
-def _redacted_file(part: FilePart, redactor: Redactor) -> FilePart:
+def _redacted_file(part: types.FilePart, redactor: Redactor) -> types.FilePart:
     uri, mime_type = redactor.redact(part.uri), redactor.redact(part.mime_type)
     return _with(part, uri=uri, mime_type=mime_type)
 
 
-def _redacted_unknown(part: UnknownPart, redactor: Redactor) -> UnknownPart:
+def _redacted_unknown(part: types.UnknownPart, redactor: Redactor) -> types.UnknownPart:
     return _with(part, kind=redactor.redact(part.kind), raw=redactor.redact_json(part.raw))
 
 
-_PART_REDACTORS: Final[Mapping[type[Part], Callable[[Any, Redactor], Part]]] = MappingProxyType(
-    {
-        TextPart: _redacted_text,
-        ContextPart: _redacted_text,
-        ReasoningPart: _redacted_text,
-        ToolResultPart: _redacted_result,
-        ToolCallPart: _redacted_call,
-        FilePart: _redacted_file,
-        UnknownPart: _redacted_unknown,
-    }
+_PART_REDACTORS: Final[Mapping[type[types.Part], Callable[[Any, Redactor], types.Part]]] = (
+    MappingProxyType(
+        {
+            types.TextPart: _redacted_text,
+            types.ContextPart: _redacted_text,
+            types.ReasoningPart: _redacted_text,
+            types.ToolResultPart: _redacted_result,
+            types.ToolCallPart: _redacted_call,
+            types.FilePart: _redacted_file,
+            types.UnknownPart: _redacted_unknown,
+        }
+    )
 )
 """By type: every part of every turn goes this way, and a row of `isinstance` costs more."""
 
 
-_SAYING: Final = frozenset({TextPart, ContextPart, ReasoningPart})
+_SAYING: Final = frozenset({types.TextPart, types.ContextPart, types.ReasoningPart})
 
 
-def _gather_parts(write: RecordParts, texts: list[str], redactor: Redactor) -> bool:
+def _gather_parts(write: commands.RecordParts, texts: list[str], redactor: Redactor) -> bool:
     """Add the texts of a message's parts; False as `gather`."""
     texts.append(write.upstream_session_id or "")
     for part in write.parts:  # every batch pays for this loop: no call for what most of it is
         if type(part) in _SAYING:
-            texts.append(cast("TextPart", part).text)
+            texts.append(cast("types.TextPart", part).text)
         elif not _gather_part(part, texts, redactor):
             return False
     return True
 
 
-def _gather_part(part: Part, texts: list[str], redactor: Redactor) -> bool:
+def _gather_part(part: types.Part, texts: list[str], redactor: Redactor) -> bool:
     """Add what those above look at, of a part that is not its text alone; False as `gather`."""
     match part:
-        case ToolResultPart():
+        case types.ToolResultPart():
             texts += (part.text, part.call_id, part.status)
             return True
-        case ToolCallPart():
+        case types.ToolCallPart():
             texts += (part.call_id, part.title, part.tool_kind, *part.locations)
             return redactor.gather(part.arguments, texts)
-        case FilePart():
+        case types.FilePart():
             texts += (part.uri, part.mime_type)
             return True
-        case UnknownPart():
+        case types.UnknownPart():
             texts.append(part.kind)
             return redactor.gather(part.raw, texts)
         case _:
-            return isinstance(part, ErasedPart)
+            return isinstance(part, types.ErasedPart)
 
 
 def _id(given: Id | None, redactor: Redactor) -> Id | None:
@@ -285,8 +244,10 @@ def _are_the_same(new: Sequence[object], old: Sequence[object]) -> bool:
 
 
 def _keep_event(
-    write: RecordTurnEvent | RecordRunEvent, mode: RecordMode, redactor: Redactor
-) -> Write:
+    write: commands.RecordTurnEvent | commands.RecordRunEvent,
+    mode: types.RecordMode,
+    redactor: Redactor,
+) -> commands.Write:
     event: Any = write.event
     if mode == "index":
         write = structs.replace(write, event=without_text(event))
@@ -303,13 +264,13 @@ def _redacted_value(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, Actor):
         return _with(value, name=redactor.redact(value.name))
     if isinstance(value, tuple):
-        members = cast("tuple[str | Question, ...]", value)
+        members = cast("tuple[str | events.Question, ...]", value)
         return _same_or_new(members, (_redacted_member(each, redactor) for each in members))
     return redactor.redact_json(value)
 
 
-def _redacted_member(member: str | Question, redactor: Redactor) -> str | Question:
-    if isinstance(member, Question):
+def _redacted_member(member: str | events.Question, redactor: Redactor) -> str | events.Question:
+    if isinstance(member, events.Question):
         return _with(member, text=redactor.redact(member.text))
     return redactor.redact(member)
 
@@ -319,14 +280,14 @@ def _blank(value: Any) -> Any:
     if isinstance(value, str):
         return ""
     if isinstance(value, tuple):
-        members = cast("tuple[str | Question, ...]", value)
+        members = cast("tuple[str | events.Question, ...]", value)
         return tuple(
-            structs.replace(each, text="") for each in members if isinstance(each, Question)
+            structs.replace(each, text="") for each in members if isinstance(each, events.Question)
         )
-    return _outline(cast("JsonValue", value))
+    return _outline(cast("types.JsonValue", value))
 
 
-def _outline(report: JsonValue) -> JsonValue:
+def _outline(report: types.JsonValue) -> types.JsonValue:
     if not isinstance(report, Mapping):
         return None
     status, verdict = report.get("status"), report.get("verdict")
@@ -339,35 +300,35 @@ def _outline(report: JsonValue) -> JsonValue:
 
 _SAID: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        AttachFailed: ("detail",),
-        TurnEnded: ("report", "detail"),
-        TurnParked: ("detail",),
-        RunStarted: ("specification",),
-        StepEnded: ("report", "report_error"),
-        QuestionsAsked: ("questions",),
-        QuestionAnswered: ("text",),
-        AnswerSuggested: ("text",),
-        RunParked: ("detail",),
-        RunResumed: ("because",),
-        RunEnded: ("evidence",),
+        events.AttachFailed: ("detail",),
+        events.TurnEnded: ("report", "detail"),
+        events.TurnParked: ("detail",),
+        events.RunStarted: ("specification",),
+        events.StepEnded: ("report", "report_error"),
+        events.QuestionsAsked: ("questions",),
+        events.QuestionAnswered: ("text",),
+        events.AnswerSuggested: ("text",),
+        events.RunParked: ("detail",),
+        events.RunResumed: ("because",),
+        events.RunEnded: ("evidence",),
     }
 )
 """Where events hold what somebody said."""
 
 _CONFIGURED: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {RunStarted: ("pipeline",)}
+    {events.RunStarted: ("pipeline",)}
 )
 """Where they hold configuration: no secret belongs there, and nothing that is to be forgotten.
 """
 
 _GIVEN: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
     {
-        TurnIntended: ("inputs",),
-        SessionAttached: ("upstream_session_id",),
-        AttachFailed: ("upstream_session_id",),
-        TurnEnded: ("surroundings",),
-        QuestionAnswered: ("answered_by",),
-        AnswerSuggested: ("by",),
+        events.TurnIntended: ("inputs",),
+        events.SessionAttached: ("upstream_session_id",),
+        events.AttachFailed: ("upstream_session_id",),
+        events.TurnEnded: ("surroundings",),
+        events.QuestionAnswered: ("answered_by",),
+        events.AnswerSuggested: ("by",),
     }
 )
 """Where they hold what an agent, or a client of MCP, calls itself and its sessions."""
@@ -384,22 +345,28 @@ _NAMES_OF_TEXTS: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
 
 
 def _keep_quarantine(
-    write: RecordQuarantine, mode: RecordMode, redactor: Redactor
-) -> RecordQuarantine:
+    write: commands.RecordQuarantine, mode: types.RecordMode, redactor: Redactor
+) -> commands.RecordQuarantine:
     raw = None if mode == "index" else redactor.redact_json(write.raw)
     return _with(write, raw=raw, reason=redactor.redact(write.reason))
 
 
-def _keep_decision(write: RecordDecision, _mode: RecordMode, redactor: Redactor) -> RecordDecision:
+def _keep_decision(
+    write: commands.RecordDecision, _mode: types.RecordMode, redactor: Redactor
+) -> commands.RecordDecision:
     return _with(write, inputs=redactor.redact_json(write.inputs))
 
 
-def _keep_once(write: RecordOnce, _mode: RecordMode, redactor: Redactor) -> RecordOnce:
+def _keep_once(
+    write: commands.RecordOnce, _mode: types.RecordMode, redactor: Redactor
+) -> commands.RecordOnce:
     """A receipt is the application's own and says nothing of a conversation: `index` keeps it."""
     return _with(write, receipt=redactor.redact_json(write.receipt))
 
 
-def _keep_examined(write: RecordExamined, mode: RecordMode, redactor: Redactor) -> RecordExamined:
+def _keep_examined(
+    write: commands.RecordExamined, mode: types.RecordMode, redactor: Redactor
+) -> commands.RecordExamined:
     """A path is a tool's argument: `index` does not keep which files were read."""
     write = _with(write, upstream_session_id=redactor.redact(write.upstream_session_id))
     if mode == "index":
@@ -409,53 +376,59 @@ def _keep_examined(write: RecordExamined, mode: RecordMode, redactor: Redactor) 
 
 
 def _keep_edit(
-    write: RecordBriefingEdit, mode: RecordMode, redactor: Redactor
-) -> RecordBriefingEdit:
+    write: commands.RecordBriefingEdit, mode: types.RecordMode, redactor: Redactor
+) -> commands.RecordBriefingEdit:
     return _with(write, edit=NO_EDIT if mode == "index" else redactor.redact_json(write.edit))
 
 
 def _keep_conversation(
-    write: OpenConversation, _mode: RecordMode, redactor: Redactor
-) -> OpenConversation:
+    write: commands.OpenConversation, _mode: types.RecordMode, redactor: Redactor
+) -> commands.OpenConversation:
     key = write.conversation.key
-    role = key.role if key.slot >= MAIN_SLOT else redactor.redact(key.role)
+    role = key.role if key.slot >= types.MAIN_SLOT else redactor.redact(key.role)
     call_id = _id(write.conversation.parent_call_id, redactor)
     kept_key = _with(key, role=role)
     kept_one = _with(write.conversation, key=kept_key, parent_call_id=call_id)
     return _with(write, conversation=kept_one)
 
 
-def _keep_link(write: OpenLink, _mode: RecordMode, redactor: Redactor) -> OpenLink:
+def _keep_link(
+    write: commands.OpenLink, _mode: types.RecordMode, redactor: Redactor
+) -> commands.OpenLink:
     session = redactor.redact(write.link.upstream_session_id)
     version = redactor.redact(write.link.agent_version)
     return _with(write, link=_with(write.link, upstream_session_id=session, agent_version=version))
 
 
-def _keep_end(write: EndLink, _mode: RecordMode, redactor: Redactor) -> EndLink:
+def _keep_end(
+    write: commands.EndLink, _mode: types.RecordMode, redactor: Redactor
+) -> commands.EndLink:
     return _with(write, ended_because=redactor.redact(write.ended_because))
 
 
-def _keep_act(write: RecordAct, _mode: RecordMode, redactor: Redactor) -> RecordAct:
+def _keep_act(
+    write: commands.RecordAct, _mode: types.RecordMode, redactor: Redactor
+) -> commands.RecordAct:
     """Its detail may be a session's id, and who did it what a client of MCP calls itself."""
     by_user, detail = redactor.redact(write.by_user), redactor.redact(write.detail)
     return _with(write, by_user=by_user, detail=detail)
 
 
-_KEEPERS: Final[Mapping[type[Any], Callable[[Any, RecordMode, Redactor], Write]]] = (
+_KEEPERS: Final[Mapping[type[Any], Callable[[Any, types.RecordMode, Redactor], commands.Write]]] = (
     MappingProxyType(
         {
-            RecordParts: _keep_parts,
-            RecordTurnEvent: _keep_event,
-            RecordRunEvent: _keep_event,
-            RecordQuarantine: _keep_quarantine,
-            RecordDecision: _keep_decision,
-            RecordExamined: _keep_examined,
-            RecordBriefingEdit: _keep_edit,
-            RecordOnce: _keep_once,
-            OpenConversation: _keep_conversation,
-            OpenLink: _keep_link,
-            EndLink: _keep_end,
-            RecordAct: _keep_act,
+            commands.RecordParts: _keep_parts,
+            commands.RecordTurnEvent: _keep_event,
+            commands.RecordRunEvent: _keep_event,
+            commands.RecordQuarantine: _keep_quarantine,
+            commands.RecordDecision: _keep_decision,
+            commands.RecordExamined: _keep_examined,
+            commands.RecordBriefingEdit: _keep_edit,
+            commands.RecordOnce: _keep_once,
+            commands.OpenConversation: _keep_conversation,
+            commands.OpenLink: _keep_link,
+            commands.EndLink: _keep_end,
+            commands.RecordAct: _keep_act,
         }
     )
 )

@@ -1,4 +1,4 @@
-"""Text from strangers, made fit for where it stands: a line, a section of Markdown, a shell.
+"""Text from strangers, made fit for where it stands: a line, a section, a shell, a request.
 
 One place for every surface: terminals, Markdown, hooks' lines, what MCP clients show, and a page
 once there is one (which escapes its own mark-up after this). In a line nothing acts, or hides;
@@ -216,3 +216,17 @@ def command(*words: str) -> str:
 
     # Made visible first: a quote that is cut off afterwards would leave the line open.
     return shlex.join(visible_line(word, characters_max=WORD_CHARACTERS_MAX) for word in words)
+
+
+# --- as it can be sent ----------------------------------------------------------------------------
+
+# A half alone is no character, and Python keeps it in a text all the same.
+SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+def unicode_text(text: str) -> str:
+    """Return the text with halves of surrogate pairs joined, and single ones as U+FFFD."""
+    if not SURROGATES.search(text):
+        return text
+    # Through UTF-16: two halves that stand side by side become the character that they were.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from upthread.core.history.soundness import faults
+from upthread.core.history.model import faults
 from upthread.core.types import ToolCallPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
 from upthread.vendors.base import VendorHistory

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
+from upthread.core.history.rules import items_of, text_of
+from upthread.core.types import JsonValue
+
 Ending: TypeAlias = Literal["ended", "interrupted", "unknown"]
 """How a session's last turn looks from its end; one that is under way looks interrupted."""
 
@@ -93,16 +96,11 @@ def title_of(text: str) -> str:
     return " ".join(text[: TITLE_CHARACTERS_MAX * 4].split())[:TITLE_CHARACTERS_MAX]
 
 
-def text_in(content: object) -> str:
+def text_in(content: JsonValue) -> str:
     """Return the first text of a message: of a text, or of a list of blocks; empty for none."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
-        for block in content:
-            text = block.get("text") if isinstance(block, dict) else None
-            if isinstance(text, str) and text:
-                return text
-    return ""
+    return next((text for block in items_of(content) if (text := text_of(block.get("text")))), "")
 
 
 def epoch_ms(timestamp: str) -> int | None:

@@ -15,7 +15,7 @@ from upthread.agents.claude_code.histories import (
     read_transcript,
     subagents_by_call,
 )
-from upthread.core.history.soundness import faults, is_sound
+from upthread.core.history.model import faults, is_sound
 from upthread.core.types import (
     FilePart,
     ReasoningPart,

@@ -105,3 +105,9 @@ def test_when_it_will_be_deleted_is_what_the_person_set(tmp_path):
     assert only(tmp_path).deleted_at_ms == 1_800_000_000_000 + 7 * DAY_MS
     (tmp_path / "settings.json").write_text("[" * 9_000)
     assert only(tmp_path).deleted_at_ms == 1_800_000_000_000 + 30 * DAY_MS
+
+
+def test_an_entry_of_no_known_kind_is_passed_over(tmp_path):
+    odd = [{**user("no prompt"), "type": kind} for kind in ([], {}, 7, None)]
+    written(tmp_path, *odd, user("Plan"), assistant(SAID), *odd)
+    assert (only(tmp_path).title, only(tmp_path).ending) == ("Plan", "ended")

@@ -285,3 +285,12 @@ def test_a_child_that_was_stopped_or_failed_says_so():
 def test_the_role_is_the_sub_agents_type():
     assert role_of({"subagent_type": "Explore"}) == "Explore"
     assert role_of({}) == "subagent"
+
+
+@pytest.mark.parametrize("odd", [[], {}, 7, None])
+def test_a_word_that_is_none_is_kept_and_ends_nothing(odd):
+    """What stands in a set must be hashable, and JSON's lists are not."""
+    for told in ({"type": odd}, {"type": "system", "subtype": odd, "session_id": "s"}):
+        (kept,) = Translator().translate(told)
+        assert isinstance(kept, UnknownReceived)
+        assert kept.raw == said

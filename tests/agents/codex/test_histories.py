@@ -6,7 +6,7 @@ import pytest
 from tests.vendors.transcripts import function_call, function_output, rollout, spoken
 
 from upthread.agents.codex.histories import find_histories, read_rollout
-from upthread.core.history.soundness import faults, is_sound
+from upthread.core.history.model import faults, is_sound
 from upthread.core.types import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
 

@@ -178,3 +178,12 @@ def test_what_a_cache_held_is_told_beside_what_was_read():
     told = items.usage({"tokenUsage": {"last": last}}, "own")
     assert told is not None
     assert (told.tokens_read, told.tokens_cached, told.tokens_cache_written) == (10, 8, None)
+
+
+@pytest.mark.parametrize("odd", [[], {}, 7, None])
+def test_a_word_that_is_none_is_no_error(odd):
+    """What stands in a set must be hashable, and JSON's lists are not."""
+    assert (
+        items.children_named({"type": items.CALL, "tool": odd, "receiverThreadIds": ["t1"]}) == ()
+    )
+    assert items.spoken({"type": odd, "text": "said"}) == ""

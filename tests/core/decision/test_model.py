@@ -1,5 +1,10 @@
+"""X"""
+
+from __future__ import annotations
+
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from tests.core.decision.test_handshake import INPUTS
 
@@ -13,10 +18,12 @@ from upthread.core.decision.freshness import (
 )
 from upthread.core.decision.handshake import decide
 from upthread.core.decision.model import (
+    CALLER_DEPTH_MAX,
     DECISIONS,
     AgentLimit,
     HandshakeInputs,
     Limits,
+    RecordFacts,
     freshness_in,
     has_looked,
     inputs_from,
@@ -26,7 +33,9 @@ from upthread.core.decision.model import (
     worth_keeping,
 )
 from upthread.core.decision.price import NOTHING_PRICED, Price, Tokens
-from upthread.core.types import ConversationId, Outcome
+from upthread.core.events import TurnEnded, TurnIntended, TurnParked
+from upthread.core.turns.turn import TurnState, TurnView
+from upthread.core.types import ConversationId, Link, Outcome, UpstreamSessionId
 
 
 def test_each_decision_has_exactly_one_context():
@@ -126,3 +135,76 @@ def test_what_the_record_lacked_is_read_back_with_the_decision():
     )
     assert lacking_in(None) == (0, "")
     assert lacking_in({"turns_lacking": "2", "not_compared": 1}) == (0, "")
+
+
+# --- core/decision/record_facts -------------------------------------------------------------------
+
+
+OWN = ConversationId("con_1")
+PARKED = TurnParked(reason="permission", detail="")
+INTENDED = TurnIntended(decision="first", reasons=("none_yet",), prompt_seq=1, condition="d1")
+LINK = Link(
+    conversation_id=OWN,
+    seq=1,
+    upstream_session_id=UpstreamSessionId("ses_1"),
+    agent="opencode",
+    agent_version="",
+    working_directory="/w",
+    opened_because="none_yet",
+    opened_at_ms=0,
+)
+
+
+def facts(last: TurnView | None, link: Link | None = LINK) -> RecordFacts:
+    return RecordFacts(conversation_id=OWN, turns=2, link=link, last=last, other_host="far")
+
+
+def test_a_conversation_that_never_worked_has_no_session_and_nothing_before_it():
+    inputs = facts(None, link=None).inputs(continuity="auto", agent="codex")
+    assert (inputs.current_agent, inputs.condition_before, inputs.was_interrupted) == (
+        None,
+        None,
+        False,
+    )
+    assert inputs.depth_max == CALLER_DEPTH_MAX
+
+
+def test_what_the_record_says_and_who_asks_are_inputs():
+    view = TurnView(state=TurnState.ENDED, intended=INTENDED, ended=TurnEnded(outcome=Outcome.OK))
+    inputs = facts(view).inputs(
+        continuity="resume",
+        agent="codex",
+        callers=(ConversationId("con_2"),),
+        condition_now="d2",
+        holder="pid 1",
+    )
+    assert (inputs.current_agent, inputs.agent, inputs.turns) == ("opencode", "codex", 2)
+    assert (inputs.condition_before, inputs.condition_now) == ("d1", "d2")
+    assert (inputs.holder, inputs.other_host, inputs.continuity) == ("pid 1", "far", "resume")
+    assert inputs.callers == ("con_2",)
+
+
+@pytest.mark.parametrize(
+    ("view", "is_cut_off"),
+    [
+        (TurnView(state=TurnState.SENT, intended=INTENDED), True),
+        (TurnView(state=TurnState.ENDED, ended=TurnEnded(outcome=Outcome.PROCESS_DIED)), True),
+        (TurnView(state=TurnState.ENDED, ended=TurnEnded(outcome=Outcome.CANCELLED)), False),
+        (
+            TurnView(state=TurnState.PARKED, parked=TurnParked(reason="permission", detail="")),
+            False,
+        ),
+    ],
+)
+def test_a_turn_was_cut_off_when_it_is_open_or_its_process_died(view, is_cut_off):
+    assert view.was_cut_off is is_cut_off
+    inputs = facts(view).inputs(continuity="auto", agent="opencode")
+    assert inputs.was_interrupted is is_cut_off
+
+
+@pytest.mark.parametrize("sends", [0, 1])
+def test_no_session_heard_of_a_turn_that_was_cut_off_before_its_prompt_left(sends):
+    died = TurnEnded(outcome=Outcome.PROCESS_DIED)
+    view = TurnView(state=TurnState.ENDED, ended=died, sends=sends)
+    inputs = facts(view).inputs(continuity="auto", agent="opencode")
+    assert inputs.was_unheard is (sends == 0)

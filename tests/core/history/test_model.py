@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.core.history.histories import message, text
+import pytest
+from tests.core.history.histories import Histories, call, history, message, result, text
 
-from upthread.core.history.model import history_of, place_of
-from upthread.core.types import ConversationId, Message, Speaker, TurnId
+from upthread.core.history.model import CURES, faults, history_of, is_sound, place_of
+from upthread.core.types import ConversationId, Message, Speaker, TurnId, UnknownPart
 
 
 def test_our_messages_keep_speaker_parts_and_place():
@@ -24,3 +25,74 @@ def test_our_messages_keep_speaker_parts_and_place():
 
 def test_a_message_without_a_place_is_known_by_its_position():
     assert place_of([message("user"), message("user")], 1) == "message 2"
+
+
+# --- soundness: the quick answer and the long one agree, and each fault is named with its cur -----
+
+
+NOTE = UnknownPart(kind="plan", raw=None)
+FAULTS = {
+    "every_call_has_a_result": (message("user", text("a")), message("assistant", call("c"))),
+    "every_result_has_a_call": (message("user", text("a")), message("tool", result("c"))),
+    "one_result_for_a_call": (
+        message("assistant", call("c")),
+        message("tool", result("c"), result("c")),
+    ),
+    "call_ids_differ": (
+        message("assistant", call("c")),
+        message("tool", result("c")),
+        message("assistant", call("c")),
+        message("tool", result("c")),
+    ),
+    "results_stand_after_their_calls": (
+        message("assistant", call("c"), text("meanwhile")),
+        message("tool", result("c")),
+    ),
+    "text_is_unicode": (message("user", text("\ud83d")),),
+}
+
+
+@pytest.mark.parametrize("rule", CURES)
+def test_each_fault_is_named_with_its_place_and_its_cure(rule):
+    found = faults(FAULTS[rule])
+    assert rule in {fault.rule for fault in found}
+    assert all(fault.cure and fault.what and fault.place for fault in found)
+
+
+def test_the_quick_answer_agrees_with_the_long_one():
+    for seed in range(3_000):
+        messages = Histories(seed).damaged().messages
+        found = [fault for fault in faults(messages) if fault.rule != "text_is_unicode"]
+        assert is_sound(messages) == (found == []), seed
+
+
+def test_a_step_made_of_two_messages_is_sound():
+    assert is_sound(
+        history(
+            message("assistant", call("c1")),
+            message("assistant", NOTE, call("c2")),
+            message("tool", NOTE, result("c2"), result("c1")),
+        ).messages
+    )
+
+
+def test_a_result_after_the_next_step_is_late():
+    late = (
+        message("assistant", call("c1"), call("c2")),
+        message("tool", result("c1")),
+        message("assistant", call("c3")),
+        message("tool", result("c2"), result("c3")),
+    )
+    assert not is_sound(late)
+    assert [fault.rule for fault in faults(late)] == ["results_stand_after_their_calls"]
+
+
+def test_faults_come_in_the_order_of_the_history():
+    found = faults(
+        (
+            message("assistant", call("open")),
+            message("tool", result("x")),
+            message("tool", result("y")),
+        )
+    )
+    assert [fault.place for fault in found] == ["message 1", "message 2", "message 3"]

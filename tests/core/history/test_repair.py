@@ -12,7 +12,7 @@ import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
 
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
-from upthread.core.history.model import History
+from upthread.core.history.model import History, faults, is_sound
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
 from upthread.core.history.proof import (
@@ -29,8 +29,8 @@ from upthread.core.history.repair import (
     repair,
     told_to_model,
 )
-from upthread.core.history.rules import unicode_text, violations
-from upthread.core.history.soundness import faults, is_sound
+from upthread.core.history.rules import violations
+from upthread.core.text import unicode_text
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import Speaker, TextPart, ToolCallPart, ToolResultPart, UnknownPart
 from upthread.testing.rehearsal_model.history_rules import (

@@ -16,8 +16,8 @@ from upthread.core.history.rules import (
     repeated,
     sendable,
     text_of,
-    unicode_text,
 )
+from upthread.core.text import unicode_text
 from upthread.core.types import ContextPart, FilePart, ReasoningPart, ToolCallPart
 
 

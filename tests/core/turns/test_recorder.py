@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upthread.core.commands import OpenConversation, OpenLink, RecordParts, RecordQuarantine, Write
-from upthread.core.decision.delegation_depth import ALARM
 from upthread.core.events import (
     AgentEvent,
     ChildEnded,
@@ -25,8 +24,9 @@ from upthread.core.events import (
     UsageReported,
     UserTextReplayed,
 )
-from upthread.core.turns.recorder import CHILDREN_MAX, Recorder, child_conversation, child_named
+from upthread.core.turns.recorder import CHILDREN_MAX, Recorder
 from upthread.core.turns.stream import INTERRUPTED, Sheet, Stream
+from upthread.core.turns.sub_agents import ALARM, child_conversation, child_named
 from upthread.core.types import (
     Conversation,
     ConversationId,

@@ -4,7 +4,7 @@ import psycopg
 
 from upthread.core.commands import EraseConversation
 from upthread.core.types import ErasedPart, TextPart
-from upthread.store.postgres.columns import to_columns
+from upthread.store.postgres.queries import to_columns
 from upthread.store.sql.erasure import erase_conversation
 from upthread.testing.store_conformance import samples
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import psycopg
 
 from upthread.store import postgres
-from upthread.store.postgres.queries import QUERIES, read_migrations
+from upthread.store.postgres.queries import QUERIES
+from upthread.store.sql.statements import read_migrations
 
 SOURCES = Path(postgres.__file__).parent
 SQL = SOURCES.parent / "sql" / "postgres"
@@ -62,19 +63,19 @@ def test_an_act_is_looked_for_at_its_time_and_not_among_all(address):
 
 
 def test_migrations_are_numbered_without_a_gap_and_have_a_checksum():
-    migrations = read_migrations()
+    migrations = read_migrations("postgres")
     assert [step.version for step in migrations] == list(range(1, len(migrations) + 1))
     assert all(re.fullmatch(r"[0-9a-f]{64}", step.checksum) for step in migrations)
 
 
 def test_units_are_in_the_names_of_columns():
-    script = "".join(step.script for step in read_migrations())
+    script = "".join(step.script for step in read_migrations("postgres"))
     times = re.findall(r"^\s+(\w+_at\w*) BIGINT", script, re.MULTILINE)
     assert times
     assert all(name.endswith(("_at_ms", "_at_ticks")) for name in times)
 
 
 def test_no_column_takes_text_that_postgresql_would_refuse():
-    script = "".join(step.script for step in read_migrations())
+    script = "".join(step.script for step in read_migrations("postgres"))
     texts = set(re.findall(r"^    (\w+) TEXT NOT NULL", script, re.MULTILINE))
     assert texts == {"name", "checksum"}, "those of the migrations, which we write"

@@ -13,13 +13,13 @@ from tests.support.postgres_server import database_at, drop_database_at
 from upthread.core.commands import EnqueueTransition
 from upthread.errors import StoreError
 from upthread.store.postgres import PostgresStore, migrate
-from upthread.store.postgres.queries import read_migrations
+from upthread.store.sql.statements import read_migrations
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION, HOLDER
 
 PROCESSES = 8
 OPENINGS = 20
-VERSION = len(read_migrations())
+VERSION = len(read_migrations("postgres"))
 
 OPEN = """
 import sys

@@ -15,13 +15,13 @@ from tests.support.sqlite_faults import faulty_file_system
 
 from upthread.core.types import Durability
 from upthread.errors import StoreError
+from upthread.store.sql.statements import read_migrations
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.database import check_engine
-from upthread.store.sqlite.queries import read_migrations
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
-KNOWN = len(read_migrations())
+KNOWN = len(read_migrations("sqlite"))
 BIG = samples.TextPart(text="x" * 20_000)
 
 
@@ -138,7 +138,7 @@ def as_of(path, version):
     connection.execute("ALTER TABLE project_identity DROP COLUMN owner")
     connection.execute("DELETE FROM schema_migration WHERE version > ?", (version,))
     connection.execute(f"PRAGMA user_version={version}")
-    made = "".join(step.script for step in read_migrations()[:version])
+    made = "".join(step.script for step in read_migrations("sqlite")[:version])
     expected = set(re.findall(r"^CREATE TABLE (\w+)", made, re.MULTILINE))
     names = {
         row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type='table'")

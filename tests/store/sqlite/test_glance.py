@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from upthread.testing.default_turn import open_place
+from tests.support.default_turn import open_place
 
 from upthread.store.sqlite import SqliteStore
 from upthread.store.sqlite.glance import identities_in, open_session
@@ -25,7 +25,8 @@ def test_a_glance_sees_what_the_store_resolves(opened):
     assert resolved is not None
     assert resolved.link is not None
     named = (key.project_id, key.workstream, key.role, key.slot)
-    assert open_session(database, identities, named) == resolved.link.upstream_session_id
+    said = (resolved.conversation.conversation_id, resolved.link.agent)
+    assert open_session(database, identities, named) == (*said, resolved.link.upstream_session_id)
     assert open_session(database, identities, (key.project_id, "else", key.role, 1)) is None
 
 

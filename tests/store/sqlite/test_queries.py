@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 from upthread.store import sqlite
+from upthread.store.sql.statements import read_migrations
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.queries import QUERIES, read_migrations
+from upthread.store.sqlite.batch import QUERIES
 
 SOURCES = Path(sqlite.__file__).parent
 SQL = SOURCES.parent / "sql" / "sqlite"
@@ -47,13 +48,13 @@ def test_no_query_scans_a_table_that_grows(tmp_path):
 
 
 def test_migrations_are_numbered_without_a_gap_and_have_a_checksum():
-    migrations = read_migrations()
+    migrations = read_migrations("sqlite")
     assert [step.version for step in migrations] == list(range(1, len(migrations) + 1))
     assert all(re.fullmatch(r"[0-9a-f]{64}", step.checksum) for step in migrations)
 
 
 def test_units_are_in_the_names_of_columns():
-    script = "".join(step.script for step in read_migrations())
+    script = "".join(step.script for step in read_migrations("sqlite"))
     times = re.findall(r"^\s+(\w+_at\w*) INTEGER", script, re.MULTILINE)
     assert times
     assert all(name.endswith(("_at_ms", "_at_ticks")) for name in times)

@@ -14,7 +14,8 @@ import pytest
 
 from upthread.errors import StoreError
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.write_queue import QUEUE_SUFFIX, WriteQueue
+from upthread.store.sqlite.files import QUEUE_SUFFIX
+from upthread.store.sqlite.write_queue import WriteQueue
 from upthread.testing.store_conformance import samples
 
 HOLD = """

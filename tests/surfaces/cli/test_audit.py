@@ -118,10 +118,9 @@ def test_audit_leaves_nothing_out(record):
 
 def test_changed_record_is_named_as_broken(record):
     database = apsw.Connection(str(record.home / "upthread" / "upthread.db"))
-    changed = "UPDATE part SET content = ? WHERE kind = 'text' AND message_seq = 1"
-    with database:
-        database.execute(changed, (b"something else",))
-    database.close()
+    where = "WHERE kind = 'text' AND message_seq = 1"
+    before = database.execute(f"SELECT content, id FROM part {where}").fetchall()
+    database.execute(f"UPDATE part SET content = ? {where}", (b"something else",))
     audit = record("audit", "w", "--json").json
 
     assert audit["integrity"]["is_intact"] is False
@@ -130,6 +129,9 @@ def test_changed_record_is_named_as_broken(record):
         "message_seq": 1,
     }
     assert "integrity: **BROKEN**" in record("audit", "w").out
+    # As it was: other tests read the same record.
+    database.executemany("UPDATE part SET content = ? WHERE id = ?", before)
+    database.close()
 
 
 def test_who_did_what_is_told_of_every_act_and_of_nothing_else(make_upthread, tmp_path):
@@ -221,7 +223,7 @@ def test_the_tree_has_a_line_for_each_session_turn_and_sub_agent(record):
         r"w \(\w+\): waiting",
         "planner: done",
         "ses_.* · rehearsal · no session yet",
-        r"1 STARTED · .* · ~\d+ tokens · ```.*",
+        r"1 STARTED · .* · ~\d+ tokens · .*",
         r"2 RESUMED · .* · 1 call · \[\[rehearse: child .*",
         r"sub-agent explorer · \d part.*",
         r"3 RESUMED.* · .* · the agent failed · .* · 2 calls · .*",
@@ -240,3 +242,28 @@ def test_the_tree_has_a_line_for_each_session_turn_and_sub_agent(record):
     assert [turn["outcome"] for turn in told[0]["turns"]] == ["ok", "ok", "unknown", "ok", "ok"]
     (child,) = told[0]["turns"][1]["children"]
     assert (child["role"], child["address"], child["children"]) == ("explorer", None, [])
+
+
+def test_trajectories_and_spans_are_one_json_object_on_a_line_without_what_is_secret(
+    make_upthread, tmp_path
+):
+    up = make_upthread(tmp_path)
+    up.configure('record = "full"\n')
+    secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    prompt = f"[[rehearse: say my token is {secret} é]] [[rehearse: read README.md]]"
+    up("tell", "w/planner", prompt, "--agent", "rehearsal")
+    assert secret in up("show", "w/planner", "--json", code=None).out + (
+        up.home / "upthread" / "upthread.db"
+    ).read_bytes().decode("latin-1")
+    for words in (("atif",), ("otel",), ("otel", "--content"), ("html",), ("md",)):
+        out = up("audit", "w", "--format", *words).out
+        assert secret not in out
+        assert ("[redacted:" in out) == (words != ("otel",))
+    (trajectory,) = up("audit", "w", "--format", "atif").out.splitlines()
+    assert trajectory.isascii()
+    assert json.loads(trajectory)["schema_version"] == "ATIF-v1.8"
+    (spans,) = up("audit", "w", "--format", "otel").out.splitlines()
+    assert json.loads(spans).keys() == {"resourceSpans"}
+    assert "é" not in spans
+    refused = up("audit", "w", "--format", "atif", "--content", code=2)
+    assert "--content is for --format otel" in refused.err

@@ -61,7 +61,7 @@ def test_agents_are_offered(offered):
 
 
 def test_words_of_a_choice_are_offered(offered):
-    assert offered("audit w --format ") == ["md", "json"]
+    assert offered("audit w --format ") == ["md", "html", "json", "atif", "otel"]
 
 
 def test_the_project_is_the_one_that_the_line_names(offered, shared, tmp_path):

@@ -58,12 +58,18 @@ def test_an_id_is_told_without_opening_the_project(up, capfd):
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_program_is_told_the_same_by_a_glance_as_by_the_verb(up, capfd):
+    assert glance.told(["id", ADDRESS, "--json"])
+    assert capfd.readouterr().out == up("--json", "id", ADDRESS).out
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ("id",),
         ("id", "--json"),
-        ("id", ADDRESS, "--json"),
+        ("id", "--json", ADDRESS),
+        ("id", ADDRESS, "--db", "x"),
         ("ls", ADDRESS),
         ("id", "w/planner~2"),
         ("id", "Hanne-planner"),

@@ -94,6 +94,8 @@ def live(tmp_path_factory, make_upthread):
     make_home(up.home / "agents", few)
     agents = up.beside(HOME=str(up.home / "agents"))
     seen.append(("upthread alone", agents("--all", "--json", "-C", "/").json))
+    found = agents("search", "parser", "--json").stream
+    seen.extend((name_of(line, "search"), line) for line in found)
     one("ls", "ls")
     stream("tell", "w/planner", everything, "--agent", "opencode")
     stream("tell", "w/planner", "[[rehearse: write a.txt a]]")

@@ -102,6 +102,10 @@ def begin(up) -> None:
         ),
         (
             ("id", "w/planner", "--json"),
+            HEAVY | OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | NOT_FOR_A_GLANCE | OF_CONFIGURATION,
+        ),
+        (
+            ("--json", "id", "w/planner"),
             HEAVY | OF_AGENTS | OF_A_LOOP | NOT_FOR_AN_ID | OF_CONFIGURATION | OF_JUDGING,
         ),
         (
@@ -132,7 +136,8 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
         (("--version",), 140, 0),
         (("--help",), 145, 0),
         (("id", "w/planner"), 108, 8),
-        (("id", "w/planner", "--json"), 275, 30),
+        (("id", "w/planner", "--json"), 108, 8),
+        (("--json", "id", "w/planner"), 275, 30),
         (("ls",), 310, 32),
         (("show", "w"), 530, 60),
         (("why", "w/planner"), 545, 70),
@@ -151,7 +156,7 @@ def test_a_look_loads_so_many_modules_reads_so_many_files_and_starts_nothing(
 @pytest.mark.parametrize(
     ("arguments", "declared"),
     [
-        (("id", "w/planner", "--json"), {"conversations"}),
+        (("--json", "id", "w/planner"), {"conversations"}),
         (("status",), {"hooks"}),
         (("tell", "--help"), {"talk"}),
         (("--version",), set()),

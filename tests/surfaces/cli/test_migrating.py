@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.support.postgres_server import database_at, drop_database_at
 
-from upthread.store.postgres.queries import read_migrations
+from upthread.store.sql.statements import read_migrations
 
-NEWEST = read_migrations()[-1].version
+NEWEST = read_migrations("postgres")[-1].version
 
 
 @pytest.fixture

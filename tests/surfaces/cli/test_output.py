@@ -149,7 +149,12 @@ def test_every_verb_says_as_many_lines_of_a_hostile_record(
     assert max(map(len, lines)) < 10_000
 
 
-FORMS = (("show", "--tree"), ("audit", "--format", "html"))
+FORMS = (
+    ("show", "--tree"),
+    ("audit", "--format", "html"),
+    ("audit", "--format", "atif"),
+    ("audit", "--format", "otel", "--content"),
+)
 """Other forms of what a verb shows of the record."""
 
 

@@ -15,8 +15,7 @@ from upthread.agents.claude_code.entries import SUBAGENTS
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.boundary.files import read_all, through_links
 from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
-from upthread.vendors.line_ends import damage_of, decoded, lines_backward, lines_forward
-from upthread.vendors.lines import read_object
+from upthread.vendors.lines import damage_of, decoded, lines_backward, lines_forward, read_object
 from upthread.vendors.outline import (
     DAY_MS,
     Ending,
@@ -48,6 +47,19 @@ _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary
 def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each session under a Claude home (`~/.claude`), sub-agents after their session."""
     kept_ms = _kept_days(home) * DAY_MS
+    for directory, name, parent in files(home, look):
+        if not look.goes_on():
+            return
+        outline = outline_of(directory, name, look, parent=parent)
+        if outline is not None:
+            yield replace(outline, deleted_at_ms=outline.used_at_ms + kept_ms)
+
+
+def files(home: Path, look: Look) -> Iterator[tuple[Directory, str, str]]:
+    """Yield each transcript by the directory that is held and its name there.
+
+    With it the session whose sub-agent's it is, empty for none.
+    """
     try:
         top = open_directory(str(home / "projects"))
     except FileNotFoundError:
@@ -60,10 +72,7 @@ def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
         look.pass_over(AGENT, "no ordinary file", names.others)
         # The newest first: where the look is cut short, that is what is wanted most.
         for name in sorted(names.directories, key=lambda each: -_written(top, each)):
-            for outline in _of_project(top, name, look):
-                yield replace(outline, deleted_at_ms=outline.used_at_ms + kept_ms)
-            if look.is_cut_short:
-                return
+            yield from _of_project(top, name, look)
 
 
 def _written(directory: Directory, name: str) -> int:
@@ -73,7 +82,7 @@ def _written(directory: Directory, name: str) -> int:
         return 0
 
 
-def _of_project(top: Directory, name: str, look: Look) -> Iterator[SessionOutline]:
+def _of_project(top: Directory, name: str, look: Look) -> Iterator[tuple[Directory, str, str]]:
     try:
         project = top.within(name)
     except OSError as error:
@@ -85,27 +94,46 @@ def _of_project(top: Directory, name: str, look: Look) -> Iterator[SessionOutlin
         look.pass_over(AGENT, "no ordinary file", names.others)
         for file in names.files:
             if file.endswith(_LINES):
-                yield from _of_file(project, file, look, parent="")
+                yield project, file, ""
         for session in names.directories:
-            yield from _of_sub_agents(project, session, look)
+            yield from _of_session(project, session, look)
 
 
-def _of_sub_agents(project: Directory, session: str, look: Look) -> Iterator[SessionOutline]:
+def _of_session(
+    project: Directory, session: str, look: Look
+) -> Iterator[tuple[Directory, str, str]]:
     try:
         with project.within(session) as own, own.within(SUBAGENTS) as directory:
             names = directory.names()
             look.pass_over(AGENT, "no ordinary file", names.others)
-            metas = {each for each in names.files if each.endswith(_META)}
             for file in names.files:
                 if file.startswith(_BESIDE) and file.endswith(_LINES):
-                    meta = file.removesuffix(_LINES) + _META
-                    role = _role(directory, meta) if meta in metas else ""
-                    for outline in _of_file(directory, file, look, parent=session):
-                        yield replace(outline, role=role or outline.role)
+                    yield directory, file, session
     except FileNotFoundError:
         return  # what a session keeps beside its transcript need not be sub-agents
     except OSError as error:
         look.pass_over(AGENT, str(error.strerror))
+
+
+def outline_of(
+    directory: Directory, name: str, look: Look, *, parent: str
+) -> SessionOutline | None:
+    """Return the outline of a transcript, None where it holds no session, which is counted."""
+    try:
+        ends = directory.ends(name, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
+        damage = damage_of(ends)
+        if damage:
+            look.pass_over(AGENT, damage)
+            return None
+        outline = _outline(ends, directory.path, name, parent=parent)
+        if not outline.directory or (outline.tokens is None and not ends.is_whole):
+            far = directory.ends(name, head_bytes=FAR_BYTES, tail_bytes=FAR_BYTES)
+            outline = _outline(far, directory.path, name, parent=parent)
+    except OSError as error:
+        look.pass_over(AGENT, str(error.strerror))
+        return None
+    role = _role(directory, name.removesuffix(_LINES) + _META) if parent else ""
+    return replace(outline, role=role or outline.role)
 
 
 def _role(directory: Directory, meta: str) -> str:
@@ -114,27 +142,6 @@ def _role(directory: Directory, meta: str) -> str:
     except OSError:
         return ""
     return text_of(decoded(ends.head).get("agentType"))
-
-
-def _of_file(
-    directory: Directory, name: str, look: Look, *, parent: str
-) -> Iterator[SessionOutline]:
-    if not look.goes_on():
-        return
-    try:
-        ends = directory.ends(name, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
-        damage = damage_of(ends)
-        if damage:
-            look.pass_over(AGENT, damage)
-            return
-        outline = _outline(ends, directory.path, name, parent=parent)
-        if not outline.directory or (outline.tokens is None and not ends.is_whole):
-            far = directory.ends(name, head_bytes=FAR_BYTES, tail_bytes=FAR_BYTES)
-            outline = _outline(far, directory.path, name, parent=parent)
-    except OSError as error:
-        look.pass_over(AGENT, str(error.strerror))
-        return
-    yield outline
 
 
 def _outline(ends: FileEnds, place: str, name: str, *, parent: str) -> SessionOutline:
@@ -182,7 +189,7 @@ class _Head:
         return bool(self.entry and self.prompt)
 
     def take(self, value: JsonObject) -> None:
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind in _TITLES:
             self.title = text_of(value.get(_TITLES[kind])) or self.title
         if kind not in {"user", "assistant"}:
@@ -221,7 +228,7 @@ class _Tail:
         if not is_title and not is_said:
             return
         value = decoded(line)
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind in _TITLES:
             self._titles.setdefault(kind, text_of(value.get(_TITLES[kind])))
         if not is_said or kind not in {"user", "assistant"}:

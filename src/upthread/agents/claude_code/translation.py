@@ -319,7 +319,7 @@ class Translator:
                     if title
                     else ()
                 )
-            case subtype if subtype in SILENT_SUBTYPES:
+            case str(subtype) if subtype in SILENT_SUBTYPES:
                 return ()
             case subtype:
                 return (_kept(frame, session, f"system/{subtype}"),)

@@ -60,7 +60,7 @@ def children_named(item: Mapping[str, Any]) -> tuple[UpstreamSessionId, ...]:
     if item.get("type") == ACTIVITY and item.get("kind") == "started":
         named = text_at(item, "agentThreadId")
         return (UpstreamSessionId(named),) if named else ()
-    if item.get("type") != CALL or item.get("tool") not in GIVES_WORK:
+    if item.get("type") != CALL or text_at(item, "tool") not in GIVES_WORK:
         return ()
     return tuple(UpstreamSessionId(each) for each in texts_at(item, "receiverThreadIds"))
 
@@ -162,7 +162,7 @@ def spoken(item: _Item) -> str:
     """Return the whole text of a message or a piece of reasoning, "" for any other item."""
     if item.get("type") == "reasoning":
         return "\n\n".join(texts_at(item, "summary") or texts_at(item, "content"))
-    return text_at(item, "text") if item.get("type") in {"agentMessage", "plan"} else ""
+    return text_at(item, "text") if text_at(item, "type") in {"agentMessage", "plan"} else ""
 
 
 def said(item: _Item, session: UpstreamSessionId, text: str) -> tuple[AgentEvent, ...]:

@@ -8,7 +8,7 @@ its parent in its first line. Seen in 0.144 to 0.169.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import Final
 
 from upthread.boundary.directories import Directory, FileEnds, open_directory
 from upthread.core.history.rules import JsonObject, object_of, text_of
-from upthread.vendors.compressed import SUFFIX, expanded_ends
-from upthread.vendors.line_ends import damage_of, decoded, lines_backward, lines_forward
+from upthread.vendors.compressed import SUFFIX, CompressedError, expanded_ends
+from upthread.vendors.lines import damage_of, decoded, lines_backward, lines_forward
 from upthread.vendors.outline import (
     Ending,
     Look,
@@ -36,6 +36,8 @@ INDEX_BYTES_MAX: Final = 4 * 1024 * 1024
 LEVELS: Final = 3
 """Year, month and day."""
 
+_SESSIONS: Final = "sessions"
+_ARCHIVED: Final = "archived_sessions"
 _PREFIX: Final = "rollout-"
 _LINES: Final = ".jsonl"
 _STAMP_CHARACTERS: Final = len("2026-11-23T01-24-53-")
@@ -52,8 +54,23 @@ _HEADING: Final = 400
 
 def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each thread under a Codex home (`~/.codex`), the newest days first."""
-    titles = _titles(home)
-    for place, levels, is_archived in (("sessions", LEVELS, False), ("archived_sessions", 0, True)):
+    given = titles(home)
+    for directory, name in files(home, look):
+        if not look.goes_on():
+            return
+        outline = outline_of(directory, name, look)
+        if outline is not None:
+            yield entitled(outline, given)
+
+
+def entitled(outline: SessionOutline, given: Mapping[str, str]) -> SessionOutline:
+    """Return an outline with the title that a person gave the thread, where one did."""
+    return replace(outline, title=title_of(given.get(outline.session_id) or outline.title))
+
+
+def files(home: Path, look: Look) -> Iterator[tuple[Directory, str]]:
+    """Yield each rollout by the directory that is held and its name there."""
+    for place, levels in ((_SESSIONS, LEVELS), (_ARCHIVED, 0)):
         try:
             top = open_directory(str(home / place))
         except FileNotFoundError:
@@ -62,21 +79,17 @@ def outlines(home: Path, look: Look) -> Iterator[SessionOutline]:
             look.pass_over(AGENT, f"{error.strerror}: {home / place}")
             continue
         with top:
-            for outline in _below(top, levels, look):
-                title = titles.get(outline.session_id) or outline.title
-                yield replace(outline, title=title_of(title), is_archived=is_archived)
+            yield from _below(top, levels, look)
 
 
-def _below(directory: Directory, levels: int, look: Look) -> Iterator[SessionOutline]:
+def _below(directory: Directory, levels: int, look: Look) -> Iterator[tuple[Directory, str]]:
     names = directory.names()
     look.is_cut_short |= names.is_cut_short
     look.pass_over(AGENT, "no ordinary file", names.others)
     if not levels:
-        yield from _of_day(directory, names.files, look)
+        yield from ((directory, name) for name in _rollouts(names.files))
         return
     for name in sorted(names.directories, reverse=True):
-        if look.is_cut_short:
-            return
         try:
             inner = directory.within(name)
         except OSError as error:
@@ -86,26 +99,31 @@ def _below(directory: Directory, levels: int, look: Look) -> Iterator[SessionOut
             yield from _below(inner, levels - 1, look)
 
 
-def _of_day(directory: Directory, names: tuple[str, ...], look: Look) -> Iterator[SessionOutline]:
+def _rollouts(names: Sequence[str]) -> Iterator[str]:
     present = set(names)
     for name in sorted(names, reverse=True):
         plain = name.removesuffix(SUFFIX)
-        if not plain.startswith(_PREFIX) or not plain.endswith(_LINES):
-            continue
-        if name != plain and plain in present:
-            continue
-        if not look.goes_on():
-            return
-        try:
-            ends = _ends(directory, name)
-        except OSError as error:  # CompressedError too
-            look.pass_over(AGENT, "not Zstandard" if name != plain else str(error.strerror))
-            continue
-        damage = damage_of(ends)
-        if damage:
-            look.pass_over(AGENT, damage)
-        else:
-            yield _outline(ends, directory.path, name)
+        is_second = name != plain and plain in present
+        if plain.startswith(_PREFIX) and plain.endswith(_LINES) and not is_second:
+            yield name
+
+
+def outline_of(directory: Directory, name: str, look: Look) -> SessionOutline | None:
+    """Return the outline of a rollout, None where it holds no thread, which is counted."""
+    try:
+        ends = _ends(directory, name)
+    except CompressedError:
+        look.pass_over(AGENT, "not Zstandard")
+        return None
+    except OSError as error:
+        look.pass_over(AGENT, str(error.strerror))
+        return None
+    damage = damage_of(ends)
+    if damage:
+        look.pass_over(AGENT, damage)
+        return None
+    outline = _outline(ends, directory.path, name)
+    return replace(outline, is_archived=directory.path.endswith(f"/{_ARCHIVED}"))
 
 
 def _ends(directory: Directory, name: str) -> FileEnds:
@@ -215,7 +233,7 @@ def _of_tail(ends: FileEnds) -> _Tail:
     return tail
 
 
-def _titles(home: Path) -> Mapping[str, str]:
+def titles(home: Path) -> Mapping[str, str]:
     """Return the titles that people gave, by the thread."""
     found: dict[str, str] = {}
     with suppress(OSError), open_directory(str(home)) as directory:

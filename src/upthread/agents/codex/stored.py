@@ -87,7 +87,7 @@ def read_session(home: Path, session: UpstreamSessionId) -> StoredSession | None
 def _spawned(home: Path, call: CutOffCall) -> StoredSession | None:
     """Return what became of a call that nobody saw a sub-agent of, by its main thread's rollout."""
     path, mine = _in_main(home, call)
-    told = [output_text(each.get("output")) for each in mine if each.get("type") in OUTPUTS]
+    told = [output_text(each.get("output")) for each in mine if text_at(each, "type") in OUTPUTS]
     if path is None or not told:
         return None
     child = _agent_id(told[-1])
@@ -136,7 +136,9 @@ def _events(
     lines: list[tuple[str, Mapping[str, Any]]], session: UpstreamSessionId
 ) -> Iterator[AgentEvent]:
     completed = {text_at(each, "id"): each for kind, each in lines if kind == "item_completed"}
-    outputs = {text_at(each, "call_id"): each for _, each in lines if each.get("type") in OUTPUTS}
+    outputs = {
+        text_at(each, "call_id"): each for _, each in lines if text_at(each, "type") in OUTPUTS
+    }
     for kind, each in lines:
         if kind == "compacted":
             yield ContextCompacted(upstream_session_id=session)
@@ -144,7 +146,7 @@ def _events(
             yield from _usage(each, session)
         elif kind == "item_completed":
             yield from _spoken(each, session)
-        elif each.get("type") in OUTPUT_OF:
+        elif text_at(each, "type") in OUTPUT_OF:
             call_id = text_at(each, "call_id")
             item = _as_item(completed.get(call_id, {}))
             if item is not None:

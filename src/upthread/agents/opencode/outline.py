@@ -47,18 +47,26 @@ class _Interruptible(Protocol):
 def outlines(data_home: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield each session of OpenCode's databases under a data home, the newest first."""
     for path in find_histories(data_home):
-        if path.is_symlink() or _would_be_copied(path):
-            look.pass_over(AGENT, "no ordinary file" if path.is_symlink() else "too large to copy")
+        if not is_read(path, look):
             continue
         try:
             with opened(path) as database:
                 _end_in_time(database, look)
-                yield from _of_database(database, path, look)
+                yield from outlines_in(database, path, look)
         except StoreError:
             # Told by its reason alone: `doctor` says of each what is wrong with it.
             look.is_cut_short |= time.monotonic() > look.until_s
             if not look.is_cut_short:
                 look.pass_over(AGENT, "not a database of a known form")
+
+
+def is_read(path: Path, look: Look) -> bool:
+    """Return whether a database is opened at a glance; what is not, is counted."""
+    why = "no ordinary file" if path.is_symlink() else ""
+    if not why and _would_be_copied(path):
+        why = "too large to copy"
+    look.pass_over(AGENT, why, bool(why))
+    return not why
 
 
 def _would_be_copied(path: Path) -> bool:
@@ -75,7 +83,8 @@ def _end_in_time(database: Database, look: Look) -> None:
     interruptible.set_progress_handler(lambda: time.monotonic() > look.until_s, _STEPS)
 
 
-def _of_database(database: Database, path: Path, look: Look) -> Iterator[SessionOutline]:
+def outlines_in(database: Database, path: Path, look: Look) -> Iterator[SessionOutline]:
+    """Yield the sessions of a database that is open, the newest first."""
     told: set[str] = set()
     for table in _TABLES:
         names = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
@@ -106,7 +115,8 @@ def _outline(
     values: Mapping[str, object], newest: list[Mapping[str, Any]], path: Path
 ) -> SessionOutline:
     parent = _text(values.get("parent_id"))
-    weighed = next((each for each in newest if _tokens(each)), {})
+    nothing: Mapping[str, Any] = {}
+    weighed = next((each for each in newest if _tokens(each)), nothing)
     return SessionOutline(
         agent=AGENT,
         session_id=_text(values.get("id")),

@@ -11,10 +11,7 @@ sees of the real one its objects, a copy of its index and its working tree. See 
     places            which repository a directory is in, and whether it may be read
     references        HEAD and what it names
     person            what the person and the machine have set for git
-    settings          the few settings that change what a file's content is, as values
-    filters           which files have a filter, which never runs
     process           a process of git: from where, with what, how long, how much
-    private           the private directory it runs in
-    worktrees         linked working trees: listed, made and removed
-    new_repository    a repository of our own making
+    private           the private directory it runs in, its settings, which files have a filter
+    worktrees         linked working trees: listed, made and removed; a repository of our own
 """

@@ -3,6 +3,10 @@
 It holds a HEAD, a configuration and patterns that we wrote, and copies of the index and of the list
 where a shallow history ends. The objects and the working tree are the real ones. Whatever anybody
 writes into the real git directory meanwhile, git does not look there.
+
+Of the real configuration it gets the settings that change what a file's content is, as plain values
+that name no program: the person's own come from `person`, the repository's from its file. A filter
+is a program that git would run on a file's content: it is said which files have one, and none runs.
 """
 
 from __future__ import annotations
@@ -13,17 +17,75 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from typing import Final
 
 from msgspec import Struct
 
 from upthread.boundary.git import process
 from upthread.boundary.git.directory_files import GitFileError, open_plain, read_plain
+from upthread.boundary.git.person import person_configuration
 from upthread.boundary.git.places import GitDirectories
 from upthread.boundary.git.process import UNCONFIGURED, Done, private_parent, run_git
-from upthread.boundary.git.settings import PATTERNS_BYTES_MAX, read_settings
 from upthread.errors import UsageError
+
+PATTERNS_BYTES_MAX = 4 << 20
+"""How large a file of patterns (ignored paths, attributes) may be."""
+
+_TRUTHS: Final = (
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "core.symlinks",
+    "core.trustctime",
+)
+_CHOICES: Final = {
+    "core.autocrlf": {"input"},
+    "core.checkstat": {"default", "minimal"},
+    "core.eol": {"crlf", "lf", "native"},
+}
+# Of these git knows the named words alone.
+_NO_TRUTHS: Final = {"core.checkstat", "core.eol"}
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Values for git, each of a known form; and what the files of patterns hold that are named."""
+
+    values: dict[str, str]
+    ignored: bytes | None
+    attributes: bytes | None
+
+
+def read_settings(place: GitDirectories) -> Settings:
+    """Return the settings for a working tree. Blocking. Raises GitFileError."""
+    # The repository's last, as git reads them; what is of no known form is left out.
+    found = place.configuration.over(person_configuration(place.untrusted))
+    values: dict[str, str] = {}
+    for name in (*_TRUTHS, *_CHOICES):
+        choice, truth = (found.last(name) or "").lower(), found.truth(name)
+        if choice in _CHOICES.get(name, ()):
+            values[name] = choice
+        elif truth is not None and name not in _NO_TRUTHS:
+            values[name] = "true" if truth else "false"
+    return Settings(
+        values=values,
+        ignored=_patterns(place, found.last("core.excludesfile")),
+        attributes=_patterns(place, found.last("core.attributesfile")),
+    )
+
+
+def _patterns(place: GitDirectories, named: str | None) -> bytes | None:
+    if not named:
+        return None
+    path = os.path.realpath(os.path.join(place.top, os.path.expanduser(named)))
+    return read_plain(path, bytes_max=PATTERNS_BYTES_MAX)
+
+
+# --- the directory --------------------------------------------------------------------------------
+
 
 INDEX_BYTES_MAX = 1 << 30
 """How large an index may be: about ten million files."""
@@ -215,3 +277,20 @@ def _copied(git_directory: str, name: str, to: str) -> str:
     # Git takes an entry that is as old as the index for one that may have changed since.
     os.utime(copied, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     return copied
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+_NONE: Final = {b"unspecified", b"unset", b"set", b""}
+
+
+def filters_of(git: PrivateGit, paths: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Return the name of the filter of each path that has one. Blocking."""
+    given = b"".join(path + b"\0" for path in paths)
+    if not given:
+        return {}
+    told = git.do("check-attr", "-z", "--stdin", "filter", given=given).split(b"\0")
+    # The last NUL leaves one empty piece, so the lengths differ by one.
+    named = zip(told[0::3], told[2::3], strict=False)
+    return {path: name for path, name in named if name not in _NONE}

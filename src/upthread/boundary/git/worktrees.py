@@ -1,5 +1,8 @@
 """Linked working trees: listed, made and removed as git does, with nothing of the repository run.
 
+Beside them a whole repository of our own making, as `demo` needs it: nobody's configuration or
+hooks.
+
 `git worktree add` runs hooks and filters, and `remove` the filters and the watcher of the tree, as
 configured by whoever wrote the configuration last. The few files that make a linked working tree
 (gitrepository-layout(5), "worktrees") are written here; its content is checked out by git in a
@@ -10,17 +13,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from upthread.boundary.git import process
 from upthread.boundary.git.directory_files import GitFileError, read_line
-from upthread.boundary.git.filters import filters_of
 from upthread.boundary.git.linkage import named_in
 from upthread.boundary.git.places import GitDirectories, place_at
-from upthread.boundary.git.private import tree_of
+from upthread.boundary.git.private import filters_of, tree_of
+from upthread.boundary.git.process import TIMEOUT_S, UNCONFIGURED, run_git
 from upthread.boundary.git.references import find_reference, is_reference, read_head
 from upthread.boundary.programs import is_in
 from upthread.core.text import command
@@ -228,3 +233,38 @@ def _write(path: str, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o666), "wb") as file:
         file.write(os.fsencode(text))
+
+
+# --- a repository of our own making ---------------------------------------------------------------
+
+
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "demo",
+    "GIT_AUTHOR_EMAIL": "demo@localhost",
+    "GIT_COMMITTER_NAME": "demo",
+    "GIT_COMMITTER_EMAIL": "demo@localhost",
+}
+
+
+def start_repository(directory: Path) -> None:
+    """Make a directory a repository, on `main`, with all that is in it committed. Blocking."""
+    # No template: the machine's may bring hooks, which the commit would run.
+    _git(directory, "init", "--quiet", "--template=", "--initial-branch=main")
+    _git(directory, "add", "--all")
+    _git(directory, "commit", "--quiet", "--message=Start")
+
+
+def _git(directory: Path, *arguments: str) -> None:
+    done = run_git(
+        arguments,
+        directory=str(directory),
+        outside=(str(directory),),
+        environment={**UNCONFIGURED, **_IDENTITY},
+        until_s=time.monotonic() + TIMEOUT_S,
+    )
+    if done is None:
+        raise UsageError("git is not installed", hint="install git")
+    if done.code != 0:
+        raise UsageError(
+            f"git {arguments[0]} failed: {done.complaint}", hint=f"see what git says in {directory}"
+        )

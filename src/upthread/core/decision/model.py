@@ -1,14 +1,16 @@
 """The decisions there are, and all that one rests on. Values only.
 
 How they follow from each other is core/decision/rules.py, in order of priority; the handshake
-(core/decision/handshake.py) applies the rules.
+(core/decision/handshake.py) applies the rules. `RecordFacts` is the one place where a
+conversation's own rows become inputs: for a turn that begins, for `why`, and for what is published
+to hooks. What is around it (files, git, price) is added by the runtime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, Surroundings
 from upthread.core.decision.price import NOTHING_PRICED, Price, Spending, Tokens
@@ -20,7 +22,11 @@ from upthread.core.decision.words import (
     RESUME_WITH_UPDATE,
     START_FRESH,
 )
-from upthread.core.types import Continuity, ConversationId, JsonValue, Outcome
+from upthread.core.types import Continuity, ConversationId, JsonValue, Link, Outcome
+
+if TYPE_CHECKING:
+    from upthread.core.turns.turn import TurnView
+
 
 Value = TypeVar("Value")
 
@@ -256,3 +262,56 @@ class Rule:
     says: str
     hint: str = ""
     is_always_told: bool = False
+
+
+# --- what the record says of a conversation -------------------------------------------------------
+
+
+_NOT_KNOWN: Final = ConversationId("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFacts:
+    """What the record says of a conversation; nothing of one that it does not know.
+
+    `link` is the open one, `last` the newest turn.
+    `other_host` is where its session lives, None when that is here, as far as is known.
+    """
+
+    conversation_id: ConversationId = _NOT_KNOWN
+    turns: int = 0
+    link: Link | None = None
+    last: TurnView | None = None
+    other_host: str | None = None
+
+    def inputs(
+        self,
+        *,
+        continuity: Continuity,
+        agent: str,
+        callers: tuple[ConversationId, ...] = (),
+        depth_max: int = CALLER_DEPTH_MAX,
+        condition_now: str | None = None,
+        holder: str | None = None,
+        tree_holder: str | None = None,
+        opens_only_within: bool = False,
+    ) -> HandshakeInputs:
+        """Return the inputs for a prompt through `agent`, as far as the record goes."""
+        intended = self.last.intended if self.last else None
+        return HandshakeInputs(
+            conversation_id=self.conversation_id,
+            agent=agent,
+            continuity=continuity,
+            turns=self.turns,
+            current_agent=self.link.agent if self.link else None,
+            other_host=self.other_host,
+            holder=holder,
+            tree_holder=tree_holder,
+            was_interrupted=self.last is not None and self.last.was_cut_off,
+            was_unheard=self.last is not None and self.last.was_unheard,
+            callers=callers,
+            depth_max=depth_max,
+            condition_before=intended.condition if intended else None,
+            condition_now=condition_now,
+            opens_only_within=opens_only_within,
+        )

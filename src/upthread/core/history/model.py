@@ -1,19 +1,26 @@
-"""One model of a history: messages with parts, whoever stored them.
+"""One model of a history, and whether it is sound: messages with parts, whoever stored them.
 
 Our own messages and the entries of the agents' stores come to the same form, so that they are
-judged, repaired and rendered by the same code. Parts are those of core/types.py. Decides nothing.
+judged, repaired and rendered by the same code. Parts are those of core/types.py.
+
+Soundness is whether a stored history could be sent to any provider as it stands. `is_sound` is
+asked of every history that is read, so it is one pass that allocates next to nothing. `faults` is
+asked where that says no: each fault with its place, rule and cure. What the rules of one provider
+add to this, rendering sees to (core/history/proof.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.types import ErasedPart, Message, Part, Speaker, UnknownPart
+from upthread.core import types
+from upthread.core.text import SURROGATES
 
-NOTES = (UnknownPart, ErasedPart)
+NOTES = (types.UnknownPart, types.ErasedPart)
 """Parts that are nobody's words: kept, and never sent to a model."""
 
 
@@ -21,17 +28,17 @@ class Spoken(Protocol):
     """A message as far as its validity goes: ours or another's."""
 
     @property
-    def speaker(self) -> Speaker: ...
+    def speaker(self) -> types.Speaker: ...
 
     @property
-    def parts(self) -> tuple[Part, ...]: ...
+    def parts(self) -> tuple[types.Part, ...]: ...
 
 
 class HistoryMessage(Struct, frozen=True, kw_only=True):
     """What was said at one place. `place` says where it is stored, in words: `line 41`."""
 
-    speaker: Speaker
-    parts: tuple[Part, ...]
+    speaker: types.Speaker
+    parts: tuple[types.Part, ...]
     place: str = ""
 
 
@@ -45,7 +52,7 @@ class History(Struct, frozen=True, kw_only=True):
     messages: tuple[HistoryMessage, ...] = ()
 
 
-def history_of(messages: Iterable[Message]) -> History:
+def history_of(messages: Iterable[types.Message]) -> History:
     """Return our own messages as a history."""
     return History(
         messages=tuple(
@@ -61,3 +68,130 @@ def place_of(messages: Sequence[HistoryMessage], index: int) -> str:
     """Return where a message is stored, its position from 1 where nobody said."""
     # From 1, as people count, and as our own messages are numbered.
     return messages[index].place or f"message {index + 1}"
+
+
+# --- soundness ------------------------------------------------------------------------------------
+
+
+CURES: Final = {
+    "every_call_has_a_result": "it is closed with an unknown outcome",
+    "every_result_has_a_call": "it is taken out",
+    "one_result_for_a_call": "all but the first are taken out",
+    "call_ids_differ": "the later call gets an id of its own",
+    "results_stand_after_their_calls": "the result is put after its call",
+    "text_is_unicode": "the half of a character is shown as U+FFFD",
+}
+"""The rules of a sound history, and what repair does about a breach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A rule broken at one place of a stored history. `what` names the call."""
+
+    place: str
+    rule: str
+    what: str
+
+    @property
+    def cure(self) -> str:
+        """What repair does about it."""
+        return CURES[self.rule]
+
+
+def is_sound(messages: Iterable[Spoken]) -> bool:
+    """Return whether every call is answered once, directly after its message, and no id twice.
+
+    One pass, about a quarter of a microsecond a message. Text that is not Unicode is not looked
+    for: that costs as much as reading, and rendering sees to it.
+    """
+    waiting: set[str] = set()
+    seen: set[str] = set()
+    is_answering = False
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, types.ToolCallPart):
+                # Calls may come together; a new one after some
+                # results means that the others' are late.
+                if part.call_id in seen or (is_answering and waiting):
+                    return False
+                seen.add(part.call_id)
+                waiting.add(part.call_id)
+                is_answering = False
+            elif isinstance(part, types.ToolResultPart):
+                if part.call_id not in waiting:
+                    return False
+                waiting.remove(part.call_id)
+                is_answering = True
+            # Notes are never sent, and part no call from its result.
+            elif waiting and not isinstance(part, NOTES):
+                return False
+    return not waiting
+
+
+def faults(messages: Sequence[HistoryMessage]) -> tuple[Fault, ...]:
+    """Return every fault, in the order of the history. Empty for a sound one."""
+    finder = _Finder(messages)
+    found = [*finder.walk(), *finder.left_open()]
+    return tuple(fault for _, fault in sorted(found, key=lambda each: each[0]))
+
+
+_Found: TypeAlias = tuple[int, Fault]
+_TEXTS: Final = (types.TextPart, types.ContextPart, types.ReasoningPart, types.ToolResultPart)
+
+
+class _Finder:
+    """Walks a history once, knowing which calls wait for their results, and which too long."""
+
+    def __init__(self, messages: Sequence[HistoryMessage]) -> None:
+        self._messages = messages
+        self._waiting: dict[str, int] = {}  # call id: its message
+        self._late: set[str] = set()
+        self._answered: set[str] = set()
+        self._is_answering = False
+
+    def walk(self) -> Iterator[_Found]:
+        for index, message in enumerate(self._messages):
+            for part in message.parts:
+                if isinstance(part, types.ToolResultPart):
+                    yield from self._take_result(index, part)
+                elif isinstance(part, types.ToolCallPart):
+                    yield from self._take_call(index, part)
+                elif not isinstance(part, NOTES):
+                    self._late.update(self._waiting)
+                if isinstance(part, _TEXTS) and SURROGATES.search(part.text):
+                    yield index, self._fault(index, "text_is_unicode", "half of a character in it")
+
+    def left_open(self) -> Iterator[_Found]:
+        for call_id, index in self._waiting.items():
+            what = f"call {call_id} has no result"
+            yield index, self._fault(index, "every_call_has_a_result", what)
+
+    def _take_call(self, index: int, part: types.ToolCallPart) -> Iterator[_Found]:
+        if part.call_id in self._waiting or part.call_id in self._answered:
+            what = f"call {part.call_id} has the id of an earlier one"
+            yield index, self._fault(index, "call_ids_differ", what)
+        if self._is_answering:
+            self._late.update(self._waiting)
+        self._is_answering = False
+        # The first of two: its place is where the result is missing.
+        self._waiting.setdefault(part.call_id, index)
+
+    def _take_result(self, index: int, part: types.ToolResultPart) -> Iterator[_Found]:
+        call_id = part.call_id
+        self._is_answering = True
+        if call_id in self._waiting:
+            asked = self._waiting.pop(call_id)
+            self._answered.add(call_id)
+            if call_id in self._late:
+                where = place_of(self._messages, asked)
+                what = f"the result of call {call_id} ({where}) comes late"
+                yield index, self._fault(index, "results_stand_after_their_calls", what)
+        elif call_id in self._answered:
+            what = f"call {call_id} has its result already"
+            yield index, self._fault(index, "one_result_for_a_call", what)
+        else:
+            what = f"a result of call {call_id}, which nothing before it made"
+            yield index, self._fault(index, "every_result_has_a_call", what)
+
+    def _fault(self, index: int, rule: str, what: str) -> Fault:
+        return Fault(place=place_of(self._messages, index), rule=rule, what=what)

@@ -17,12 +17,12 @@ from upthread.core.history.rules import (
     Finding,
     JsonObject,
     Request,
-    Rule,
     items_of,
     messages_of,
     names_fit,
     object_of,
     repeated,
+    rule,
     text_is_unicode,
     text_of,
     there_is_a_message,
@@ -44,6 +44,9 @@ def _call_ids(message: JsonObject) -> list[str]:
     return [text_of(call.get("id")) for call in _calls(message)]
 
 
+@rule(
+    "A role is one of the six.", source=_REFERENCE, cure="send it as the user's or the assistant's"
+)
 def _roles_are_known(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         if message.get("role") not in _ROLES:
@@ -69,6 +72,11 @@ def _pairs(request: Request) -> Iterator[tuple[int, list[str], int, list[str]]]:
         index = end
 
 
+@rule(
+    "After a message with `tool_calls` comes a tool message for each of them.",
+    source="error text in https://github.com/langgenius/dify/issues/32222, and " + _GUIDE,
+    cure="close the call with an unknown outcome",
+)
 def _calls_are_answered_next(request: Request) -> Iterator[Finding]:
     for caller, asked, _, answered in _pairs(request):
         for call_id in asked:
@@ -76,6 +84,11 @@ def _calls_are_answered_next(request: Request) -> Iterator[Finding]:
                 yield caller, f"call {call_id} has no tool message directly after it"
 
 
+@rule(
+    "A tool message answers a call of the message before the run of them.",
+    source=_GUIDE,
+    cure="take the answer out",
+)
 def _answers_have_their_call(request: Request) -> Iterator[Finding]:
     for _, asked, start, answered in _pairs(request):
         for offset, call_id in enumerate(answered):
@@ -83,12 +96,18 @@ def _answers_have_their_call(request: Request) -> Iterator[Finding]:
                 yield start + offset, f"answer to call {call_id}, which the message before lacks"
 
 
+@rule("A call has one tool message.", source=_GUIDE, cure="take all but the first out")
 def _one_answer_for_a_call(request: Request) -> Iterator[Finding]:
     for _, _, start, answered in _pairs(request):
         for call_id in repeated(answered):
             yield start, f"call {call_id} is answered more than once"
 
 
+@rule(
+    "The calls of a message have ids of their own.",
+    source=_GUIDE,
+    cure="give the later call another id",
+)
 def _call_ids_differ(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         # Within one message: across messages ids may come again, unlike Anthropic's.
@@ -96,6 +115,14 @@ def _call_ids_differ(request: Request) -> Iterator[Finding]:
             yield index, f"two calls have the id {call_id}"
 
 
+@rule(
+    "A call's id is 1 to 40 characters long.",
+    source=(
+        "error text in https://community.openai.com/t/"
+        "error-for-messages-assistant-tool-calls-id-object/626732"
+    ),
+    cure="use a shorter id that follows from it",
+)
 def _call_ids_fit(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         for call_id in _call_ids(message):
@@ -103,6 +130,11 @@ def _call_ids_fit(request: Request) -> Iterator[Finding]:
                 yield index, f"call id of {len(call_id)} characters"
 
 
+@rule(
+    "`arguments` is a text that holds a JSON object; servers alike refuse a cut one.",
+    source=_REFERENCE,
+    cure="write the arguments as JSON",
+)
 def _arguments_are_json_text(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         for call in _calls(message):
@@ -117,12 +149,22 @@ def _names(request: Request) -> Iterator[tuple[int, str]]:
             yield index, text_of(object_of(call.get("function")).get("name"))
 
 
+@rule(
+    "Only an assistant's message with calls may have no content.",
+    source=_REFERENCE,
+    cure="leave the message out",
+)
 def _content_is_there(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         if message.get("content") is None and not _calls(message):
             yield index, "it has neither content nor calls"
 
 
+@rule(
+    "Images in the request are PNG, JPEG, GIF or WebP.",
+    source="https://platform.openai.com/docs/guides/images-vision",
+    cure="name the file in place of its content",
+)
 def _images_are_of_known_type(request: Request) -> Iterator[Finding]:
     for index, message in enumerate(messages_of(request)):
         for part in items_of(message.get("content")):
@@ -144,70 +186,15 @@ def is_json_object(text: str) -> bool:
 OPENAI_CHAT_RULES: Final = (
     there_is_a_message(_REFERENCE),
     text_is_unicode(messages_of),
-    Rule(
-        name="roles_are_known",
-        demand="A role is one of the six.",
-        source=_REFERENCE,
-        cure="send it as the user's or the assistant's",
-        find=_roles_are_known,
-    ),
-    Rule(
-        name="calls_are_answered_next",
-        demand="After a message with `tool_calls` comes a tool message for each of them.",
-        source="error text in https://github.com/langgenius/dify/issues/32222, and " + _GUIDE,
-        cure="close the call with an unknown outcome",
-        find=_calls_are_answered_next,
-    ),
-    Rule(
-        name="answers_have_their_call",
-        demand="A tool message answers a call of the message before the run of them.",
-        source=_GUIDE,
-        cure="take the answer out",
-        find=_answers_have_their_call,
-    ),
-    Rule(
-        name="one_answer_for_a_call",
-        demand="A call has one tool message.",
-        source=_GUIDE,
-        cure="take all but the first out",
-        find=_one_answer_for_a_call,
-    ),
-    Rule(
-        name="call_ids_differ",
-        demand="The calls of a message have ids of their own.",
-        source=_GUIDE,
-        cure="give the later call another id",
-        find=_call_ids_differ,
-    ),
-    Rule(
-        name="call_ids_fit",
-        demand="A call's id is 1 to 40 characters long.",
-        source="error text in https://community.openai.com/t/"
-        "error-for-messages-assistant-tool-calls-id-object/626732",
-        cure="use a shorter id that follows from it",
-        find=_call_ids_fit,
-    ),
-    Rule(
-        name="arguments_are_json_text",
-        demand="`arguments` is a text that holds a JSON object; servers alike refuse a cut one.",
-        source=_REFERENCE,
-        cure="write the arguments as JSON",
-        find=_arguments_are_json_text,
-    ),
+    _roles_are_known,
+    _calls_are_answered_next,
+    _answers_have_their_call,
+    _one_answer_for_a_call,
+    _call_ids_differ,
+    _call_ids_fit,
+    _arguments_are_json_text,
     names_fit(_REFERENCE, _names),
-    Rule(
-        name="content_is_there",
-        demand="Only an assistant's message with calls may have no content.",
-        source=_REFERENCE,
-        cure="leave the message out",
-        find=_content_is_there,
-    ),
-    Rule(
-        name="images_are_of_known_type",
-        demand="Images in the request are PNG, JPEG, GIF or WebP.",
-        source="https://platform.openai.com/docs/guides/images-vision",
-        cure="name the file in place of its content",
-        find=_images_are_of_known_type,
-    ),
+    _content_is_there,
+    _images_are_of_known_type,
 )
 """What Chat Completions demands of a history. A leading system message is custom, and no rule."""

@@ -18,10 +18,10 @@ from upthread.core.history.rules import (
     Finding,
     JsonObject,
     Request,
-    Rule,
     items_of,
     names_fit,
     repeated,
+    rule,
     text_is_unicode,
     text_of,
 )
@@ -56,12 +56,22 @@ def _call_id(item: JsonObject) -> str:
     return text_of(item.get("call_id"))
 
 
+@rule(
+    "`input` is a text or holds at least one item.",
+    source=_REFERENCE,
+    cure="send the prompt with it",
+)
 def _there_is_an_item(request: Request) -> Iterator[Finding]:
     # A bare text is a request as well.
     if not _items(request) and not text_of(request.get("input")):
         yield None, "`input` is empty"
 
 
+@rule(
+    "Every call has an output with its `call_id`.",
+    source="error text in https://github.com/router-for-me/CLIProxyAPI/issues/2368",
+    cure="close the call with an unknown outcome",
+)
 def _calls_have_their_output(request: Request) -> Iterator[Finding]:
     items = _items(request)
     # By kind and id: an output of another kind does not answer a call.
@@ -72,6 +82,11 @@ def _calls_have_their_output(request: Request) -> Iterator[Finding]:
             yield index, f"no {wanted} for call {_call_id(item)}"
 
 
+@rule(
+    "An output comes after the call with its `call_id`.",
+    source="error text in https://github.com/microsoft/vscode/issues/320060",
+    cure="take the output out",
+)
 def _outputs_have_their_call(request: Request) -> Iterator[Finding]:
     if request.get("previous_response_id"):
         return
@@ -84,17 +99,24 @@ def _outputs_have_their_call(request: Request) -> Iterator[Finding]:
             yield index, f"no call {_call_id(item)} before this output"
 
 
+@rule("A call has one output.", source=_GUIDE, cure="take all but the first out")
 def _one_output_for_a_call(request: Request) -> Iterator[Finding]:
     outputs = [_call_id(item) for item in _items(request) if _kind(item) in _OUTPUTS]
     for call_id in repeated(outputs):
         yield None, f"call {call_id} has {Counter(outputs)[call_id]} outputs"
 
 
+@rule("Calls have ids of their own.", source=_GUIDE, cure="give the later call another id")
 def _call_ids_differ(request: Request) -> Iterator[Finding]:
     for call_id in repeated(_call_id(item) for item in _items(request) if _kind(item) in OUTPUT_OF):
         yield None, f"two calls have the id {call_id}"
 
 
+@rule(
+    "A `call_id` is 1 to 64 characters long.",
+    source=_REFERENCE,
+    cure="use a shorter id that follows from it",
+)
 def _call_ids_fit(request: Request) -> Iterator[Finding]:
     for index, item in enumerate(_items(request)):
         is_call = _kind(item) in OUTPUT_OF or _kind(item) in _OUTPUTS
@@ -102,12 +124,21 @@ def _call_ids_fit(request: Request) -> Iterator[Finding]:
             yield index, f"call id of {len(_call_id(item))} characters"
 
 
+@rule("No item is there twice.", source=_REFERENCE, cure="take the second one out")
 def _item_ids_differ(request: Request) -> Iterator[Finding]:
     ids = [text_of(item.get("id")) for item in _items(request)]
     for item_id in repeated(item_id for item_id in ids if item_id):
         yield None, f"two items have the id {item_id}"
 
 
+@rule(
+    "Reasoning stands directly before the answer or call it led to.",
+    source=(
+        "error text in https://github.com/openai/openai-node/issues/1567; several in a row: "
+        "https://github.com/UKGovernmentBEIS/inspect_ai/pull/1990"
+    ),
+    cure="leave the reasoning out",
+)
 def _reasoning_is_followed(request: Request) -> Iterator[Finding]:
     items = _items(request)
     for index, (item, following) in enumerate(pairwise([*items, _NOTHING])):
@@ -122,6 +153,11 @@ def _is_the_models(item: JsonObject) -> bool:
     return item.get("role") == "assistant" or kind.endswith("_call")
 
 
+@rule(
+    "`arguments` is a text that holds a JSON object.",
+    source=_REFERENCE,
+    cure="write the arguments as JSON",
+)
 def _arguments_are_json_text(request: Request) -> Iterator[Finding]:
     for index, item in enumerate(_items(request)):
         if _kind(item) == "function_call" and not is_json_object(text_of(item.get("arguments"))):
@@ -134,6 +170,7 @@ def _names(request: Request) -> Iterator[tuple[int, str]]:
             yield index, text_of(item.get("name"))
 
 
+@rule("A message has a known role and content.", source=_REFERENCE, cure="leave the message out")
 def _messages_say_something(request: Request) -> Iterator[Finding]:
     for index, item in enumerate(_items(request)):
         if _kind(item) != "message":
@@ -144,6 +181,11 @@ def _messages_say_something(request: Request) -> Iterator[Finding]:
             yield index, "it has no content"
 
 
+@rule(
+    "`previous_response_id` stands for what came before; it is not sent again.",
+    source="https://platform.openai.com/docs/guides/conversation-state",
+    cure="send either the id or the history",
+)
 def _history_comes_once(request: Request) -> Iterator[Finding]:
     if request.get("previous_response_id"):
         for index, item in enumerate(_items(request)):
@@ -152,85 +194,18 @@ def _history_comes_once(request: Request) -> Iterator[Finding]:
 
 
 OPENAI_RESPONSES_RULES: Final = (
-    Rule(
-        name="there_is_an_item",
-        demand="`input` is a text or holds at least one item.",
-        source=_REFERENCE,
-        cure="send the prompt with it",
-        find=_there_is_an_item,
-    ),
+    _there_is_an_item,
     text_is_unicode(_items),
-    Rule(
-        name="calls_have_their_output",
-        demand="Every call has an output with its `call_id`.",
-        source="error text in https://github.com/router-for-me/CLIProxyAPI/issues/2368",
-        cure="close the call with an unknown outcome",
-        find=_calls_have_their_output,
-    ),
-    Rule(
-        name="outputs_have_their_call",
-        demand="An output comes after the call with its `call_id`.",
-        source="error text in https://github.com/microsoft/vscode/issues/320060",
-        cure="take the output out",
-        find=_outputs_have_their_call,
-    ),
-    Rule(
-        name="one_output_for_a_call",
-        demand="A call has one output.",
-        source=_GUIDE,
-        cure="take all but the first out",
-        find=_one_output_for_a_call,
-    ),
-    Rule(
-        name="call_ids_differ",
-        demand="Calls have ids of their own.",
-        source=_GUIDE,
-        cure="give the later call another id",
-        find=_call_ids_differ,
-    ),
-    Rule(
-        name="call_ids_fit",
-        demand="A `call_id` is 1 to 64 characters long.",
-        source=_REFERENCE,
-        cure="use a shorter id that follows from it",
-        find=_call_ids_fit,
-    ),
-    Rule(
-        name="item_ids_differ",
-        demand="No item is there twice.",
-        source=_REFERENCE,
-        cure="take the second one out",
-        find=_item_ids_differ,
-    ),
-    Rule(
-        name="reasoning_is_followed",
-        demand="Reasoning stands directly before the answer or call it led to.",
-        source="error text in https://github.com/openai/openai-node/issues/1567; several in a row: "
-        "https://github.com/UKGovernmentBEIS/inspect_ai/pull/1990",
-        cure="leave the reasoning out",
-        find=_reasoning_is_followed,
-    ),
-    Rule(
-        name="arguments_are_json_text",
-        demand="`arguments` is a text that holds a JSON object.",
-        source=_REFERENCE,
-        cure="write the arguments as JSON",
-        find=_arguments_are_json_text,
-    ),
+    _calls_have_their_output,
+    _outputs_have_their_call,
+    _one_output_for_a_call,
+    _call_ids_differ,
+    _call_ids_fit,
+    _item_ids_differ,
+    _reasoning_is_followed,
+    _arguments_are_json_text,
     names_fit(_REFERENCE, _names),
-    Rule(
-        name="messages_say_something",
-        demand="A message has a known role and content.",
-        source=_REFERENCE,
-        cure="leave the message out",
-        find=_messages_say_something,
-    ),
-    Rule(
-        name="history_comes_once",
-        demand="`previous_response_id` stands for what came before; it is not sent again.",
-        source="https://platform.openai.com/docs/guides/conversation-state",
-        cure="send either the id or the history",
-        find=_history_comes_once,
-    ),
+    _messages_say_something,
+    _history_comes_once,
 )
 """What the Responses API demands of a history."""

@@ -19,7 +19,8 @@ from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.model import History, HistoryMessage
 from upthread.core.history.openai_chat import OPENAI_CHAT_RULES
 from upthread.core.history.openai_responses import OPENAI_RESPONSES_RULES
-from upthread.core.history.rules import Violation, sendable, unicode_text, violations
+from upthread.core.history.rules import Violation, sendable, violations
+from upthread.core.text import unicode_text
 from upthread.core.types import (
     ContextPart,
     FilePart,

@@ -22,18 +22,10 @@ from typing import Final, TypeAlias, cast
 
 from msgspec import Struct, field
 
+from upthread.core import types
 from upthread.core.history.model import NOTES, History, HistoryMessage, place_of
 from upthread.core.history.rules import made_unicode
 from upthread.core.turns.stream import INTERRUPTED
-from upthread.core.types import (
-    ContextPart,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
 
 MISSING_BEGINNING: Final = "[The beginning of this conversation is missing.]"
 PARAGRAPH: Final = "\n\n"
@@ -63,8 +55,8 @@ class Repaired(Struct, frozen=True, kw_only=True):
 class _Item(Struct, kw_only=True):
     """A part, who said it, and the message it came from. `message` is NOBODYS for one of ours."""
 
-    speaker: Speaker
-    part: Part
+    speaker: types.Speaker
+    part: types.Part
     message: int
     place: str
 
@@ -133,15 +125,15 @@ def _text_says_something(items: _Items, work: _Work) -> _Items:
         if (
             before is not None
             and before.message == item.message
-            and isinstance(before.part, TextPart)
-            and isinstance(item.part, TextPart)
+            and isinstance(before.part, types.TextPart)
+            and isinstance(item.part, types.TextPart)
         ):
-            before.part = TextPart(text=before.part.text + item.part.text)
+            before.part = types.TextPart(text=before.part.text + item.part.text)
         else:
             joined.append(item)
     kept: _Items = []
     for item in joined:
-        if isinstance(item.part, TextPart | ContextPart) and not item.part.text.strip():
+        if isinstance(item.part, types.TextPart | types.ContextPart) and not item.part.text.strip():
             work.note("text_says_something", item, "a text of white space alone is left out")
             continue
         kept.append(item)
@@ -158,10 +150,10 @@ def _call_ids_differ(items: _Items, work: _Work) -> _Items:
     unanswered: dict[str, deque[_Item]] = defaultdict(deque)
     answers: dict[int, _Item] = {}  # by the call item's identity
     for item in items:
-        if isinstance(item.part, ToolCallPart):
+        if isinstance(item.part, types.ToolCallPart):
             calls[item.part.call_id].append(item)
             unanswered[item.part.call_id].append(item)
-        elif isinstance(item.part, ToolResultPart) and unanswered[item.part.call_id]:
+        elif isinstance(item.part, types.ToolResultPart) and unanswered[item.part.call_id]:
             answers[id(unanswered[item.part.call_id].popleft())] = item
     used = set(calls)
     gone: set[int] = set()
@@ -175,9 +167,9 @@ def _call_ids_differ(items: _Items, work: _Work) -> _Items:
                 continue
             new_id = _unused(call_id, number, used)
             work.note("call_ids_differ", call, f"a second call {call_id} is now {new_id}")
-            call.part = replace(cast("ToolCallPart", call.part), call_id=new_id)
+            call.part = replace(cast("types.ToolCallPart", call.part), call_id=new_id)
             if answer is not None:
-                answer.part = replace(cast("ToolResultPart", answer.part), call_id=new_id)
+                answer.part = replace(cast("types.ToolResultPart", answer.part), call_id=new_id)
     return [item for item in items if id(item) not in gone]
 
 
@@ -188,9 +180,9 @@ def _results_have_their_call(items: _Items, work: _Work) -> _Items:
     kept: _Items = []
     for item in items:
         part = item.part
-        if isinstance(part, ToolCallPart):
+        if isinstance(part, types.ToolCallPart):
             made.add(part.call_id)
-        elif isinstance(part, ToolResultPart):
+        elif isinstance(part, types.ToolResultPart):
             if part.call_id in answered:
                 what = f"a second result of call {part.call_id} is taken out"
                 work.note("results_have_their_call", item, what)
@@ -206,43 +198,47 @@ def _results_have_their_call(items: _Items, work: _Work) -> _Items:
 
 def _calls_have_their_result(items: _Items, work: _Work) -> _Items:
     """A call without a result is closed, since nobody can say any more how it ended."""
-    answered = {item.part.call_id for item in items if isinstance(item.part, ToolResultPart)}
+    answered = {item.part.call_id for item in items if isinstance(item.part, types.ToolResultPart)}
     # A result may still come: closed here, the call would have two.
     live = _frontier(items) if work.is_running else frozenset[str]()
     closing: _Items = []
     for item in items:
         part = item.part
-        if not isinstance(part, ToolCallPart) or part.call_id in answered | live:
+        if not isinstance(part, types.ToolCallPart) or part.call_id in answered | live:
             continue
         name = f" ({part.title})" if part.title else ""
         what = f'call {part.call_id}{name} has no result: closed as "{INTERRUPTED}"'
         work.note("calls_have_their_result", item, what)
         # Never "failed": a model does again what failed, and this may have been done.
-        result = ToolResultPart(call_id=part.call_id, status="unknown", text=INTERRUPTED)
+        result = types.ToolResultPart(call_id=part.call_id, status="unknown", text=INTERRUPTED)
         # Put at the end, and in its place by the rule that orders results.
-        closing.append(_Item(speaker=Speaker.TOOL, part=result, message=NOBODYS, place=item.place))
+        closing.append(
+            _Item(speaker=types.Speaker.TOOL, part=result, message=NOBODYS, place=item.place)
+        )
     return items + closing
 
 
 def _results_stand_after_their_calls(items: _Items, work: _Work) -> _Items:
     """Results come directly after the calls made together, before anything else is said."""
-    results = {item.part.call_id: item for item in items if isinstance(item.part, ToolResultPart)}
+    results = {
+        item.part.call_id: item for item in items if isinstance(item.part, types.ToolResultPart)
+    }
     ordered: _Items = []
     together: dict[str, None] = {}  # calls made in one step
     is_answering = False
     for item in items:
         part = item.part
-        if isinstance(part, ToolResultPart):
+        if isinstance(part, types.ToolResultPart):
             is_answering |= part.call_id in together
             if part.call_id not in together and item.message != NOBODYS:
                 what = f"the result of call {part.call_id} is put after its call"
                 work.note("results_stand_after_their_calls", item, what)
             continue
-        is_call = isinstance(part, ToolCallPart)
+        is_call = isinstance(part, types.ToolCallPart)
         if is_answering if is_call else not isinstance(part, NOTES):
             ordered += _taken(results, together)
             is_answering = False
-        if isinstance(part, ToolCallPart):
+        if isinstance(part, types.ToolCallPart):
             together[part.call_id] = None
         ordered.append(item)
     # What is left are results of calls that are still running: nothing is dropped here.
@@ -276,13 +272,16 @@ def _neighbours_are_one(items: _Items, work: _Work) -> _Items:
 def _the_user_begins(items: _Items, work: _Work) -> _Items:
     """A history that was cut at its beginning says so, in the user's place."""
     first = next((item for item in items if not isinstance(item.part, NOTES)), None)
-    if first is None or first.speaker is Speaker.USER:
+    if first is None or first.speaker is types.Speaker.USER:
         return items
     what = "the history begins with an answer: a line before it says that something is missing"
     work.note("the_user_begins", first, what)
     # A line in its place, for to drop answers until the user speaks would lose what was done.
-    begun = TextPart(text=MISSING_BEGINNING)
-    return [_Item(speaker=Speaker.USER, part=begun, message=NOBODYS, place=first.place), *items]
+    begun = types.TextPart(text=MISSING_BEGINNING)
+    return [
+        _Item(speaker=types.Speaker.USER, part=begun, message=NOBODYS, place=first.place),
+        *items,
+    ]
 
 
 RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
@@ -324,13 +323,16 @@ def _items_of(history: History) -> _Items:
     ]
 
 
-def _speaker_of(speaker: Speaker, part: Part) -> Speaker:
+def _speaker_of(speaker: types.Speaker, part: types.Part) -> types.Speaker:
     """Calls and thoughts are the assistant's, results the tools', wherever they were stored."""
-    if isinstance(part, ToolResultPart):
-        return Speaker.TOOL
-    if isinstance(part, ToolCallPart | ReasoningPart) or speaker is not Speaker.USER:
-        return Speaker.ASSISTANT
-    return Speaker.USER
+    if isinstance(part, types.ToolResultPart):
+        return types.Speaker.TOOL
+    if (
+        isinstance(part, types.ToolCallPart | types.ReasoningPart)
+        or speaker is not types.Speaker.USER
+    ):
+        return types.Speaker.ASSISTANT
+    return types.Speaker.USER
 
 
 def _assembled(items: _Items) -> History:
@@ -338,11 +340,11 @@ def _assembled(items: _Items) -> History:
     messages: list[HistoryMessage] = []
     for (speaker, _), group in groupby(items, key=lambda item: (item.speaker, item.message)):
         members = list(group)
-        parts: list[Part] = []
+        parts: list[types.Part] = []
         for member in members:
             part, before = member.part, parts[-1] if parts else None
-            if isinstance(part, TextPart) and isinstance(before, TextPart):
-                parts[-1] = TextPart(text=before.text + PARAGRAPH + part.text)
+            if isinstance(part, types.TextPart) and isinstance(before, types.TextPart):
+                parts[-1] = types.TextPart(text=before.text + PARAGRAPH + part.text)
             else:
                 parts.append(part)
         place = members[0].place
@@ -355,12 +357,12 @@ def _frontier(items: _Items) -> frozenset[str]:
     live: set[str] = set()
     is_answering = False
     for item in items:
-        if isinstance(item.part, ToolCallPart):
+        if isinstance(item.part, types.ToolCallPart):
             if is_answering:
                 live.clear()
             live.add(item.part.call_id)
             is_answering = False
-        elif isinstance(item.part, ToolResultPart):
+        elif isinstance(item.part, types.ToolResultPart):
             is_answering = True
         elif not isinstance(item.part, NOTES):
             live.clear()
@@ -382,5 +384,5 @@ def damage_told(newest: Sequence[HistoryMessage]) -> str:
     the calls it belongs to may lie further back.
     """
     # Else a result whose call lies further back would be told as one that nothing made.
-    messages = tuple(dropwhile(lambda message: message.speaker is not Speaker.USER, newest))
+    messages = tuple(dropwhile(lambda message: message.speaker is not types.Speaker.USER, newest))
     return told_to_model(repair(History(messages=messages)).changes)

@@ -17,17 +17,10 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.types import (
-    ContextPart,
-    JsonValue,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from upthread.core import types
+from upthread.core.text import SURROGATES, unicode_text
 
-JsonObject: TypeAlias = Mapping[str, JsonValue]
+JsonObject: TypeAlias = Mapping[str, types.JsonValue]
 Request: TypeAlias = JsonObject
 """The body of a request, as far as the history goes."""
 
@@ -36,8 +29,8 @@ Finding: TypeAlias = tuple[int | None, str]
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FUNCTION_NAME = re.compile("[a-zA-Z0-9_-]{1,64}")
-# A half alone is no character, and Python keeps it in a text all the same.
-SURROGATES = re.compile("[\ud800-\udfff]")
+
+Find: TypeAlias = Callable[[Request], Iterator[Finding]]
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -47,7 +40,18 @@ class Rule(Struct, frozen=True, kw_only=True):
     demand: str
     source: str
     cure: str
-    find: Callable[[Request], Iterator[Finding]]
+    find: Find
+
+
+def rule(demand: str, *, source: str, cure: str) -> Callable[[Find], Rule]:
+    """Make the check that follows a rule; the check's own name is the rule's."""
+
+    def ruled(find: Find) -> Rule:
+        return Rule(
+            name=find.__name__.removeprefix("_"), demand=demand, source=source, cure=cure, find=find
+        )
+
+    return ruled
 
 
 class Violation(Struct, frozen=True, kw_only=True):
@@ -131,7 +135,7 @@ def messages_of(request: Request) -> Sequence[JsonObject]:
     return items_of(request.get("messages"))
 
 
-def items_of(value: JsonValue) -> Sequence[JsonObject]:
+def items_of(value: types.JsonValue) -> Sequence[JsonObject]:
     """Return the objects of an array, an empty one in place of what is none."""
     # A text is a sequence as well, of its letters.
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -139,19 +143,19 @@ def items_of(value: JsonValue) -> Sequence[JsonObject]:
     return [object_of(item) for item in value]
 
 
-def object_of(value: JsonValue) -> JsonObject:
+def object_of(value: types.JsonValue) -> JsonObject:
     """Return an object, an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
-def text_of(value: JsonValue) -> str:
+def text_of(value: types.JsonValue) -> str:
     """Return a text, an empty one for anything else."""
     return value if isinstance(value, str) else ""
 
 
-def has_lone_surrogate(value: JsonValue) -> bool:
+def has_lone_surrogate(value: types.JsonValue) -> bool:
     """Return whether a text anywhere in it, keys included, has no UTF-8 form."""
-    waiting: list[JsonValue] = [value]
+    waiting: list[types.JsonValue] = [value]
     while waiting:  # no recursion: what agents send may be nested deeper than our stack
         held = waiting.pop()
         if isinstance(held, str):
@@ -182,17 +186,17 @@ DEPTH_MAX: Final = 100
 TOO_DEEP: Final = "[nested too deeply to be sent]"
 
 
-def made_unicode(part: Part) -> Part:
+def made_unicode(part: types.Part) -> types.Part:
     """Return the part with valid text; the same object when it was valid already."""
     match part:
         case (
-            TextPart(text=text)
-            | ContextPart(text=text)
-            | ReasoningPart(text=text)
-            | ToolResultPart(text=text)
+            types.TextPart(text=text)
+            | types.ContextPart(text=text)
+            | types.ReasoningPart(text=text)
+            | types.ToolResultPart(text=text)
         ) if SURROGATES.search(text):
             return replace(part, text=unicode_text(text))
-        case ToolCallPart(title=title, arguments=arguments) if has_lone_surrogate(
+        case types.ToolCallPart(title=title, arguments=arguments) if has_lone_surrogate(
             (title, arguments)
         ):
             return replace(part, title=unicode_text(title), arguments=sendable(arguments))
@@ -200,15 +204,7 @@ def made_unicode(part: Part) -> Part:
             return part
 
 
-def unicode_text(text: str) -> str:
-    """Return the text with halves of surrogate pairs joined, and single ones as U+FFFD."""
-    if not SURROGATES.search(text):
-        return text
-    # Through UTF-16: two halves that stand side by side become the character that they were.
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def sendable(value: JsonValue, *, depth: int = 0) -> JsonValue:
+def sendable(value: types.JsonValue, *, depth: int = 0) -> types.JsonValue:
     """Return a value as JSON that a provider takes: a dict, list or scalar of its own."""
     if isinstance(value, str):
         return unicode_text(value)

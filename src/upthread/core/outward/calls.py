@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from upthread.core.names import folded
 from upthread.core.outward.actions import Action
 from upthread.core.outward.families import remotes_made, with_remotes_unknown
 from upthread.core.outward.programs import actions_of_command
 from upthread.core.outward.shell_commands import commands_in
-from upthread.core.shell.call_commands import COMMAND_KEYS, folded
+from upthread.core.shell.call_commands import COMMAND_KEYS
 from upthread.core.types import JsonValue
 
 ARGUMENTS_LEFT_OUT: Final = frozenset({"description", "cwd", "timeout", "workdir"})

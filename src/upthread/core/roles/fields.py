@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from upthread.core.names import shown
+from upthread.core.names import folded, shown
 from upthread.core.roles.limits import (
     ANY,
     BASH,
@@ -26,7 +26,7 @@ from upthread.core.roles.limits import (
     joined,
     tools_named,
 )
-from upthread.core.shell.call_commands import Rule, folded
+from upthread.core.shell.call_commands import Rule
 from upthread.errors import ConfigError
 
 CLAUDE_CODE: Final = "claude-code"

@@ -16,7 +16,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from upthread.core.shell.call_commands import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule, folded
+from upthread.core.names import folded
+from upthread.core.shell.call_commands import CHANGING, EXECUTE, OTHER, STRICTNESS, Rule
 
 Sandbox: TypeAlias = Literal["", "read-only", "workspace-write"]
 

@@ -22,19 +22,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from upthread.core.events import (
-    AnswerSuggested,
-    Question,
-    QuestionAnswered,
-    QuestionsAsked,
-    RunEnded,
-    RunEvent,
-    RunParked,
-    RunResumed,
-    RunStarted,
-    StepEnded,
-    StepStarted,
-)
+from upthread.core import events
 from upthread.core.roles.reports import Report
 from upthread.core.runs.run_view import Handed, Pipeline, RunView, Step, as_data, check_pipeline
 from upthread.core.runs.step_prompt import (
@@ -103,7 +91,7 @@ class AskHuman(Struct, frozen=True, kw_only=True):
     """Ask these questions, then wait."""
 
     role: str
-    questions: tuple[Question, ...]
+    questions: tuple[events.Question, ...]
 
 
 class Wait(Struct, frozen=True, kw_only=True):
@@ -133,22 +121,22 @@ PipelineCommand: TypeAlias = RunStep | ContinueStep | AskHuman | Wait | Park | F
 # --- state -------------------------------------------------------------------------------------
 
 
-def fold(events: Iterable[RunEvent]) -> RunView:
+def fold(run_events: Iterable[events.RunEvent]) -> RunView:
     """Return the view of a run's events, in order."""
     view = RunView()
-    for event in events:
+    for event in run_events:
         view = apply(view, event)
     return view
 
 
-def apply(view: RunView, event: RunEvent) -> RunView:
+def apply(view: RunView, event: events.RunEvent) -> RunView:
     """Return the view after one more event."""
     view = structs.replace(view, events=view.events + 1)
     following: RunView = _APPLY[type(event)](view, event)
     return following
 
 
-def _started(view: RunView, event: RunStarted) -> RunView:
+def _started(view: RunView, event: events.RunStarted) -> RunView:
     return structs.replace(
         view,
         specification=event.specification,
@@ -159,7 +147,7 @@ def _started(view: RunView, event: RunStarted) -> RunView:
     )
 
 
-def _step_started(view: RunView, event: StepStarted) -> RunView:
+def _step_started(view: RunView, event: events.StepStarted) -> RunView:
     return structs.replace(
         view,
         started=event,
@@ -172,7 +160,7 @@ def _step_started(view: RunView, event: StepStarted) -> RunView:
     )
 
 
-def _step_ended(view: RunView, event: StepEnded) -> RunView:
+def _step_ended(view: RunView, event: events.StepEnded) -> RunView:
     view = structs.replace(view, started=None, last=event, is_resumed=False)
     if event.report is None:
         return view
@@ -199,11 +187,11 @@ def _step_ended(view: RunView, event: StepEnded) -> RunView:
     return view
 
 
-def _asked(view: RunView, event: QuestionsAsked) -> RunView:
+def _asked(view: RunView, event: events.QuestionsAsked) -> RunView:
     return structs.replace(view, questions=(*view.questions, *event.questions))
 
 
-def _answered(view: RunView, event: QuestionAnswered) -> RunView:
+def _answered(view: RunView, event: events.QuestionAnswered) -> RunView:
     return structs.replace(
         view,
         answers={**view.answers, event.question_id: event.text},
@@ -211,7 +199,7 @@ def _answered(view: RunView, event: QuestionAnswered) -> RunView:
     )
 
 
-def _suggested(view: RunView, event: AnswerSuggested) -> RunView:
+def _suggested(view: RunView, event: events.AnswerSuggested) -> RunView:
     return structs.replace(
         view,
         suggested={**view.suggested, event.question_id: event},
@@ -219,11 +207,11 @@ def _suggested(view: RunView, event: AnswerSuggested) -> RunView:
     )
 
 
-def _parked(view: RunView, event: RunParked) -> RunView:
+def _parked(view: RunView, event: events.RunParked) -> RunView:
     return structs.replace(view, parked=event)
 
 
-def _resumed(view: RunView, event: RunResumed) -> RunView:
+def _resumed(view: RunView, event: events.RunResumed) -> RunView:
     """A person looked: the counters that led to the stop start again."""
     return structs.replace(
         view,
@@ -240,20 +228,20 @@ def _resumed(view: RunView, event: RunResumed) -> RunView:
     )
 
 
-def _ended(view: RunView, event: RunEnded) -> RunView:
+def _ended(view: RunView, event: events.RunEnded) -> RunView:
     return structs.replace(view, ended=event)
 
 
-_APPLY: Final[Mapping[type[RunEvent], Any]] = {
-    RunStarted: _started,
-    StepStarted: _step_started,
-    StepEnded: _step_ended,
-    QuestionsAsked: _asked,
-    QuestionAnswered: _answered,
-    AnswerSuggested: _suggested,
-    RunParked: _parked,
-    RunResumed: _resumed,
-    RunEnded: _ended,
+_APPLY: Final[Mapping[type[events.RunEvent], Any]] = {
+    events.RunStarted: _started,
+    events.StepStarted: _step_started,
+    events.StepEnded: _step_ended,
+    events.QuestionsAsked: _asked,
+    events.QuestionAnswered: _answered,
+    events.AnswerSuggested: _suggested,
+    events.RunParked: _parked,
+    events.RunResumed: _resumed,
+    events.RunEnded: _ended,
 }
 
 
@@ -299,7 +287,7 @@ def _all_answered(view: RunView) -> Mapping[str, str]:
     return {question.question_id: "" for question in view.questions}
 
 
-def _after(view: RunView, last: StepEnded) -> PipelineCommand:
+def _after(view: RunView, last: events.StepEnded) -> PipelineCommand:
     step = view.pipeline.steps[view.pipeline.index_of(last.role)]
     if last.outcome is not Outcome.OK:
         return _after_failure(view, step, last)
@@ -325,7 +313,7 @@ def _after_report(view: RunView, step: Step, report: Report) -> PipelineCommand:
     return _go_on(view, step, report)
 
 
-def _after_failure(view: RunView, step: Step, last: StepEnded) -> PipelineCommand:
+def _after_failure(view: RunView, step: Step, last: events.StepEnded) -> PipelineCommand:
     """A failed step parks the run once; when a person resumes, the step is run again."""
     if view.is_resumed:
         return run_step(view, step)
@@ -352,7 +340,7 @@ def _ask_human(view: RunView, step: Step, report: Report) -> PipelineCommand:
     return run_step(view, step)
 
 
-def _new_questions(view: RunView, role: str, report: Report) -> tuple[Question, ...]:
+def _new_questions(view: RunView, role: str, report: Report) -> tuple[events.Question, ...]:
     """Return the questions of a report that nobody was asked yet, each once, under ids of ours.
 
     The same text of the same role is the same question. A role's own id is kept where it is plain
@@ -360,12 +348,12 @@ def _new_questions(view: RunView, role: str, report: Report) -> tuple[Question, 
     """
     known = {question.text for question in view.questions if question.role == role}
     taken = {question.question_id for question in view.questions}
-    new: list[Question] = []
+    new: list[events.Question] = []
     for asked in report.questions:
         # By its text: roles number their questions anew in each report.
         if asked.text not in known:
             question_id = _free_id(asked.id, taken)
-            new.append(Question(question_id=question_id, role=role, text=asked.text))
+            new.append(events.Question(question_id=question_id, role=role, text=asked.text))
             known.add(asked.text)
             taken.add(question_id)
     return tuple(new)
@@ -430,10 +418,10 @@ def _digest(*words: str) -> str:
     return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def settles(event: RunEvent) -> bool:
+def settles(event: events.RunEvent) -> bool:
     """Return whether an event settles the transitions before it.
 
     The start of a step does not: whoever takes the run over goes on with that very transition. Nor
     does what a model would answer: nothing comes of it.
     """
-    return not isinstance(event, StepStarted | AnswerSuggested)
+    return not isinstance(event, events.StepStarted | events.AnswerSuggested)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
+from upthread.core.names import folded
 from upthread.core.types import JsonValue
 
 Rule: TypeAlias = Literal["allow", "deny", "ask"]
@@ -44,7 +45,6 @@ TEXT_KEYS: Final = frozenset(
 )
 """Names under which agents hand over a file's text. JSON in it is what is written, not called."""
 
-_MARKS: Final = re.compile(r"[\W_]+")
 _JSON: Final = re.compile(r"\s*[\[{]")
 # Bounded, and never begun within a run of backslashes: a text of nothing else stays linear.
 _ESCAPE: Final = re.compile(r"(?<!\\)\\{1,64}u([0-9a-fA-F]{4})")
@@ -103,8 +103,3 @@ def _names_in(text: str) -> Iterator[str]:
 
 def _is_said(value: JsonValue) -> bool:
     return isinstance(value, str | Mapping | Sequence)
-
-
-def folded(name: str) -> str:
-    """Return a member's name without case and marks: `filePath` and `file_path` are one."""
-    return _MARKS.sub("", name).casefold()

@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from upthread.core.names import folded
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call, command_of, commands_of
 from upthread.core.shell.call_commands import (
@@ -24,7 +25,6 @@ from upthread.core.shell.call_commands import (
     OTHER,
     STRICTNESS,
     Rule,
-    folded,
     holds_command,
     is_command,
 )

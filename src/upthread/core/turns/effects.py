@@ -14,26 +14,15 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from upthread.core import types
 from upthread.core.outward.actions import Action
 from upthread.core.outward.calls import actions_of_call
-from upthread.core.types import (
-    PERMISSION,
-    Message,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    TurnId,
-    UnknownPart,
-)
 
 # Believed only where no command is seen: a kind is the agent's word.
 KINDS_WITHOUT_EFFECT: Final = frozenset({"read", "search", "think", "fetch"})
 """ACP's kinds of tools that leave the world as it was; any other one may change it."""
 
-_GOING_ON: Final = (TextPart, ReasoningPart, ToolCallPart)
+_GOING_ON: Final = (types.TextPart, types.ReasoningPart, types.ToolCallPart)
 """What an agent says once it has seen how a call ended."""
 
 TITLE_CHARACTERS_MAX: Final = 200
@@ -120,7 +109,7 @@ class Effect(Struct, frozen=True, kw_only=True):
 
 
 def effects_of(
-    messages: Sequence[Message], *, outward_patterns: Sequence[str] = ()
+    messages: Sequence[types.Message], *, outward_patterns: Sequence[str] = ()
 ) -> tuple[Effect, ...]:
     """Return the effects in messages, in order; a call without a result is an intent.
 
@@ -133,7 +122,7 @@ def effects_of(
     for message in messages:
         for part in message.parts:
             answers |= answered_permissions(part)
-            call = part if isinstance(part, ToolCallPart) else intended_call(part)
+            call = part if isinstance(part, types.ToolCallPart) else intended_call(part)
             if call is not None and _may_change(call, outward_patterns):
                 meant = _intent(message.seq, call, outward_patterns)
                 # Both tellings count: the one before a call and
@@ -141,7 +130,7 @@ def effects_of(
                 known = calls.get(call.call_id, meant).actions
                 actions = (*known, *meant.actions, *_run_by(part))
                 calls[call.call_id] = structs.replace(meant, actions=tuple(dict.fromkeys(actions)))
-            elif isinstance(part, ToolResultPart) and part.call_id in calls:
+            elif isinstance(part, types.ToolResultPart) and part.call_id in calls:
                 calls[part.call_id] = _received(calls[part.call_id], part)
     # After all results: what comes later in a turn says whether the agent saw it fail.
     for call_id in _failed_unseen(messages) & calls.keys():
@@ -199,9 +188,9 @@ def in_doubt(effects: Iterable[Effect]) -> tuple[Effect, ...]:
     return tuple(left)
 
 
-def answered_permissions(part: Part) -> dict[str, str]:
+def answered_permissions(part: types.Part) -> dict[str, str]:
     """Return the answer that a note of a permission holds, by the call it was about."""
-    if not isinstance(part, UnknownPart) or part.kind != PERMISSION:
+    if not isinstance(part, types.UnknownPart) or part.kind != types.PERMISSION:
         return {}
     if not isinstance(part.raw, Mapping):
         return {}
@@ -211,10 +200,10 @@ def answered_permissions(part: Part) -> dict[str, str]:
     return {call_id: answer}
 
 
-def intended_call(part: Part) -> ToolCallPart | None:
+def intended_call(part: types.Part) -> types.ToolCallPart | None:
     """Return the call that a note of an intent describes, None for any other part."""
     if (
-        not isinstance(part, UnknownPart)
+        not isinstance(part, types.UnknownPart)
         or part.kind != INTENT
         or not isinstance(part.raw, Mapping)
     ):
@@ -223,12 +212,12 @@ def intended_call(part: Part) -> ToolCallPart | None:
     if not (isinstance(call_id, str) and isinstance(title, str) and isinstance(kind, str)):
         return None  # by an earlier version, which kept the id alone
     arguments = part.raw.get("arguments")
-    return ToolCallPart(call_id=call_id, title=title, tool_kind=kind, arguments=arguments)
+    return types.ToolCallPart(call_id=call_id, title=title, tool_kind=kind, arguments=arguments)
 
 
-def _run_by(part: Part) -> Iterator[Action]:
+def _run_by(part: types.Part) -> Iterator[Action]:
     """Yield what a note of an intent says that its call runs without saying so."""
-    raw = part.raw if isinstance(part, UnknownPart) else None
+    raw = part.raw if isinstance(part, types.UnknownPart) else None
     runs = raw.get("runs") if isinstance(raw, Mapping) else None
     for line in runs if isinstance(runs, Sequence) and not isinstance(runs, str) else ():
         yield from actions_of_call("", {"command": line})
@@ -246,29 +235,29 @@ def _repeats(effect: Effect, earlier: Effect) -> bool:
     return all(any(done.may_be(each) for done in effect.actions) for each in earlier.actions)
 
 
-def _failed_unseen(messages: Sequence[Message]) -> set[str]:
+def _failed_unseen(messages: Sequence[types.Message]) -> set[str]:
     """Return the calls that failed and that no agent said anything after, until it was asked."""
     found: set[str] = set()
-    last: dict[TurnId, set[str]] = {}
+    last: dict[types.TurnId, set[str]] = {}
     for message in messages:
         # A new prompt is no word of the agent's: whoever writes may not know that the call failed.
-        if message.speaker is Speaker.USER:
+        if message.speaker is types.Speaker.USER:
             found |= last.pop(message.turn_id, set())
         for part in message.parts:
             if isinstance(part, _GOING_ON):
                 last.pop(message.turn_id, None)
-            elif isinstance(part, ToolResultPart) and part.status == "failed":
+            elif isinstance(part, types.ToolResultPart) and part.status == "failed":
                 last.setdefault(message.turn_id, set()).add(part.call_id)
     return found.union(*last.values())
 
 
-def _may_change(call: ToolCallPart, patterns: Sequence[str]) -> bool:
+def _may_change(call: types.ToolCallPart, patterns: Sequence[str]) -> bool:
     """Whether a call may change something: a kind is the agent's word, a command is not."""
     is_harmless = call.tool_kind in KINDS_WITHOUT_EFFECT
     return not is_harmless or bool(actions_of_call("", call.arguments, patterns))
 
 
-def _intent(seq: int, part: ToolCallPart, patterns: Sequence[str]) -> Effect:
+def _intent(seq: int, part: types.ToolCallPart, patterns: Sequence[str]) -> Effect:
     return Effect(
         seq=seq,
         call_id=part.call_id,
@@ -279,7 +268,7 @@ def _intent(seq: int, part: ToolCallPart, patterns: Sequence[str]) -> Effect:
     )
 
 
-def _received(effect: Effect, part: ToolResultPart) -> Effect:
+def _received(effect: Effect, part: types.ToolResultPart) -> Effect:
     return structs.replace(effect, state=_STATE_OF_STATUS.get(part.status, EffectState.UNKNOWN))
 
 

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from upthread.core.decision.freshness import Freshness, render_changes
 from upthread.core.decision.words import FIRST, RESUME_WITH_REPLAY, START_FRESH
-from upthread.core.history.rules import unicode_text
 from upthread.core.roles.role import Role
-from upthread.core.text import item
+from upthread.core.text import item, unicode_text
 
 FRESH_PREFIX = "fresh:"
 

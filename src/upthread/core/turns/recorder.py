@@ -5,50 +5,37 @@ without an id is attributed only where the adapter guarantees its owner; else it
 never given to the parent. A child becomes a conversation of its own when it starts, and its end is
 noted for its parent: outcome, tokens, title. A child that outlived an earlier turn is known by its
 session when it speaks again. A depth counter runs beside all this and only tells what it found odd
-(core/decision/delegation_depth.py). How events become messages is core/turns/stream.py.
+(core/turns/sub_agents.py). How events become messages is core/turns/stream.py.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
+from upthread.core import events
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
     RecordQuarantine,
     Write,
 )
-from upthread.core.decision.delegation_depth import ALARM, OPEN_AT_END, DepthCounter
-from upthread.core.events import (
-    AgentEvent,
-    ChildEnded,
-    ChildStarted,
-    ContextCompacted,
-    PermissionAnswered,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    TitleChanged,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UsageReported,
-    UserTextReplayed,
-)
 from upthread.core.quotas import one_line_name
 from upthread.core.turns.spent_tokens import NOTHING_COUNTED
-from upthread.core.turns.stream import OpenCall, Sheet, Stream
+from upthread.core.turns.stream import Sheet, Stream
+from upthread.core.turns.sub_agents import (
+    ALARM,
+    OPEN_AT_END,
+    DepthCounter,
+    as_started,
+    child_conversation,
+)
 from upthread.core.types import (
-    CHILD_SLOT,
     PERMISSION,
     Conversation,
     ConversationId,
-    ConversationKey,
     Durability,
     JsonValue,
     Link,
@@ -180,7 +167,7 @@ class Recorder:
         """Whether the turn's own session replaced what it held by a summary."""
         return self._own.was_compacted
 
-    def record(self, event: AgentEvent, *, at_ms: int) -> None:
+    def record(self, event: events.AgentEvent, *, at_ms: int) -> None:
         """Take one event. Only complete parts are ready to drain."""
         self._sheet.now_ms = at_ms
         stream = self._stream_of(event)
@@ -241,19 +228,19 @@ class Recorder:
             stream.close()
         return self.drain()
 
-    def _take(self, stream: Stream, event: AgentEvent) -> None:
+    def _take(self, stream: Stream, event: events.AgentEvent) -> None:
         match event:
-            case TextReceived():
+            case events.TextReceived():
                 stream.say(event)
-            case ReasoningReceived(text=text):
+            case events.ReasoningReceived(text=text):
                 stream.think(text)
-            case ToolCallAnnounced():
+            case events.ToolCallAnnounced():
                 stream.announce(event)
-            case ToolCallUpdated():
+            case events.ToolCallUpdated():
                 self._update(stream, event)
-            case ChildStarted():
+            case events.ChildStarted():
                 self._start_child(stream, event)
-            case ChildEnded(child_upstream_session_id=child, outcome=outcome):
+            case events.ChildEnded(child_upstream_session_id=child, outcome=outcome):
                 # An end may be all that comes of a child that an earlier turn began.
                 self._rejoin(child)
                 for alarm in self._depth.end(child):
@@ -262,16 +249,18 @@ class Recorder:
             case _:
                 self._note(stream, event)
 
-    def _update(self, stream: Stream, event: ToolCallUpdated) -> None:
+    def _update(self, stream: Stream, event: events.ToolCallUpdated) -> None:
         """The child before the result: the result refers to it."""
         child_id = event.child_upstream_session_id
         if child_id is not None and child_id not in self._streams:
-            self._start_child(stream, _as_child_started(event, stream.open_call(event.call_id)))
+            call = stream.open_call(event.call_id)
+            known = call.part.arguments if call else None
+            self._start_child(stream, as_started(event, known))
         child = self._streams.get(child_id) if child_id is not None else None
         # Not where an agent names its own session as a child: it would hang under itself.
         stream.update(event, child=child.conversation_id if child and child.parent else None)
 
-    def _hold(self, stream: Stream, told: UsageReported) -> None:
+    def _hold(self, stream: Stream, told: events.UsageReported) -> None:
         stream.hold(told.tokens_used, window=told.tokens_window)
         if told.tokens_read is None:
             return
@@ -280,37 +269,37 @@ class Recorder:
         self._goes_on = stream.has_called or not is_own
         stream.has_called = False
 
-    def _note(self, stream: Stream, event: AgentEvent) -> None:
+    def _note(self, stream: Stream, event: events.AgentEvent) -> None:
         match event:
-            case UsageReported():
+            case events.UsageReported():
                 self._hold(stream, event)
-            case TitleChanged(title=title):
+            case events.TitleChanged(title=title):
                 # Agents name sessions with a model's words: kept on one line, and short.
                 stream.title = one_line_name(title)
-            case ContextCompacted():
+            case events.ContextCompacted():
                 stream.was_compacted = True
                 stream.note(UnknownPart(kind="compacted", raw=None))
-            case UserTextReplayed(text=text):
+            case events.UserTextReplayed(text=text):
                 if stream is not self._own:  # ours is stored before it is sent
                     stream.hear(text)
-            case PlanChanged(entries=entries):
+            case events.PlanChanged(entries=entries):
                 stream.note(UnknownPart(kind="plan", raw=entries))
-            case PermissionAnswered():
+            case events.PermissionAnswered():
                 stream.note(UnknownPart(kind=PERMISSION, raw=_permission(event)))
-            case UnknownReceived(kind=kind, raw=raw):
+            case events.UnknownReceived(kind=kind, raw=raw):
                 stream.note(UnknownPart(kind=kind, raw=raw))
             case _:
                 self._quarantine(event, reason="unknown kind of event")
 
     # --- routing -------------------------------------------------------------------------------
 
-    def _stream_of(self, event: AgentEvent) -> Stream | None:
+    def _stream_of(self, event: events.AgentEvent) -> Stream | None:
         if event.upstream_session_id is None:
             return self._own if self._guarantees_owner else None
         self._rejoin(event.upstream_session_id)
         return self._streams.get(event.upstream_session_id)
 
-    def _quarantine(self, event: AgentEvent, *, reason: str) -> None:
+    def _quarantine(self, event: events.AgentEvent, *, reason: str) -> None:
         raw: Mapping[str, JsonValue] = {"event": type(event).__name__, **structs.asdict(event)}
         self._sheet.writes.append(
             RecordQuarantine(
@@ -325,7 +314,7 @@ class Recorder:
         )
         self._quarantined += 1
 
-    def _start_child(self, parent: Stream, event: ChildStarted) -> None:
+    def _start_child(self, parent: Stream, event: events.ChildStarted) -> None:
         child_id = event.child_upstream_session_id
         if child_id not in self._streams:
             # Not an error: what it says goes into quarantine, as of any session that nobody knows.
@@ -346,7 +335,7 @@ class Recorder:
         """Let a child that outlived its turn go on in its own conversation."""
         if child_id in self._known and child_id not in self._streams:
             own = self._link.upstream_session_id
-            again = ChildStarted(
+            again = events.ChildStarted(
                 upstream_session_id=own, child_upstream_session_id=child_id, role=""
             )
             self._start_child(self._own, again)
@@ -361,7 +350,7 @@ class Recorder:
             }
             self._own.remark(UnknownPart(kind=ALARM, raw=raw))
 
-    def _child_stream(self, parent: Stream, event: ChildStarted) -> Stream:
+    def _child_stream(self, parent: Stream, event: events.ChildStarted) -> Stream:
         child_id = event.child_upstream_session_id
         known = self._known.get(child_id)
         stream = Stream(
@@ -375,7 +364,7 @@ class Recorder:
             stream.expect(part)
         return stream
 
-    def _open_child(self, parent: Stream, event: ChildStarted) -> ConversationId:
+    def _open_child(self, parent: Stream, event: events.ChildStarted) -> ConversationId:
         child = child_conversation(
             self._parent,
             parent_conversation_id=parent.conversation_id,
@@ -417,55 +406,7 @@ class Recorder:
         )
 
 
-def child_named(event: AgentEvent) -> UpstreamSessionId | None:
-    """Return the session that an event says is a sub-agent's, None for any other event."""
-    if isinstance(event, ChildStarted | ToolCallUpdated):
-        return event.child_upstream_session_id
-    return None
-
-
-def child_conversation(
-    root: Conversation,
-    *,
-    parent_conversation_id: ConversationId,
-    started: ChildStarted,
-    opened_at_ms: int,
-) -> Conversation:
-    """Return the conversation of a sub-agent. Its id follows from parent and upstream id."""
-    # Derived, so that a child that is told again after a crash is the one that is there.
-    seed = f"{parent_conversation_id}\n{started.child_upstream_session_id}".encode(
-        "utf-8", "surrogatepass"
-    )
-    digest = base64.b32encode(hashlib.sha256(seed).digest()).decode().lower()[:26]
-    return Conversation(
-        conversation_id=ConversationId(f"con_{digest}"),
-        key=ConversationKey(
-            project_id=root.key.project_id,
-            workstream=root.key.workstream,
-            role=started.role,
-            slot=CHILD_SLOT,
-        ),
-        generation=1,
-        base_name=root.base_name,
-        opened_at_ms=opened_at_ms,
-        parent_conversation_id=parent_conversation_id,
-        parent_call_id=started.call_id,
-    )
-
-
-def _as_child_started(event: ToolCallUpdated, call: OpenCall | None) -> ChildStarted:
-    assert event.child_upstream_session_id is not None
-    arguments = event.arguments or (call.part.arguments if call else None)
-    role = arguments.get("subagent_type") if isinstance(arguments, Mapping) else None
-    return ChildStarted(
-        upstream_session_id=event.upstream_session_id,
-        child_upstream_session_id=event.child_upstream_session_id,
-        role=role if isinstance(role, str) and role else "subagent",
-        call_id=event.call_id,
-    )
-
-
-def _permission(event: PermissionAnswered) -> JsonValue:
+def _permission(event: events.PermissionAnswered) -> JsonValue:
     return {
         "call_id": event.call_id,
         "title": event.title,

@@ -21,35 +21,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from upthread.core import events, types
 from upthread.core.codec import encode_json
-from upthread.core.events import (
-    AgentEvent,
-    PlanChanged,
-    ReasoningReceived,
-    TextReceived,
-    ToolCallAnnounced,
-    ToolCallUpdated,
-    UnknownReceived,
-    UserTextReplayed,
-)
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.turns.effects import answered_permissions
 from upthread.core.turns.hooked_call import StoredTurn, stored_turns
 from upthread.core.turns.recognition import FoldedPrompt, children_of, folded_prompt
 from upthread.core.turns.stream import CALL_ENDED
-from upthread.core.types import (
-    ErasedPart,
-    JsonValue,
-    Message,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-    UpstreamSessionId,
-)
 
 PAIRS_MAX: Final = 1_000_000
 """How many pairs of prompts are compared at most; beyond, nobody can tell in good time."""
@@ -76,7 +54,9 @@ NOTHING_LACKED: Final = Lacked()
 
 
 def lacked(
-    history: Sequence[AgentEvent], recorded: Sequence[Message], session: UpstreamSessionId
+    history: Sequence[events.AgentEvent],
+    recorded: Sequence[types.Message],
+    session: types.UpstreamSessionId,
 ) -> Lacked:
     """Compare a session with all messages of its conversation, oldest first.
 
@@ -85,7 +65,7 @@ def lacked(
     known to have answered us (adopted, forked, begun a moment ago) need not know any of ours.
     """
     held = [turn for turn in stored_turns(history) if _is_answered(turn)]
-    asked = [message for message in recorded if message.speaker is Speaker.USER]
+    asked = [message for message in recorded if message.speaker is types.Speaker.USER]
     # Before anything is compared: a person waits for the prompt.
     if len(held) * len(asked) > PAIRS_MAX:
         return Lacked(fault=TOO_MANY)
@@ -95,7 +75,7 @@ def lacked(
     if end == 0:
         # Without an answer of it on record the session may be one that never had a prompt of ours.
         has_answered = any(
-            message.upstream_session_id == session and message.speaker is not Speaker.USER
+            message.upstream_session_id == session and message.speaker is not types.Speaker.USER
             for message in recorded
         )
         return Lacked(fault=UNKNOWN_PROMPTS) if held and has_answered else NOTHING_LACKED
@@ -103,7 +83,7 @@ def lacked(
         part.call_id
         for message in recorded
         for part in message.parts
-        if isinstance(part, ToolCallPart)
+        if isinstance(part, types.ToolCallPart)
     }
     return Lacked(turns=tuple(turn for turn in held[end:] if not _is_recorded(turn, known)))
 
@@ -114,12 +94,12 @@ def is_finished(turn: StoredTurn) -> bool:
     has_spoken_last = False
     for event in turn.events:
         match event:
-            case ToolCallAnnounced(call_id=call_id):
+            case events.ToolCallAnnounced(call_id=call_id):
                 open_calls.add(call_id)
                 has_spoken_last = False
-            case ToolCallUpdated(call_id=call_id, status=status) if status in CALL_ENDED:
+            case events.ToolCallUpdated(call_id=call_id, status=status) if status in CALL_ENDED:
                 open_calls.discard(call_id)
-            case TextReceived():
+            case events.TextReceived():
                 has_spoken_last = True
             case _:
                 pass
@@ -127,19 +107,19 @@ def is_finished(turn: StoredTurn) -> bool:
 
 
 def _is_answered(turn: StoredTurn) -> bool:
-    kinds = (TextReceived, ReasoningReceived, ToolCallAnnounced)
+    kinds = (events.TextReceived, events.ReasoningReceived, events.ToolCallAnnounced)
     return any(isinstance(event, kinds) for event in turn.events)
 
 
 def _is_recorded(turn: StoredTurn, known: set[str]) -> bool:
     """Whether what a turn called is on record: the agent went on by itself within one of ours."""
-    called = {event.call_id for event in turn.events if isinstance(event, ToolCallAnnounced)}
+    called = {event.call_id for event in turn.events if isinstance(event, events.ToolCallAnnounced)}
     return bool(called) and called <= known
 
 
-def _texts(message: Message) -> tuple[FoldedPrompt, ...] | None:
+def _texts(message: types.Message) -> tuple[FoldedPrompt, ...] | None:
     """Return what a recorded prompt may have been sent as, None where it was not kept."""
-    if any(isinstance(part, ErasedPart) for part in message.parts):
+    if any(isinstance(part, types.ErasedPart) for part in message.parts):
         return None
     return tuple(map(folded_prompt, {message.sent_text, message.text}))
 
@@ -172,7 +152,9 @@ def _is_same(prompt: FoldedPrompt, texts: tuple[FoldedPrompt, ...] | None) -> bo
 # --- the end of a turn ----------------------------------------------------------------------------
 
 
-def unrecorded(tail: Sequence[AgentEvent], recorded: Iterable[Message]) -> tuple[AgentEvent, ...]:
+def unrecorded(
+    tail: Sequence[events.AgentEvent], recorded: Iterable[types.Message]
+) -> tuple[events.AgentEvent, ...]:
     """Return the events of a replayed tail that are not in the store yet.
 
     `recorded` are the turn's messages after its prompt. The tail follows the last prompt of the
@@ -181,29 +163,29 @@ def unrecorded(tail: Sequence[AgentEvent], recorded: Iterable[Message]) -> tuple
     """
     known = _Known(_parts_after_last_prompt(recorded))
     children = children_of(tail)
-    events = (event for event in tail if event.upstream_session_id not in children)
-    return tuple(left for event in events if (left := known.without(event)) is not None)
+    owned = (event for event in tail if event.upstream_session_id not in children)
+    return tuple(left for event in owned if (left := known.without(event)) is not None)
 
 
-def open_calls(recorded: Iterable[Message]) -> tuple[ToolCallPart, ...]:
+def open_calls(recorded: Iterable[types.Message]) -> tuple[types.ToolCallPart, ...]:
     """Return the recorded calls of a turn that have no result, oldest first."""
     parts = [part for message in recorded for part in message.parts]
-    answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
-    calls = {part.call_id: part for part in parts if isinstance(part, ToolCallPart)}
+    answered = {part.call_id for part in parts if isinstance(part, types.ToolResultPart)}
+    calls = {part.call_id: part for part in parts if isinstance(part, types.ToolCallPart)}
     return tuple(part for call_id, part in calls.items() if call_id not in answered)
 
 
-def attended_calls(recorded: Iterable[Message]) -> frozenset[str]:
+def attended_calls(recorded: Iterable[types.Message]) -> frozenset[str]:
     """Return the calls whose end is recorded, or that somebody of ours allowed or refused."""
     parts = [part for message in recorded for part in message.parts]
-    ended = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+    ended = {part.call_id for part in parts if isinstance(part, types.ToolResultPart)}
     return frozenset(ended.union(*map(answered_permissions, parts)))
 
 
-def _parts_after_last_prompt(recorded: Iterable[Message]) -> list[Part]:
-    parts: list[Part] = []
+def _parts_after_last_prompt(recorded: Iterable[types.Message]) -> list[types.Part]:
+    parts: list[types.Part] = []
     for message in recorded:
-        if message.speaker is Speaker.USER:
+        if message.speaker is types.Speaker.USER:
             parts.clear()
         else:
             parts += message.parts
@@ -213,35 +195,37 @@ def _parts_after_last_prompt(recorded: Iterable[Message]) -> list[Part]:
 class _Known:
     """What is recorded and has not been met in the tail yet."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
-        self._announced = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
-        self._text = "".join(part.text for part in parts if isinstance(part, TextPart))
-        self._reasoning = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
-        self._notes = [_note(p.kind, p.raw) for p in parts if isinstance(p, UnknownPart)]
+    def __init__(self, parts: Sequence[types.Part]) -> None:
+        self._answered = {part.call_id for part in parts if isinstance(part, types.ToolResultPart)}
+        self._announced = {part.call_id for part in parts if isinstance(part, types.ToolCallPart)}
+        self._text = "".join(part.text for part in parts if isinstance(part, types.TextPart))
+        self._reasoning = "".join(
+            part.text for part in parts if isinstance(part, types.ReasoningPart)
+        )
+        self._notes = [_note(p.kind, p.raw) for p in parts if isinstance(p, types.UnknownPart)]
 
-    def without(self, event: AgentEvent) -> AgentEvent | None:
+    def without(self, event: events.AgentEvent) -> events.AgentEvent | None:
         """Return what is new in an event, None for nothing."""
         match event:
-            case TextReceived(text=text):
+            case events.TextReceived(text=text):
                 new, self._text = _beyond(text, self._text)
                 return structs.replace(event, text=new) if new else None
-            case ReasoningReceived(text=text):
+            case events.ReasoningReceived(text=text):
                 new, self._reasoning = _beyond(text, self._reasoning)
                 return structs.replace(event, text=new) if new else None
             case _:
                 return None if self._is_stored(event) else event
 
-    def _is_stored(self, event: AgentEvent) -> bool:
+    def _is_stored(self, event: events.AgentEvent) -> bool:
         match event:
-            case ToolCallAnnounced(call_id=call_id):
+            case events.ToolCallAnnounced(call_id=call_id):
                 return call_id in self._announced
-            case ToolCallUpdated(call_id=call_id):
+            case events.ToolCallUpdated(call_id=call_id):
                 # By its result: an update of a call that is still open may bring it.
                 return call_id in self._answered
-            case PlanChanged(entries=entries):
+            case events.PlanChanged(entries=entries):
                 return self._meet(_note("plan", entries))
-            case UnknownReceived(kind=kind, raw=raw):
+            case events.UnknownReceived(kind=kind, raw=raw):
                 return self._meet(_note(kind, raw))
             case _:
                 return False
@@ -254,7 +238,7 @@ class _Known:
         return True
 
 
-def _note(kind: str, raw: JsonValue) -> bytes:
+def _note(kind: str, raw: types.JsonValue) -> bytes:
     return encode_json([kind, raw])
 
 
@@ -289,15 +273,17 @@ def _next_visible(text: str, start: int) -> int:
 # --- a replayed history as it would have been recorded --------------------------------------------
 
 
-_SPOKEN: Final = (UserTextReplayed, TextReceived, ReasoningReceived)
+_SPOKEN: Final = (events.UserTextReplayed, events.TextReceived, events.ReasoningReceived)
 
 
-def redacted_history(history: Iterable[AgentEvent], redactor: Redactor) -> tuple[AgentEvent, ...]:
+def redacted_history(
+    history: Iterable[events.AgentEvent], redactor: Redactor
+) -> tuple[events.AgentEvent, ...]:
     """Return a history without its secrets, the pieces of each text joined."""
     return tuple(_redacted(event, redactor) for event in joined(history))
 
 
-def joined(history: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
+def joined(history: Iterable[events.AgentEvent]) -> Iterator[events.AgentEvent]:
     """Yield a history with whole texts: pieces that follow each other in one message are one."""
     for _, together in groupby(history, key=_text_of):
         first, *others = together
@@ -308,7 +294,7 @@ def joined(history: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
             yield from (first, *others)
 
 
-def _text_of(event: AgentEvent) -> object:
+def _text_of(event: events.AgentEvent) -> object:
     """Return what says that two events are pieces of one text; for any other kind, its class."""
     if isinstance(event, _SPOKEN):
         # A child speaks between the pieces of its parent's text: by session, they are not joined.
@@ -316,30 +302,30 @@ def _text_of(event: AgentEvent) -> object:
     return type(event)
 
 
-def _redacted(event: AgentEvent, redactor: Redactor) -> AgentEvent:
+def _redacted(event: events.AgentEvent, redactor: Redactor) -> events.AgentEvent:
     match event:
-        case UserTextReplayed() | TextReceived() | ReasoningReceived():
+        case events.UserTextReplayed() | events.TextReceived() | events.ReasoningReceived():
             return structs.replace(event, text=redactor.redact(event.text))
-        case ToolCallAnnounced():
+        case events.ToolCallAnnounced():
             return structs.replace(
                 event,
                 title=redactor.redact(event.title),
                 arguments=redactor.redact_json(event.arguments),
                 locations=tuple(map(redactor.redact, event.locations)),
             )
-        case ToolCallUpdated():
+        case events.ToolCallUpdated():
             return _redacted_update(event, redactor)
-        case PlanChanged(entries=entries):
+        case events.PlanChanged(entries=entries):
             redacted = ((redactor.redact(text), status) for text, status in entries)
             return structs.replace(event, entries=tuple(redacted))
-        case UnknownReceived():
+        case events.UnknownReceived():
             return structs.replace(event, raw=redactor.redact_json(event.raw))
         case _:
             return event
 
 
-def _redacted_update(event: ToolCallUpdated, redactor: Redactor) -> ToolCallUpdated:
-    def redacted(value: JsonValue) -> str | None:
+def _redacted_update(event: events.ToolCallUpdated, redactor: Redactor) -> events.ToolCallUpdated:
+    def redacted(value: types.JsonValue) -> str | None:
         return redactor.redact(value) if isinstance(value, str) else None
 
     locations = event.locations

@@ -10,23 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from upthread.core import types
 from upthread.core.commands import RecordParts, Write
 from upthread.core.events import TextReceived, ToolCallAnnounced, ToolCallUpdated
 from upthread.core.redaction.running_text import settled_length
 from upthread.core.turns.effects import INTENT
-from upthread.core.types import (
-    ConversationId,
-    Durability,
-    Part,
-    ReasoningPart,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    TurnId,
-    UnknownPart,
-    UpstreamSessionId,
-)
 
 # A part is written when it is whole: a reply without end must not wait in memory for that.
 TEXT_CHARACTERS_BUFFERED_MAX: Final = 64 * 1024
@@ -38,7 +26,7 @@ COMPACTED_BELOW: Final = 0.5
 CALL_FAILED: Final = "failed"
 CALL_UNKNOWN: Final = "unknown"
 CALL_ENDED: Final = frozenset({"completed", CALL_FAILED})
-Spoken: TypeAlias = TextPart | ReasoningPart
+Spoken: TypeAlias = types.TextPart | types.ReasoningPart
 
 INTERRUPTED: Final = "interrupted; outcome unknown"
 PARAGRAPH: Final = "\n\n"
@@ -49,8 +37,8 @@ PARAGRAPH: Final = "\n\n"
 class Sheet:
     """What all streams of a turn write on. `now_ms` is the time of the event at hand."""
 
-    turn_id: TurnId
-    call_durability: Durability = Durability.PROCESS
+    turn_id: types.TurnId
+    call_durability: types.Durability = types.Durability.PROCESS
     now_ms: int = 0
     writes: list[Write] = field(default_factory=list[Write])
 
@@ -59,10 +47,10 @@ class Sheet:
 class OpenCall:
     """A call between its announcement and its result."""
 
-    part: ToolCallPart
+    part: types.ToolCallPart
     text: str = ""
     is_recorded: bool = False
-    child: ConversationId | None = None
+    child: types.ConversationId | None = None
 
 
 class Stream:
@@ -75,8 +63,8 @@ class Stream:
         self,
         sheet: Sheet,
         *,
-        conversation_id: ConversationId,
-        upstream_session_id: UpstreamSessionId,
+        conversation_id: types.ConversationId,
+        upstream_session_id: types.UpstreamSessionId,
         next_seq: int,
         parent: Stream | None = None,
     ) -> None:
@@ -93,10 +81,10 @@ class Stream:
         self._sheet = sheet
         self._seq = next_seq
         self._ordinal = 0
-        self._speaker: Speaker | None = None
+        self._speaker: types.Speaker | None = None
         self._text: list[str] = []
-        self._text_kind: type[Spoken] = TextPart
-        self._text_speaker = Speaker.ASSISTANT
+        self._text_kind: type[Spoken] = types.TextPart
+        self._text_speaker = types.Speaker.ASSISTANT
         self._text_characters = 0
         self._calls: dict[str, OpenCall] = {}
         self._closed: set[str] = set()
@@ -150,23 +138,23 @@ class Stream:
         self._is_reply_broken = False
         # Apart from the parts, which are cut where buffers end: the report is read from this.
         self._reply.append(event.text)
-        self._buffer(event.text, TextPart)
+        self._buffer(event.text, types.TextPart)
 
     def think(self, text: str) -> None:
         """Take a piece of the reasoning."""
         self._is_reply_broken = True
-        self._buffer(text, ReasoningPart)
+        self._buffer(text, types.ReasoningPart)
 
     def hear(self, text: str) -> None:
         """Take a piece of what the user, or the parent agent, said in this conversation."""
-        self._buffer(text, TextPart, speaker=Speaker.USER)
+        self._buffer(text, types.TextPart, speaker=types.Speaker.USER)
 
-    def note(self, part: UnknownPart) -> None:
+    def note(self, part: types.UnknownPart) -> None:
         """Add to the message that is open: a note is nobody's words and parts no call's results."""
         self.close_text()
-        self._append(self._speaker or Speaker.ASSISTANT, part)
+        self._append(self._speaker or types.Speaker.ASSISTANT, part)
 
-    def remark(self, part: UnknownPart) -> None:
+    def remark(self, part: types.UnknownPart) -> None:
         """Add a note of ours: the reply goes on as if it were not there."""
         is_broken = self._is_reply_broken
         self.note(part)
@@ -178,8 +166,6 @@ class Stream:
 
     def settle_text(self) -> None:
         """Make a part of the running text, but for its end: that may be the half of a secret."""
-        if not self._text:
-            return
         text = "".join(self._text)
         length = settled_length(text)
         self._record_text(text[:length], kept=text[length:])
@@ -191,7 +177,7 @@ class Stream:
             self._append(self._text_speaker, self._text_kind(text=text))
 
     def _buffer(
-        self, text: str, kind: type[Spoken], *, speaker: Speaker = Speaker.ASSISTANT
+        self, text: str, kind: type[Spoken], *, speaker: types.Speaker = types.Speaker.ASSISTANT
     ) -> None:
         if self._text and (self._text_kind, self._text_speaker) != (kind, speaker):
             self.close_text()
@@ -203,7 +189,7 @@ class Stream:
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def expect(self, part: ToolCallPart) -> None:
+    def expect(self, part: types.ToolCallPart) -> None:
         """Wait for the result of a call that is recorded already."""
         self._calls[part.call_id] = OpenCall(part=part, is_recorded=True)
 
@@ -213,7 +199,7 @@ class Stream:
             self.update(_as_update(event))
             return
         self.close_text()
-        part = ToolCallPart(
+        part = types.ToolCallPart(
             call_id=event.call_id,
             title=event.title,
             tool_kind=event.tool_kind,
@@ -226,7 +212,7 @@ class Stream:
         self._closed.discard(event.call_id)
         self._is_reply_broken = True
 
-    def intend(self, part: ToolCallPart, runs: Sequence[str] = ()) -> None:
+    def intend(self, part: types.ToolCallPart, runs: Sequence[str] = ()) -> None:
         """Record a call before it is allowed, synced, as what it will do.
 
         `runs` are commands that it runs without saying so, as lines of shell.
@@ -237,9 +223,9 @@ class Stream:
         # The call first: the note with what it runs refers to it.
         if runs and not call.is_recorded:
             call.part = part
-            self._record_call(call, durability=Durability.SYNCED)
+            self._record_call(call, durability=types.Durability.SYNCED)
         if call.is_recorded:  # a synced write of its own covers the one that was not
-            note = UnknownPart(
+            note = types.UnknownPart(
                 kind=INTENT,
                 raw={
                     "call_id": part.call_id,
@@ -249,12 +235,12 @@ class Stream:
                     **({"runs": [*runs]} if runs else {}),
                 },
             )
-            self._append(Speaker.ASSISTANT, note, durability=Durability.SYNCED)
+            self._append(types.Speaker.ASSISTANT, note, durability=types.Durability.SYNCED)
         else:
             call.part = part
-            self._record_call(call, durability=Durability.SYNCED)
+            self._record_call(call, durability=types.Durability.SYNCED)
 
-    def update(self, event: ToolCallUpdated, *, child: ConversationId | None = None) -> None:
+    def update(self, event: ToolCallUpdated, *, child: types.ConversationId | None = None) -> None:
         """Take more about a call, such as the child it made; with a last status, its result."""
         call = self._calls.get(event.call_id)
         if call is None:
@@ -281,34 +267,38 @@ class Stream:
         # Once a turn: an agent may rename its session again and again.
         if self.title != self._title_kept:
             self._title_kept = self.title
-            self.remark(UnknownPart(kind="title", raw=self.title))
+            self.remark(types.UnknownPart(kind="title", raw=self.title))
 
-    def _record_call(self, call: OpenCall, *, durability: Durability | None = None) -> None:
+    def _record_call(self, call: OpenCall, *, durability: types.Durability | None = None) -> None:
         if not call.is_recorded:
             call.is_recorded = True
             durability = durability or self._sheet.call_durability
-            self._append(Speaker.ASSISTANT, call.part, durability=durability)
+            self._append(types.Speaker.ASSISTANT, call.part, durability=durability)
 
     def _close_call(self, call_id: str, *, status: str, text: str) -> None:
         call = self._calls.pop(call_id)
         self._closed.add(call_id)
         self.close_text()
         self._record_call(call)
-        result = ToolResultPart(
+        result = types.ToolResultPart(
             call_id=call_id, status=status, text=text, child_conversation_id=call.child
         )
-        self._append(Speaker.TOOL, result)
+        self._append(types.Speaker.TOOL, result)
 
     # --- numbers -------------------------------------------------------------------------------
 
     def _append(
-        self, speaker: Speaker, part: Part, *, durability: Durability = Durability.PROCESS
+        self,
+        speaker: types.Speaker,
+        part: types.Part,
+        *,
+        durability: types.Durability = types.Durability.PROCESS,
     ) -> None:
         if self._speaker is not None and self._speaker is not speaker:
             self._seq += 1
             self._ordinal = 0
         self._speaker = speaker
-        if not isinstance(part, TextPart):
+        if not isinstance(part, types.TextPart):
             self._is_reply_broken = True
         self._sheet.writes.append(
             RecordParts(
@@ -329,7 +319,9 @@ class Stream:
 def calls_open(writes: Iterable[Write]) -> int:
     """Return how many calls these writes close without knowing what they came to."""
     parts = (part for write in writes if isinstance(write, RecordParts) for part in write.parts)
-    return sum(isinstance(part, ToolResultPart) and part.status == CALL_UNKNOWN for part in parts)
+    return sum(
+        isinstance(part, types.ToolResultPart) and part.status == CALL_UNKNOWN for part in parts
+    )
 
 
 def _as_update(event: ToolCallAnnounced) -> ToolCallUpdated:
@@ -343,12 +335,12 @@ def _as_update(event: ToolCallAnnounced) -> ToolCallUpdated:
     )
 
 
-def _late_call(event: ToolCallUpdated) -> ToolCallPart:
-    return ToolCallPart(call_id=event.call_id, title=event.title or "", tool_kind="other")
+def _late_call(event: ToolCallUpdated) -> types.ToolCallPart:
+    return types.ToolCallPart(call_id=event.call_id, title=event.title or "", tool_kind="other")
 
 
-def _merged(part: ToolCallPart, event: ToolCallUpdated) -> ToolCallPart:
-    return ToolCallPart(
+def _merged(part: types.ToolCallPart, event: ToolCallUpdated) -> types.ToolCallPart:
+    return types.ToolCallPart(
         call_id=part.call_id,
         title=event.title or part.title,
         tool_kind=event.tool_kind or part.tool_kind,

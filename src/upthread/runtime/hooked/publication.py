@@ -18,9 +18,8 @@ from upthread.config import Settings
 from upthread.core.context.briefing import build_briefing
 from upthread.core.decision.freshness import Surroundings
 from upthread.core.decision.handshake import because, decide
-from upthread.core.decision.model import HandshakeInputs, worth_keeping
+from upthread.core.decision.model import HandshakeInputs, RecordFacts, worth_keeping
 from upthread.core.decision.price import CacheState, cache_of
-from upthread.core.decision.record_facts import RecordFacts
 from upthread.core.decision.words import cost_in_words
 from upthread.core.redaction.redactor import Redactor
 from upthread.core.roles.role import BUILT_IN_ROLES, Role
@@ -272,7 +271,9 @@ def _role_fields(source: Published, role: Role) -> dict[str, Any]:
 
 def _first(source: Published, role: Role) -> HandshakeInputs:
     """Return the inputs for a role's first turn."""
-    inputs = RecordFacts().inputs(role=role, agent="", depth_max=source.settings.depth_max)
+    inputs = RecordFacts().inputs(
+        continuity=role.continuity, agent="", depth_max=source.settings.depth_max
+    )
     return replace(inputs, limits=source.settings.limits)
 
 

@@ -381,7 +381,7 @@ def record_inputs(
     What is around it is added by `runtime.turns.handshake_inputs`.
     """
     # Late: what a decision rests on is no part of how things stand.
-    from upthread.core.decision.record_facts import RecordFacts  # noqa: PLC0415
+    from upthread.core.decision.model import RecordFacts  # noqa: PLC0415
 
     facts = RecordFacts(
         conversation_id=view.conversation.conversation_id,
@@ -391,7 +391,9 @@ def record_inputs(
         other_host=other_host(view.link),
     )
     condition_now = condition_of(view.conversation.key.workstream, role)
-    return facts.inputs(role=role, agent=agent, depth_max=depth_max, condition_now=condition_now)
+    return facts.inputs(
+        continuity=role.continuity, agent=agent, depth_max=depth_max, condition_now=condition_now
+    )
 
 
 def _current_generations(conversations: tuple[Conversation, ...]) -> tuple[Conversation, ...]:

@@ -22,7 +22,7 @@ from upthread.core.decision.handshake import (
     decide,
     in_words,
 )
-from upthread.core.decision.record_facts import RecordFacts
+from upthread.core.decision.model import RecordFacts
 from upthread.core.names import Address, choose_base_name
 from upthread.core.roles.role import Role
 from upthread.core.turns.turn import TurnView
@@ -132,7 +132,7 @@ class Claim(Struct, frozen=True, kw_only=True):
             other_host=None if is_here else self.session_host,
         )
         return facts.inputs(
-            role=request.role,
+            continuity=request.role.continuity,
             agent=request.agent,
             callers=request.callers,
             depth_max=request.depth_max,
@@ -237,7 +237,7 @@ class Conversations:
         known = resolved.conversation.conversation_id if resolved else None
         # Of its turns nothing is read yet: whoever is refused must not wait for that.
         inputs = RecordFacts(conversation_id=known or ConversationId("")).inputs(
-            role=request.role,
+            continuity=request.role.continuity,
             agent=request.agent,
             holder=holder,
             tree_holder=tree_holder,

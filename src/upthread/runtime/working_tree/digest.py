@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from upthread.boundary.git.directory_files import GitFileError, open_plain
-from upthread.boundary.git.filters import filters_of
 from upthread.boundary.git.places import GitDirectories, find_place, place_at
-from upthread.boundary.git.private import PrivateGit, tree_of
+from upthread.boundary.git.private import PrivateGit, filters_of, tree_of
 from upthread.boundary.git.references import read_head
 from upthread.errors import UsageError
 

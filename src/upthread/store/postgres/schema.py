@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from upthread.errors import StoreError
 from upthread.store.postgres.job_queue import migrate_job_queue
-from upthread.store.postgres.queries import read_migrations
 from upthread.store.postgres.server import ACT_FOR, ALL_PROJECTS, Connection, Server
+from upthread.store.sql.statements import read_migrations
 
 _LOCK: Final = int.from_bytes(b"upthread")
 """The advisory lock of whoever migrates."""
@@ -40,7 +40,7 @@ def migrate(address: str) -> Migrated:
 def check_schema(connection: Connection, name: str) -> None:
     """Raise StoreError unless the schema is this version's."""
     made = _steps_made(connection)
-    migrations = read_migrations()
+    migrations = read_migrations("postgres")
     _refuse_newer(len(made), name)
     if len(made) < len(migrations):
         what = f"has schema {len(made)}, this version needs {len(migrations)}"
@@ -56,7 +56,7 @@ def check_schema(connection: Connection, name: str) -> None:
 
 
 def _migrate(connection: Connection, name: str) -> Migrated:
-    migrations = read_migrations()
+    migrations = read_migrations("postgres")
     with connection.transaction():
         # However long the others, and the steps themselves, take.
         connection.execute(b"SET LOCAL lock_timeout = 0")
@@ -95,7 +95,7 @@ def _steps_made(connection: Connection) -> list[tuple[int, str]]:
 
 
 def _refuse_newer(version: int, name: str) -> None:
-    known = len(read_migrations())
+    known = len(read_migrations("postgres"))
     if version > known:
         raise StoreError(
             f"{name} was written by a newer upthread (schema {version}, this version knows"

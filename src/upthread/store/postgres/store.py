@@ -12,9 +12,8 @@ from upthread.core.types import ConversationId, Fence, Holder, Lease, Message, P
 from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import SAID_WITHIN_MESSAGES
 from upthread.store.postgres.batch import Batch, Transaction
-from upthread.store.postgres.columns import to_columns
 from upthread.store.postgres.prepared import Prepared
-from upthread.store.postgres.queries import QUERIES, RECORDED
+from upthread.store.postgres.queries import QUERIES, RECORDED, to_columns
 from upthread.store.postgres.remembered import Memory
 from upthread.store.postgres.schema import check_schema
 from upthread.store.postgres.server import Connection, Server, rolled_back, unhurried

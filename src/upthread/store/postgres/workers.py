@@ -17,8 +17,7 @@ from typing import Final
 from upthread.core.codec import decode_json, encode_json
 from upthread.core.types import Holder
 from upthread.store.base import Run
-from upthread.store.postgres.columns import to_columns
-from upthread.store.postgres.queries import QUERIES
+from upthread.store.postgres.queries import QUERIES, to_columns
 from upthread.store.postgres.server import Connection, Server
 from upthread.store.sql.batch import Row, from_columns
 from upthread.store.sql.rows import run_of

@@ -10,31 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from upthread.core import commands
 from upthread.core.codec import (
     decode_json,
     decode_part,
     decode_run_event,
     decode_text,
     decode_turn_event,
-)
-from upthread.core.commands import (
-    EndLink,
-    EnqueueTransition,
-    OpenConversation,
-    OpenLink,
-    OpenRun,
-    OpenTurn,
-    OpenWorkstream,
-    RecordAct,
-    RecordBriefingEdit,
-    RecordExamined,
-    RecordOnce,
-    RecordParts,
-    RecordProject,
-    RecordQuarantine,
-    RecordRunEvent,
-    RecordTurnEvent,
-    Write,
 )
 from upthread.core.types import ConversationId, ProjectId, RunId, Speaker, TurnId
 from upthread.store.base import Place, Recorded, Section
@@ -62,56 +44,58 @@ def _text(value: Any) -> Any:
     return decode_text(value) if isinstance(value, bytes) else value
 
 
-def _project(owner: str, columns: Columns) -> Write:
+def _project(owner: str, columns: Columns) -> commands.Write:
     known = project_of((owner, *columns))
-    return RecordProject(project_id=known.project_id, identity=known.identity)
+    return commands.RecordProject(project_id=known.project_id, identity=known.identity)
 
 
-def _workstream(owner: str, columns: Columns) -> Write:
+def _workstream(owner: str, columns: Columns) -> commands.Write:
     workstream, base_name, at_ms = map(_text, columns)
-    return OpenWorkstream(
+    return commands.OpenWorkstream(
         project_id=ProjectId(owner), workstream=workstream, base_name=base_name, opened_at_ms=at_ms
     )
 
 
-def _conversation(_owner: str, columns: Columns) -> Write:
-    return OpenConversation(conversation=conversation_of(columns))
+def _conversation(_owner: str, columns: Columns) -> commands.Write:
+    return commands.OpenConversation(conversation=conversation_of(columns))
 
 
-def _link(_owner: str, columns: Columns) -> Write:
-    return OpenLink(link=link_of(_text(columns[0]), columns[1:]))
+def _link(_owner: str, columns: Columns) -> commands.Write:
+    return commands.OpenLink(link=link_of(_text(columns[0]), columns[1:]))
 
 
-def _link_end(_owner: str, columns: Columns) -> Write:
+def _link_end(_owner: str, columns: Columns) -> commands.Write:
     conversation_id, seq, because, at_ms = map(_text, columns)
-    return EndLink(
+    return commands.EndLink(
         conversation_id=conversation_id, seq=seq, ended_because=because, ended_at_ms=at_ms
     )
 
 
-def _run(owner: str, columns: Columns) -> Write:
+def _run(owner: str, columns: Columns) -> commands.Write:
     run_id, workstream, at_ms = map(_text, columns)
-    return OpenRun(
+    return commands.OpenRun(
         run_id=run_id, project_id=ProjectId(owner), workstream=workstream, opened_at_ms=at_ms
     )
 
 
-def _run_event(_owner: str, columns: Columns) -> Write:
+def _run_event(_owner: str, columns: Columns) -> commands.Write:
     run_id, seq, kind, payload, at_ms = columns
     event = decode_run_event(_text(kind), payload)
-    return RecordRunEvent(run_id=RunId(_text(run_id)), seq=seq, event=event, recorded_at_ms=at_ms)
+    return commands.RecordRunEvent(
+        run_id=RunId(_text(run_id)), seq=seq, event=event, recorded_at_ms=at_ms
+    )
 
 
-def _turn(_owner: str, columns: Columns) -> Write:
+def _turn(_owner: str, columns: Columns) -> commands.Write:
     turn_id, conversation_id, run_id, at_ms = map(_text, columns)
-    return OpenTurn(
+    return commands.OpenTurn(
         turn_id=turn_id, conversation_id=conversation_id, run_id=run_id, opened_at_ms=at_ms
     )
 
 
-def _once(owner: str, columns: Columns) -> Write:
+def _once(owner: str, columns: Columns) -> commands.Write:
     key, attempt_id, state, receipt, at_ms = columns
-    return RecordOnce(
+    return commands.RecordOnce(
         project_id=ProjectId(owner),
         key=_text(key),
         attempt_id=_text(attempt_id),
@@ -121,10 +105,10 @@ def _once(owner: str, columns: Columns) -> Write:
     )
 
 
-def act_of(_owner: str, columns: Columns) -> RecordAct:
+def act_of(_owner: str, columns: Columns) -> commands.RecordAct:
     """Return an act from its columns: conversation, run, what, by whom, detail, when."""
     conversation_id, run_id, what, by_user, detail, at_ms = map(_text, columns)
-    return RecordAct(
+    return commands.RecordAct(
         conversation_id=conversation_id,
         run_id=run_id,
         what=what,
@@ -134,25 +118,27 @@ def act_of(_owner: str, columns: Columns) -> RecordAct:
     )
 
 
-def _transition(_owner: str, columns: Columns) -> Write:
+def _transition(_owner: str, columns: Columns) -> commands.Write:
     # Its queue stays behind: it is of the source's hosts, and workers pass on what they must.
     run_id, run_seq, due_at_ms = columns
-    return EnqueueTransition(run_id=RunId(_text(run_id)), run_seq=run_seq, due_at_ms=due_at_ms)
+    return commands.EnqueueTransition(
+        run_id=RunId(_text(run_id)), run_seq=run_seq, due_at_ms=due_at_ms
+    )
 
 
-def _turn_event(_owner: str, columns: Columns) -> Write:
+def _turn_event(_owner: str, columns: Columns) -> commands.Write:
     turn_id, seq, kind, payload, at_ms = columns
     event = decode_turn_event(_text(kind), payload)
-    return RecordTurnEvent(
+    return commands.RecordTurnEvent(
         turn_id=TurnId(_text(turn_id)), seq=seq, event=event, recorded_at_ms=at_ms
     )
 
 
-def _part(owner: str, columns: Columns) -> Write:
+def _part(owner: str, columns: Columns) -> commands.Write:
     seq, ordinal, speaker, turn_id, upstream, at_ms, kind, call_id, content, digest, size = columns
     part = decode_part(_text(kind), _text(call_id), content, digest, size)
     # A write for each part, in whatever commits a message came: a page may end between two parts.
-    return RecordParts(
+    return commands.RecordParts(
         conversation_id=ConversationId(owner),
         seq=seq,
         first_ordinal=ordinal,
@@ -164,9 +150,9 @@ def _part(owner: str, columns: Columns) -> Write:
     )
 
 
-def _quarantine(_owner: str, columns: Columns) -> Write:
+def _quarantine(_owner: str, columns: Columns) -> commands.Write:
     turn_id, ordinal, reason, raw, at_ms = columns
-    return RecordQuarantine(
+    return commands.RecordQuarantine(
         turn_id=TurnId(_text(turn_id)),
         ordinal=ordinal,
         reason=_text(reason),
@@ -175,13 +161,13 @@ def _quarantine(_owner: str, columns: Columns) -> Write:
     )
 
 
-def _refusal(owner: str, columns: Columns) -> Write:
+def _refusal(owner: str, columns: Columns) -> commands.Write:
     return refusal_of(ConversationId(owner), columns)
 
 
-def _examined(owner: str, columns: Columns) -> Write:
+def _examined(owner: str, columns: Columns) -> commands.Write:
     turn_id, ordinal, upstream, *file, at_ms = map(_text, columns)
-    return RecordExamined(
+    return commands.RecordExamined(
         conversation_id=ConversationId(owner),
         turn_id=turn_id,
         first_ordinal=ordinal,
@@ -191,14 +177,14 @@ def _examined(owner: str, columns: Columns) -> Write:
     )
 
 
-def _briefing_edit(owner: str, columns: Columns) -> Write:
+def _briefing_edit(owner: str, columns: Columns) -> commands.Write:
     seq, edit, at_ms = columns
-    return RecordBriefingEdit(
+    return commands.RecordBriefingEdit(
         conversation_id=ConversationId(owner), seq=seq, edit=decode_json(edit), recorded_at_ms=at_ms
     )
 
 
-_WRITES: Final[Mapping[Section, Callable[[str, Columns], Write]]] = MappingProxyType(
+_WRITES: Final[Mapping[Section, Callable[[str, Columns], commands.Write]]] = MappingProxyType(
     {
         "project": _project,
         "workstream": _workstream,

@@ -11,29 +11,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
+from upthread.core import commands
 from upthread.core.codec import encode_event, encode_json
-from upthread.core.commands import (
-    EndLink,
-    EnqueueTransition,
-    EraseConversation,
-    EraseRun,
-    OpenConversation,
-    OpenLink,
-    OpenRun,
-    OpenTurn,
-    OpenWorkstream,
-    RecordAct,
-    RecordBriefingEdit,
-    RecordDecision,
-    RecordExamined,
-    RecordOnce,
-    RecordParts,
-    RecordProject,
-    RecordQuarantine,
-    RecordRunEvent,
-    RecordTurnEvent,
-    Write,
-)
 from upthread.core.runs.pipeline import settles
 from upthread.core.types import MAIN_SLOT
 from upthread.errors import ConflictError
@@ -51,7 +30,7 @@ _columns_of_link: Final = attrgetter(*COLUMNS["link"])
 _columns_of_file: Final = attrgetter(*COLUMNS["examined"])
 
 
-def prepared(write: Write, to_columns: ToColumns) -> Step:
+def prepared(write: commands.Write, to_columns: ToColumns) -> Step:
     """Encode a write and return what is left to do in the transaction."""
     return _PREPARE[type(write)](write, to_columns)
 
@@ -59,7 +38,7 @@ def prepared(write: Write, to_columns: ToColumns) -> Step:
 # --- projects, workstreams, conversations ------------------------------------------------------
 
 
-def _record_project(write: RecordProject, to_columns: ToColumns) -> Step:
+def _record_project(write: commands.RecordProject, to_columns: ToColumns) -> Step:
     values = to_columns(write.project_id, *_columns_of_identity(write.identity))
 
     def apply(batch: Batch) -> None:
@@ -68,7 +47,7 @@ def _record_project(write: RecordProject, to_columns: ToColumns) -> Step:
     return Step(apply)
 
 
-def _open_workstream(write: OpenWorkstream, to_columns: ToColumns) -> Step:
+def _open_workstream(write: commands.OpenWorkstream, to_columns: ToColumns) -> Step:
     given = (write.project_id, write.workstream, write.base_name, write.opened_at_ms)
     values = to_columns(*given)
 
@@ -88,7 +67,7 @@ def _open_workstream(write: OpenWorkstream, to_columns: ToColumns) -> Step:
     return Step(apply)
 
 
-def _open_conversation(write: OpenConversation, to_columns: ToColumns) -> Step:
+def _open_conversation(write: commands.OpenConversation, to_columns: ToColumns) -> Step:
     new = write.conversation
     key = new.key
     given = _columns_of_conversation(new)
@@ -123,7 +102,7 @@ def _open_conversation(write: OpenConversation, to_columns: ToColumns) -> Step:
 # --- links -------------------------------------------------------------------------------------
 
 
-def _open_link(write: OpenLink, to_columns: ToColumns) -> Step:
+def _open_link(write: commands.OpenLink, to_columns: ToColumns) -> Step:
     link = write.link
     owner = link.conversation_id
     given = _columns_of_link(link)
@@ -145,7 +124,7 @@ def _open_link(write: OpenLink, to_columns: ToColumns) -> Step:
     return Step(apply, conversation=owner)
 
 
-def _end_link(write: EndLink, to_columns: ToColumns) -> Step:
+def _end_link(write: commands.EndLink, to_columns: ToColumns) -> Step:
     ended = to_columns(write.ended_because, write.ended_at_ms)
 
     def apply(batch: Batch) -> None:
@@ -159,7 +138,7 @@ def _end_link(write: EndLink, to_columns: ToColumns) -> Step:
 # --- turns, runs and their events --------------------------------------------------------------
 
 
-def _open_turn(write: OpenTurn, to_columns: ToColumns) -> Step:
+def _open_turn(write: commands.OpenTurn, to_columns: ToColumns) -> Step:
     given = (write.conversation_id, write.run_id, write.opened_at_ms)
     name = to_columns(write.turn_id)
 
@@ -176,7 +155,7 @@ def _open_turn(write: OpenTurn, to_columns: ToColumns) -> Step:
     return Step(apply, write.conversation_id, write.turn_id, write.run_id)
 
 
-def _open_run(write: OpenRun, to_columns: ToColumns) -> Step:
+def _open_run(write: commands.OpenRun, to_columns: ToColumns) -> Step:
     given = (write.project_id, write.workstream, write.opened_at_ms)
     values = to_columns(write.run_id, *given)
 
@@ -191,7 +170,7 @@ def _open_run(write: OpenRun, to_columns: ToColumns) -> Step:
     return Step(apply, run=write.run_id)
 
 
-def _record_turn_event(write: RecordTurnEvent, to_columns: ToColumns) -> Step:
+def _record_turn_event(write: commands.RecordTurnEvent, to_columns: ToColumns) -> Step:
     append = _append_of("turn", write.turn_id, write, to_columns)
 
     def apply(batch: Batch) -> None:
@@ -200,7 +179,7 @@ def _record_turn_event(write: RecordTurnEvent, to_columns: ToColumns) -> Step:
     return Step(apply, turn=write.turn_id)
 
 
-def _record_run_event(write: RecordRunEvent, to_columns: ToColumns) -> Step:
+def _record_run_event(write: commands.RecordRunEvent, to_columns: ToColumns) -> Step:
     append = _append_of("run", write.run_id, write, to_columns)
 
     def apply(batch: Batch) -> None:
@@ -212,7 +191,10 @@ def _record_run_event(write: RecordRunEvent, to_columns: ToColumns) -> Step:
 
 
 def _append_of(
-    table: Owner, name: str, write: RecordTurnEvent | RecordRunEvent, to_columns: ToColumns
+    table: Owner,
+    name: str,
+    write: commands.RecordTurnEvent | commands.RecordRunEvent,
+    to_columns: ToColumns,
 ) -> Callable[[Batch], bool]:
     """Return what appends an event and returns True; False when the same one was there already."""
     kind, payload = encode_event(write.event)
@@ -234,7 +216,7 @@ def _append_of(
     return append
 
 
-def _enqueue_transition(write: EnqueueTransition, _to_columns: ToColumns) -> Step:
+def _enqueue_transition(write: commands.EnqueueTransition, _to_columns: ToColumns) -> Step:
     def apply(batch: Batch) -> None:
         run = batch.owner("run", write.run_id)
         stored = batch.row("transition", (run, write.run_seq))
@@ -253,7 +235,7 @@ def _enqueue_transition(write: EnqueueTransition, _to_columns: ToColumns) -> Ste
 # --- what belongs to no message ----------------------------------------------------------------
 
 
-def _record_quarantine(write: RecordQuarantine, to_columns: ToColumns) -> Step:
+def _record_quarantine(write: commands.RecordQuarantine, to_columns: ToColumns) -> Step:
     given = (*to_columns(write.reason), encode_json(write.raw), write.recorded_at_ms)
 
     def apply(batch: Batch) -> None:
@@ -267,7 +249,7 @@ def _record_quarantine(write: RecordQuarantine, to_columns: ToColumns) -> Step:
     return Step(apply, turn=write.turn_id)
 
 
-def _record_decision(write: RecordDecision, to_columns: ToColumns) -> Step:
+def _record_decision(write: commands.RecordDecision, to_columns: ToColumns) -> Step:
     # It has no number of its own to compare by: the statement looks whether the same is there.
     reasons, inputs = encode_json(write.reasons), encode_json(write.inputs)
     given = (*to_columns(write.decision), reasons, inputs, write.decided_at_ms)
@@ -279,7 +261,7 @@ def _record_decision(write: RecordDecision, to_columns: ToColumns) -> Step:
     return Step(apply, conversation=write.conversation_id)
 
 
-def _record_act(write: RecordAct, to_columns: ToColumns) -> Step:
+def _record_act(write: commands.RecordAct, to_columns: ToColumns) -> Step:
     given = to_columns(write.what, write.by_user, write.detail, write.recorded_at_ms)
     conversation_id, run_id = write.conversation_id, write.run_id
 
@@ -293,7 +275,7 @@ def _record_act(write: RecordAct, to_columns: ToColumns) -> Step:
     return Step(apply, conversation=conversation_id, run=run_id)
 
 
-def _record_examined(write: RecordExamined, to_columns: ToColumns) -> Step:
+def _record_examined(write: commands.RecordExamined, to_columns: ToColumns) -> Step:
     files = [to_columns(*_columns_of_file(file), write.recorded_at_ms) for file in write.files]
     first = write.first_ordinal
 
@@ -313,7 +295,7 @@ def _record_examined(write: RecordExamined, to_columns: ToColumns) -> Step:
     return Step(apply, write.conversation_id, write.turn_id)
 
 
-def _record_briefing_edit(write: RecordBriefingEdit, _to_columns: ToColumns) -> Step:
+def _record_briefing_edit(write: commands.RecordBriefingEdit, _to_columns: ToColumns) -> Step:
     given = (encode_json(write.edit), write.recorded_at_ms)
     owner = write.conversation_id
 
@@ -328,7 +310,7 @@ def _record_briefing_edit(write: RecordBriefingEdit, _to_columns: ToColumns) -> 
     return Step(apply, conversation=owner)
 
 
-def _record_once(write: RecordOnce, to_columns: ToColumns) -> Step:
+def _record_once(write: commands.RecordOnce, to_columns: ToColumns) -> Step:
     given = (encode_json(write.receipt), write.recorded_at_ms)
     action = to_columns(write.project_id, write.key)
     attempt = to_columns(write.attempt_id, write.state)
@@ -347,24 +329,24 @@ def _record_once(write: RecordOnce, to_columns: ToColumns) -> Step:
 
 _PREPARE: Final[Mapping[type[Any], Callable[[Any, ToColumns], Step]]] = MappingProxyType(
     {
-        RecordProject: _record_project,
-        OpenWorkstream: _open_workstream,
-        OpenConversation: _open_conversation,
-        OpenLink: _open_link,
-        EndLink: _end_link,
-        OpenTurn: _open_turn,
-        RecordParts: record_parts,
-        RecordTurnEvent: _record_turn_event,
-        OpenRun: _open_run,
-        RecordRunEvent: _record_run_event,
-        EnqueueTransition: _enqueue_transition,
-        RecordQuarantine: _record_quarantine,
-        RecordDecision: _record_decision,
-        RecordAct: _record_act,
-        RecordExamined: _record_examined,
-        RecordBriefingEdit: _record_briefing_edit,
-        RecordOnce: _record_once,
-        EraseConversation: erase_conversation,
-        EraseRun: erase_run,
+        commands.RecordProject: _record_project,
+        commands.OpenWorkstream: _open_workstream,
+        commands.OpenConversation: _open_conversation,
+        commands.OpenLink: _open_link,
+        commands.EndLink: _end_link,
+        commands.OpenTurn: _open_turn,
+        commands.RecordParts: record_parts,
+        commands.RecordTurnEvent: _record_turn_event,
+        commands.OpenRun: _open_run,
+        commands.RecordRunEvent: _record_run_event,
+        commands.EnqueueTransition: _enqueue_transition,
+        commands.RecordQuarantine: _record_quarantine,
+        commands.RecordDecision: _record_decision,
+        commands.RecordAct: _record_act,
+        commands.RecordExamined: _record_examined,
+        commands.RecordBriefingEdit: _record_briefing_edit,
+        commands.RecordOnce: _record_once,
+        commands.EraseConversation: erase_conversation,
+        commands.EraseRun: erase_run,
     }
 )

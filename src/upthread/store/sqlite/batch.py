@@ -11,20 +11,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from upthread.core.commands import EnqueueTransition
 from upthread.store._rules import must_exist, seal_of
 from upthread.store.sql.batch import NO_PART, Column, Owner, Row, Tail, from_columns
-from upthread.store.sqlite.database import Connection, to_column
-from upthread.store.sqlite.queries import QUERIES
+from upthread.store.sql.statements import read_queries
+from upthread.store.sqlite.database import Connection, Database, to_column
 
 ROWS_MAX: Final = 4096
 """How many ids of one table a store remembers the rows of."""
 
+NAMES_MAX: Final = 4096
+"""How many turn ids and upstream ids a store remembers the names of."""
+
 EVENTS_MAX: Final = (1 << 20) - 1
 """Of one turn: where the number of an event's row ends, and that of its turn's begins."""
 
+
+QUERIES: Final = read_queries("sqlite")
+"""The statements, by name. They live in `sql/sqlite/`."""
 
 # A dictionary: looking into a read-only view of one takes longer, and there is a look for each row.
 _QUERIES: Final = dict(QUERIES)
@@ -48,6 +54,35 @@ class Rows:
         # Each by itself: a batch keeps the dictionary of all.
         for known in self.tables.values():
             known.clear()
+
+
+class Names(dict[int | None, Any]):
+    """The ids behind rows, remembered. One that is missing is looked up with those that follow it.
+
+    KeyError for a row that does not exist.
+    """
+
+    def __init__(self, database: Database, query: str) -> None:
+        super().__init__({None: None})
+        self._database = database
+        self._query = QUERIES[query]
+
+    def __missing__(self, row: int) -> Any:
+        # A conversation is read in order, so the turns after this one are asked for next:
+        # `turn_names` returns them as well.
+        found: dict[int, Any] = {}
+        found.update(map(from_columns, self._database.rows(self._query, (row,))))
+        for each, name in found.items():
+            self.learn(each, name)
+        return found[row]
+
+    def learn(self, row: int, name: str) -> None:
+        """Remember a name that was committed."""
+        if len(self) > NAMES_MAX:
+            self.clear()
+            # What has no upstream session is looked up like all else, and would find no row.
+            self[None] = None
+        self[row] = name
 
 
 class Left:

@@ -24,7 +24,7 @@ from upthread.core.codec import decode_text, encode_text
 from upthread.errors import StoreError
 from upthread.store._rules import not_whole, seal_of
 from upthread.store.sql.batch import Column, Row
-from upthread.store.sql.statements import Migration
+from upthread.store.sql.statements import Migration, read_migrations
 from upthread.store.sqlite.encryption import unlock
 from upthread.store.sqlite.files import prepare_file
 from upthread.store.sqlite.presence import (
@@ -34,7 +34,6 @@ from upthread.store.sqlite.presence import (
     refuse_remains,
     remains,
 )
-from upthread.store.sqlite.queries import read_migrations
 from upthread.store.sqlite.write_queue import WriteQueue
 
 
@@ -263,7 +262,7 @@ class Database:
             connection.create_scalar_function(
                 name, function, arguments, deterministic=True, flags=apsw.SQLITE_INNOCUOUS
             )
-        migrations = read_migrations()
+        migrations = read_migrations("sqlite")
         # Before the switch, which writes to the file: what is refused is left as it was (S17).
         self._refuse_unknown(migrations)
         self._switch_to_wal(time.monotonic() + busy_timeout_s)

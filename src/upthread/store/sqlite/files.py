@@ -15,10 +15,12 @@ from typing import Final
 
 from upthread.core.text import command
 from upthread.errors import StoreError
-from upthread.store.sqlite.write_queue import QUEUE_SUFFIX
 
 SIDECARS: Final = ("-wal", "-shm", "-journal")
 """What SQLite puts beside a database."""
+
+QUEUE_SUFFIX: Final = "-queue"
+"""What is added to a database's name for the queue of its writers (write_queue.py)."""
 
 BESIDE: Final = (*SIDECARS, QUEUE_SUFFIX)
 """What SQLite and we put beside a database."""

@@ -27,11 +27,12 @@ _IDENTITIES = "SELECT count(*), max(id) FROM project_identity"
 
 def open_session(
     database: str, identities: list[int], key: tuple[str, str, str, int]
-) -> str | None:
-    """Return the upstream id of a conversation's open link; None where the store has to be asked.
+) -> tuple[str, str, str] | None:
+    """Return conversation id, agent and upstream id of a key's open link.
 
-    `identities` is the schema's version, and how many identities of projects there were, when it
-    was found which project this is. `key` is project, workstream, role and slot.
+    None where the store has to be asked. `identities` is the schema's version, and how many
+    identities of projects there were, when it was found which project this is. `key` is project,
+    workstream, role and slot.
     """
     try:
         connection = _opened(database)
@@ -40,12 +41,13 @@ def open_session(
     try:
         if identities_in(connection) != identities:
             return None
-        row = connection.execute(_statement(), key).fetchone()
-        return row[0] if row is not None and isinstance(row[0], str) else None
+        row: Any = connection.execute(_statement(), key).fetchone() or (None,)
     except apsw.Error:
         return None
     finally:
         connection.close()
+    # A text that is not valid Unicode is kept as bytes, and NULL is no open link.
+    return row if all(isinstance(each, str) for each in row) else None
 
 
 def identities_in(connection: Any) -> list[int]:
@@ -65,9 +67,9 @@ def _opened(database: str) -> Any:
 
 
 def _statement() -> str:
-    """Return the store's `resolve`, asked for the session's id alone."""
+    """Return the store's `resolve`, asked for what the open link is called alone."""
     _, _, rest = _QUERIES.read_text("utf-8").partition("\n-- resolve:")
     statement = rest.partition("\n")[2].partition(";")[0]
     first, _, others = statement.partition("FROM")
     assert "{l.link}" in first, "`resolve` gives the link's columns"
-    return f"SELECT l.upstream_session_id FROM{others}"
+    return f"SELECT c.conversation_id, l.agent, l.upstream_session_id FROM{others}"

@@ -22,10 +22,10 @@ from upthread.store._rules import first_damaged, lost_lease
 from upthread.store.base import SAID_WITHIN_MESSAGES, Resolved
 from upthread.store.sql.batch import Row
 from upthread.store.sql.reads import Reads
-from upthread.store.sql.rows import chained_parts, messages_of, resolved_of, said_of
+from upthread.store.sql.rows import chained_parts, lease_of, messages_of, resolved_of, said_of
+from upthread.store.sql.statements import read_queries
 from upthread.store.sql.writes import prepared
-from upthread.store.sqlite import leases
-from upthread.store.sqlite.batch import Batch, Left, Rows
+from upthread.store.sqlite.batch import QUERIES, Batch, Left, Names, Rows
 from upthread.store.sqlite.database import (
     ENGINE_ERRORS,
     Connection,
@@ -35,13 +35,12 @@ from upthread.store.sqlite.database import (
     to_columns,
 )
 from upthread.store.sqlite.integrity import faults_in
-from upthread.store.sqlite.names import Names
-from upthread.store.sqlite.queries import QUERIES, RECORDED
 from upthread.store.sqlite.scrub import scrub
 
 BUSY_TIMEOUT_S: Final = 30.0
 """How long a call waits for another process's transaction."""
 
+RECORDED: Final = read_queries("sqlite", "recorded")
 _RESOLVE: Final = QUERIES["resolve"]
 _PRIOR_PARTS: Final = QUERIES["prior_parts"]
 
@@ -163,7 +162,7 @@ class SqliteStore(Reads):
     ) -> Lease | None:
         with self.database.transaction(is_synced=False) as connection:
             # Not synced, as heartbeats are not: the power cut that takes it takes the holder, too.
-            return leases.acquire(connection, name, holder, seen=seen)
+            return _acquire(connection, name, holder, seen=seen)
 
     def heartbeat(self, fence: Fence) -> None:
         self._move_lease("heartbeat", fence)
@@ -241,3 +240,22 @@ def _check_fences(connection: Connection, fences: Sequence[Fence], left: Left) -
             if held.fetchone() is None:
                 raise lost_lease(fence.name, fence.token)
             left.held.add(lease)
+
+
+def _acquire(
+    connection: Connection, name: str, holder: Holder, *, seen: Lease | None
+) -> Lease | None:
+    """Take a lease that is free, released, or has not moved since it was seen (S13)."""
+    row = connection.execute(QUERIES["lease"], to_columns(name)).fetchone()
+    if row is not None:
+        stands = lease_of(name, row)
+        # No time is compared: clocks differ. How long it has stood still, who asks has measured
+        # with a clock of its own (ADR 10).
+        has_moved = seen is None or (seen.token, seen.heartbeat) != row[:2]
+        if stands.holder is not None and has_moved:
+            return None
+    bindings = to_columns(
+        name, holder.host, holder.boot_id, holder.pid, holder.started_at_ticks, holder.doing
+    )
+    ((token, heartbeat),) = connection.execute(QUERIES["take_lease"], bindings).fetchall()
+    return Lease(name=name, token=token, heartbeat=heartbeat, holder=holder)

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-QUEUE_SUFFIX: Final = "-queue"
+from upthread.store.sqlite.files import QUEUE_SUFFIX
 
 # A commit takes 0.1 to 1 ms. Whoever has waited for longer waits for something else.
 _LOOK_S: Final = 0.0003

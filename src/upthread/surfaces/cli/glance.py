@@ -1,4 +1,4 @@
-"""`upthread id ADDRESS`, answered without opening the project, where that is sure to say the same.
+"""`upthread id ADDRESS [--json]`, answered without opening the project, where that says the same.
 
 Scripts and prompts ask it before each command of theirs. What a project is was found when it was
 last opened, and is remembered as long as it holds (client/remembered_opening.py); what is asked of
@@ -22,24 +22,43 @@ STANDARD_OUTPUT = 1
 
 def told(words: Sequence[str]) -> bool:
     """Return whether the line was answered here, and so is done."""
-    if len(words) != 2 or words[0] != "id" or words[1].startswith("-"):
+    if len(words) not in {2, 3} or words[0] != "id" or words[1].startswith("-"):
         return False
-    session = _session(words[1])
+    if words[2:] not in ([], ["--json"]):
+        return False
+    found = _session(words[1])
     # What a terminal could act on is made visible by the verb.
-    if session is None or not (session.isascii() and session.isprintable()):
+    if found is None or not all(each.isascii() and each.isprintable() for each in found):
         return False
+    line = _in_json(words[1], *found) if words[2:] else found[-1]
     try:
-        return os.write(STANDARD_OUTPUT, f"{session}\n".encode("ascii")) > 0
+        return os.write(STANDARD_OUTPUT, f"{line}\n".encode("ascii")) > 0
     except (
         OSError
     ):  # a reader that is gone, a disk that is full: the verb says what there is to say
         return False
 
 
-def _session(address: str) -> str | None:
+def _in_json(address: str, conversation_id: str, agent: str, upstream_session_id: str) -> str:
+    from upthread.runtime.bindings.light_json import dumps
+
+    told = {
+        "schema": 1,
+        "address": address,
+        "conversation_id": conversation_id,
+        "agent": agent,
+        "upstream_session_id": upstream_session_id,
+    }
+    return dumps(told)
+
+
+def _session(address: str) -> tuple[str, str, str] | None:
+    """Return conversation id, agent and upstream id of an address, None for whatever is unsure."""
     workstream, _, role = address.rpartition("/")
     # Of other names the parser makes what is stored: a sibling's slot, characters in normal form.
     if not workstream or "~" in role or not address.isascii() or not address.isprintable():
+        return None
+    if workstream != workstream.strip():
         return None
     from upthread.client.remembered_opening import Openings
 
@@ -48,7 +67,7 @@ def _session(address: str) -> str | None:
         return None
     from upthread.store.sqlite.glance import open_session
 
-    key = (opening.project_id, workstream.strip(), role, 1)
+    key = (opening.project_id, workstream, role, 1)
     return open_session(opening.database, opening.identities, key)
 
 

@@ -22,7 +22,7 @@ from upthread.surfaces.cli.failures import failure_of, tell, tell_bug
 from upthread.surfaces.cli.terminal.output import Output
 from upthread.surfaces.cli.typed.parameters import Option, Parameter, parameters_of
 
-STREAMS: Final = frozenset({"tell", "run"})
+STREAMS: Final = frozenset({"tell", "run", "search"})
 ABOUT: Final = "Your agents pick up where they left off, and tell you when they can't."
 
 COLLECTED_AFTER: Final = 20_000
@@ -41,6 +41,7 @@ DAILY: Final = {
     "open": "conversations.open_session",
 }
 MORE: Final = {
+    "search": "histories.search",
     "setup": "hooks.setup",
     "trust": "privacy.trust",
     "use": "hooks.use",
@@ -64,8 +65,8 @@ MORE: Final = {
     "salvage": "database.salvage",
     "mcp": "hooks.mcp",
     "drain": "hooks.drain",
-    "worker": "shared_database.worker",
-    "migrate": "shared_database.migrate",
+    "worker": "database.worker",
+    "migrate": "database.migrate",
     "demo": "demo.demo",
 }
 VERBS: Final = {**DAILY, **MORE}

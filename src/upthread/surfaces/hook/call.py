@@ -1,12 +1,17 @@
-"""A call of a sub-agent, as a hook is told of it, and where upthread keeps what it knows of it."""
+"""A call of a sub-agent, as a hook is told of it, and where upthread keeps what it knows of it.
+
+And the end of its transcript, which its own agent is still writing to.
+"""
 
 from __future__ import annotations
 
 import os
 
+from upthread.boundary.files import read_end
 from upthread.core.workstreams import choose_workstream, named_workstream
 from upthread.runtime.bindings import files
 from upthread.runtime.bindings.claims import claim, is_of_call
+from upthread.runtime.bindings.files import FILE_BYTES_MAX
 from upthread.runtime.bindings.index import bindings
 from upthread.runtime.bindings.light_json import list_in, number_in, object_in, text_in
 from upthread.runtime.bindings.places import Place
@@ -107,3 +112,11 @@ def claim_of(call: Call) -> dict[str, Any]:
 def where_of(binding: dict[str, Any]) -> dict[str, Any]:
     """Return which conversation a binding is of."""
     return {name: binding[name] for name in ("workstream", "role", "slot")}
+
+
+def end_of(transcript: str) -> bytes:
+    """Return the end of a file, `FILE_BYTES_MAX` at most; nothing of what cannot be read."""
+    try:
+        return read_end(transcript, FILE_BYTES_MAX)
+    except (OSError, ValueError):  # ValueError: a path that is none, told by a request
+        return b""

@@ -17,17 +17,10 @@ from upthread.runtime.bindings.light_json import (
     text_in,
 )
 from upthread.runtime.bindings.places import Place
+from upthread.surfaces.hook import main_session
 from upthread.surfaces.hook.call import Call, of_call, workstream_of
 from upthread.surfaces.hook.claude_code_transcript import told_by, transcript_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, launched, started
-from upthread.surfaces.hook.main_session import (
-    Continuing,
-    about_to_use,
-    prompted,
-    session_ended,
-    session_started,
-    whom_to_go_on_with,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +52,7 @@ def _reached(place: Place, workstream: str, fields: dict[str, Any]) -> frozenset
     return hand_over(place, workstream, AGENT, fields)
 
 
-CONTINUING = Continuing(
+CONTINUING = main_session.Continuing(
     AGENT,
     lambda session: f"{WRITING} with to: {session!r}",
     only_own=True,
@@ -73,7 +66,7 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     event, tool = text_in(fields, "hook_event_name"), text_in(fields, "tool_name")
     match event:
         case "SessionStart":
-            return session_started(place, fields, CONTINUING)
+            return main_session.session_started(place, fields, CONTINUING)
         case "UserPromptSubmit":
             return _prompted(place, fields)
         case "PreToolUse" if tool in DELEGATING:
@@ -86,7 +79,7 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         case "SubagentStop":
             _stopped(place, fields)
         case "SessionEnd":
-            session_ended(place, fields, AGENT)
+            main_session.session_ended(place, fields, AGENT)
         case _:
             pass  # an event nobody subscribed us to
     return {}
@@ -114,10 +107,10 @@ def _delegating(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     decided = before(place, call)
     told: dict[str, Any] = {"systemMessage": decided.line}
     if decided.refusal:
-        return told | about_to_use(decision="deny", why=decided.refusal)
+        return told | main_session.about_to_use(decision="deny", why=decided.refusal)
     # Sent back whole: the other arguments stay as the model gave them.
     if decided.prompt != call.prompt:
-        told |= about_to_use(updated={**given, "prompt": decided.prompt})
+        told |= main_session.about_to_use(updated={**given, "prompt": decided.prompt})
     return told
 
 
@@ -200,10 +193,10 @@ def _prompted(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     # A notification quotes the sub-agent. Taken for a person's words it could name a workstream,
     # and free the other calls that the main session is waiting for.
     if not text_in(fields, "prompt").startswith(NOTIFICATION):
-        return prompted(place, fields, CONTINUING)
+        return main_session.prompted(place, fields, CONTINUING)
     _notified(place, fields)
     # The main session's turn begins all the same, and the one that ended can be written to now.
-    return whom_to_go_on_with(place, fields, CONTINUING)
+    return main_session.whom_to_go_on_with(place, fields, CONTINUING)
 
 
 def _notified(place: Place, fields: dict[str, Any]) -> None:

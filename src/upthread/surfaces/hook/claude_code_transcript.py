@@ -21,7 +21,7 @@ from upthread.runtime.bindings.light_json import (
     objects_in,
     text_in,
 )
-from upthread.surfaces.hook.transcript import end_of
+from upthread.surfaces.hook.call import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

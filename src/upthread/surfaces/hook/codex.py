@@ -17,16 +17,9 @@ from upthread.runtime.bindings.light_json import (
     text_in,
 )
 from upthread.runtime.bindings.places import Place
-from upthread.surfaces.hook.call import Call
+from upthread.surfaces.hook import main_session
+from upthread.surfaces.hook.call import Call, end_of
 from upthread.surfaces.hook.delegation import before, before_message, ended, started
-from upthread.surfaces.hook.main_session import (
-    Continuing,
-    about_to_use,
-    prompted,
-    session_ended,
-    session_started,
-)
-from upthread.surfaces.hook.transcript import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +36,7 @@ SOME_AGENT = "default"
 """The type of a sub-agent that was asked for without one."""
 
 FOLDER = "file://"
-CONTINUING = Continuing(
+CONTINUING = main_session.Continuing(
     AGENT, lambda session: f"{OPENING} with id {session!r}, then {WRITING} to it", only_own=False
 )
 
@@ -53,10 +46,10 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     event, tool = text_in(fields, "hook_event_name"), _tool(fields)
     match event:
         case "SessionStart":
-            return session_started(place, fields, CONTINUING)
+            return main_session.session_started(place, fields, CONTINUING)
         # A sub-agent's prompt fires this too. As a person's it would free its main session's calls.
         case "UserPromptSubmit" if not text_in(fields, "agent_id"):  # else what we were told of
-            return prompted(place, fields, CONTINUING)
+            return main_session.prompted(place, fields, CONTINUING)
         case "PreToolUse" if tool == SPAWNING:
             return _spawning(place, fields)
         case "PreToolUse" if tool == WRITING:
@@ -66,7 +59,7 @@ def answer(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
         case "SubagentStop":
             _stopped(place, fields)
         case "SessionEnd":
-            session_ended(place, fields, AGENT)
+            main_session.session_ended(place, fields, AGENT)
         case _:
             pass  # an event nobody subscribed us to
     return {}
@@ -104,10 +97,10 @@ def _spawning(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     decided = before(place, call)
     told: dict[str, Any] = {"systemMessage": decided.line}
     if decided.refusal:
-        return told | about_to_use(decision="deny", why=decided.refusal)
+        return told | main_session.about_to_use(decision="deny", why=decided.refusal)
     if decided.prompt != call.prompt:
         given = {**object_in(fields, "tool_input"), "message": decided.prompt}
-        told |= about_to_use(decision="allow", updated=given)
+        told |= main_session.about_to_use(decision="allow", updated=given)
     return told
 
 

@@ -37,13 +37,6 @@ from upthread.surfaces.hook.call import (
     where_of,
     workstream_of,
 )
-from upthread.surfaces.hook.cut_off import (
-    NotTakenInError,
-    is_left,
-    is_ours,
-    is_taken_in,
-    wait_until_taken_in,
-)
 from upthread.surfaces.hook.decision import (
     FRESH,
     REFUSE,
@@ -51,9 +44,16 @@ from upthread.surfaces.hook.decision import (
     RESUMING,
     take_decision,
 )
-from upthread.surfaces.hook.settings import wait_until_read
+from upthread.surfaces.hook.drain_wait import (
+    NotTakenInError,
+    is_left,
+    is_ours,
+    is_taken_in,
+    wait_until_read,
+    wait_until_taken_in,
+)
 from upthread.surfaces.hook.taken import Taken, surroundings
-from upthread.surfaces.hook.words import decision_line, line_of, one_line
+from upthread.surfaces.hook.words import decision_line, line_of, misnamed_in_words, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,19 +153,13 @@ def _decide(
         else:
             claimed = _claimed(binding, held, was_cut_off=was_cut_off)
             keep(place, call, "decided", event, (path, claimed))
-        decided.line += _misnamed_in_words(call) + busy + _undecided_before(place)
+        decided.line += misnamed_in_words(call.named) + busy + _undecided_before(place)
     return decided
 
 
 def _misnamed(call: Call) -> list[str]:
     """Return the further reason of a call that named a session its agent does not have."""
     return [UNKNOWN_SESSION] if call.named else []
-
-
-def _misnamed_in_words(call: Call) -> str:
-    if not call.named:
-        return ""
-    return f"; the call named {one_line(call.named)}, a session that the agent does not have"
 
 
 def _claimed(binding: dict[str, Any], held: dict[str, Any], *, was_cut_off: bool) -> dict[str, Any]:
@@ -208,7 +202,7 @@ def _recorded_only(
         keep_recorded_only(place, call, workstream, because, *further)
         missed = _undecided_before(place)
     who = call.role or "a sub-agent"
-    line = f"upthread: {who}: {says}{_misnamed_in_words(call)}{missed}"
+    line = f"upthread: {who}: {says}{misnamed_in_words(call.named)}{missed}"
     return Decided(line=line, prompt=call.prompt)
 
 

@@ -1,13 +1,22 @@
-"""The wait for a drain, in a hook: as long as its agent gives it, and the alarm put off so long."""
+"""What a hook waits for, as long as its agent gives it: what hooks know is brought up to date.
+
+Settings that were changed since hooks were told of them are read anew. A hook reads none of them:
+it looks whether one was written since, and whoever publishes reads them. And what a conversation
+has come to is taken in: the agent of its last call was killed, so nobody told how it ended; or it
+has ended, and its words are on their way into the record. A drain writes what the next sub-agent
+is told; without it that one would start as if there had been nothing.
+"""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads `enum` as well
 import time
 
-from upthread.runtime.bindings import spool
-from upthread.runtime.bindings.claims import lives, process
+from upthread.boundary.files import stamp_of
+from upthread.runtime.bindings import files, spool
+from upthread.runtime.bindings.claims import OURS, is_claimed_by_another, is_of_call, lives, process
 from upthread.runtime.bindings.files import BusyError
+from upthread.runtime.bindings.light_json import object_in, text_in
 from upthread.runtime.bindings.places import Place
 
 TYPE_CHECKING = False
@@ -53,3 +62,62 @@ def _is_draining(place: Place) -> bool:
             return False
     except BusyError:
         return True
+
+
+class NotTakenInError(Exception):
+    """What a conversation has come to is not where hooks look; `path` is its binding's."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def is_left(binding: dict[str, Any], call_id: str) -> bool:
+    """Return whether another call had begun in a conversation, and nobody saw its end."""
+    # Whether its process lives is not asked: who comes here has passed over what is in use.
+    return bool(object_in(binding, "claim")) and not is_of_call(binding, call_id)
+
+
+def is_ours(binding: dict[str, Any]) -> bool:
+    """Return whether a conversation is claimed by a turn of upthread's own."""
+    return text_in(object_in(binding, "claim"), "agent") == OURS
+
+
+def is_taken_in(binding: dict[str, Any], call_id: str) -> bool:
+    """Return whether a binding tells all that its conversation has come to.
+
+    A drain publishes `decided` with it; whatever moves the conversation on sets that to None.
+    """
+    return binding.get("decided") is not None and not is_left(binding, call_id)
+
+
+def wait_until_taken_in(place: Place, path: str, call_id: str) -> None:
+    """Return when a conversation is taken in or in use, or nobody is left to take it in."""
+
+    def is_settled() -> bool:
+        found = files.read(path) or {}
+        # In use counts as settled: another call was quicker, and this one takes a sibling.
+        return is_taken_in(found, call_id) or is_claimed_by_another(found, call_id)
+
+    wait_for_drain(place, is_settled)
+
+
+class SettingsChangedError(Exception):
+    """The configuration or a role file is another one by now, and was not taken in."""
+
+
+def wait_until_read(place: Place) -> None:
+    """Return when hooks know the settings as they are. Raises SettingsChangedError."""
+    if not changed(place):
+        return
+    # Read again each time: the stamps that are compared are published with the settings.
+    if not wait_for_drain(place, lambda: place.read() is not None and not changed(place)):
+        raise SettingsChangedError(
+            f"{changed(place)} has changed and could not be taken in; upthread doctor says why"
+        )
+
+
+def changed(place: Place) -> str:
+    """Return a path of settings that was written since they were read, empty for none."""
+    stamps = object_in(place.known or {}, "stamps")
+    return next((path for path, stamp in stamps.items() if stamp_of(path) != stamp), "")

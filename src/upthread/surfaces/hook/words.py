@@ -43,6 +43,13 @@ def line_of(
     return one_line(f"upthread: {line}", characters_max=DECISION_CHARACTERS_MAX)
 
 
+def misnamed_in_words(named: str) -> str:
+    """Return what is told of a call that named a session its agent does not have; else nothing."""
+    if not named:
+        return ""
+    return f"; the call named {one_line(named)}, a session that the agent does not have"
+
+
 def ago(at_ms: int) -> str:
     """Return `today`, `yesterday` or `3 days ago` for epoch milliseconds, by local calendar days.
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
 from upthread.core import types
-from upthread.core.decision.delegation_depth import ALARM, ALARMS
 from upthread.core.turns.effects import EffectState
+from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.runtime.record.timeline import Branch, Call, Item, Said
 from upthread.surfaces.cli.terminal.times import moment
 from upthread.surfaces.cli.terminal.words import counted, spaced

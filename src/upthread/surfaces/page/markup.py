@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from html import escape
 from typing import Final, TypeAlias
 
@@ -26,6 +27,10 @@ ATTRIBUTES: Final = frozenset(
     "http-equiv id lang max min name open role scope tabindex title value".split()
 )
 """What an element may have: nothing that runs, loads or styles."""
+
+KNOWN_MAX: Final = 2_048
+KNOWN_CHARACTERS_MAX: Final = 80
+"""How many texts of up to so many characters are made once for all of a page."""
 
 _VOID: Final = frozenset({"meta", "br", "hr"})
 _REDACTED: Final = re.compile(f"({PLACEHOLDER})")
@@ -46,13 +51,25 @@ class Html:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._redact = redactor.redact
+        # Most texts of a page are short and stand in it often: labels, classes, kinds, states.
+        self._known_text = lru_cache(KNOWN_MAX)(self._text)
+        self._known_line = lru_cache(KNOWN_MAX)(self._line)
+        self._known_attribute = lru_cache(KNOWN_MAX)(self._attribute)
 
     def text(self, text: str) -> Markup:
         """Return somebody's text of many lines, whole up to TEXT_CHARACTERS_MAX."""
-        return _marked(visible_text(_bounded(self._redact(text))))
+        is_short = len(text) <= KNOWN_CHARACTERS_MAX
+        return self._known_text(text) if is_short else self._text(text)
 
     def line(self, text: str) -> Markup:
         """Return somebody's text on one line."""
+        is_short = len(text) <= KNOWN_CHARACTERS_MAX
+        return self._known_line(text) if is_short else self._line(text)
+
+    def _text(self, text: str) -> Markup:
+        return _marked(visible_text(_bounded(self._redact(text))))
+
+    def _line(self, text: str) -> Markup:
         # Redacted first: half a secret is none that anybody would know.
         return _marked(visible_line(self._redact(text)))
 
@@ -70,7 +87,7 @@ class Html:
 
         An attribute that is None or False is left out, one that is True has no value.
         """
-        told = "".join(self._attribute(key, value) for key, value in attributes.items())
+        told = "".join(self._known_attribute(key, value) for key, value in attributes.items())
         if name in _VOID:
             return Markup(f"<{name}{told}>")
         inside = "".join(self._child(child) for each in children for child in _flat(each))
@@ -78,7 +95,7 @@ class Html:
 
     def opening(self, name: str, /, **attributes: str | bool | None) -> Markup:
         """Return the beginning of an element that is written piece by piece."""
-        told = "".join(self._attribute(key, value) for key, value in attributes.items())
+        told = "".join(self._known_attribute(key, value) for key, value in attributes.items())
         return Markup(f"<{name}{told}>")
 
     def _child(self, child: str) -> str:

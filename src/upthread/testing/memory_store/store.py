@@ -47,6 +47,7 @@ from upthread.core.types import (
     UpstreamSessionId,
 )
 from upthread.errors import StoreError
+from upthread.store import base
 from upthread.store._rules import (
     SPEAKERS_THAT_SAY,
     ChainedPart,
@@ -54,21 +55,6 @@ from upthread.store._rules import (
     is_before,
     lost_lease,
     says_something,
-)
-from upthread.store.base import (
-    SAID_WITHIN_MESSAGES,
-    Held,
-    KnownProject,
-    Once,
-    Place,
-    Quarantined,
-    Recorded,
-    Resolved,
-    Run,
-    Section,
-    StoredEdit,
-    Turn,
-    Workstream,
 )
 from upthread.store.sql.recorded import recorded_of
 from upthread.testing.memory_store.erasure import erase_conversation, erase_run
@@ -108,7 +94,7 @@ class MemoryStore:
                 apply(draft, write)
         self._state = draft
 
-    def resolve(self, key: ConversationKey) -> Resolved | None:
+    def resolve(self, key: ConversationKey) -> base.Resolved | None:
         under_key = [
             each
             for each in self._tables.conversations.values()
@@ -122,7 +108,7 @@ class MemoryStore:
             for link in self._tables.links_of(newest.conversation_id)
             if link.ended_because is None
         ]
-        return Resolved(conversation=newest, link=still_open[-1] if still_open else None)
+        return base.Resolved(conversation=newest, link=still_open[-1] if still_open else None)
 
     def conversation(self, conversation_id: ConversationId) -> Conversation | None:
         return self._tables.conversations.get(conversation_id)
@@ -134,15 +120,15 @@ class MemoryStore:
             if (each.key.project_id, each.key.workstream) == (project_id, workstream)
         )
 
-    def workstream(self, project_id: ProjectId, workstream: str) -> Workstream | None:
+    def workstream(self, project_id: ProjectId, workstream: str) -> base.Workstream | None:
         return self._tables.workstreams.get((project_id, workstream))
 
-    def workstreams(self, project_id: ProjectId) -> tuple[Workstream, ...]:
+    def workstreams(self, project_id: ProjectId) -> tuple[base.Workstream, ...]:
         return tuple(
             each for each in self._tables.workstreams.values() if each.project_id == project_id
         )
 
-    def projects(self, identity: ProjectIdentity) -> tuple[KnownProject, ...]:
+    def projects(self, identity: ProjectIdentity) -> tuple[base.KnownProject, ...]:
         return tuple(
             known
             for known in self._tables.projects
@@ -153,7 +139,7 @@ class MemoryStore:
             )
         )
 
-    def known_projects(self) -> tuple[KnownProject, ...]:
+    def known_projects(self) -> tuple[base.KnownProject, ...]:
         return tuple(self._tables.projects)
 
     def links(self, conversation_id: ConversationId) -> tuple[Link, ...]:
@@ -201,7 +187,7 @@ class MemoryStore:
         upstream_session_ids: Collection[str],
         newest: int,
     ) -> tuple[Message, ...]:
-        within = self.messages(conversation_id, newest=SAID_WITHIN_MESSAGES)
+        within = self.messages(conversation_id, newest=base.SAID_WITHIN_MESSAGES)
         said = (
             replace(each, parts=texts)
             for each in reversed(within)
@@ -217,7 +203,7 @@ class MemoryStore:
 
     def turns(
         self, conversation_id: ConversationId, *, newest: int | None = None
-    ) -> tuple[Turn, ...]:
+    ) -> tuple[base.Turn, ...]:
         return _last(
             [
                 each
@@ -241,14 +227,14 @@ class MemoryStore:
     def turn_moved_at_ms(self, turn_id: TurnId) -> int | None:
         return _newest_ms(self._tables.turn_events.get(turn_id, ()))
 
-    def runs(self, project_id: ProjectId, workstream: str) -> tuple[Run, ...]:
+    def runs(self, project_id: ProjectId, workstream: str) -> tuple[base.Run, ...]:
         return tuple(
             each
             for each in self._tables.runs.values()
             if (each.project_id, each.workstream) == (project_id, workstream)
         )
 
-    def run(self, run_id: RunId) -> Run | None:
+    def run(self, run_id: RunId) -> base.Run | None:
         return self._tables.runs.get(run_id)
 
     def run_events(self, run_id: RunId) -> tuple[RunEvent, ...]:
@@ -286,22 +272,22 @@ class MemoryStore:
     def run_acts(self, run_id: RunId) -> tuple[RecordAct, ...]:
         return tuple(each for each in self._tables.acts if each.run_id == run_id)
 
-    def quarantined(self, turn_id: TurnId) -> tuple[Quarantined, ...]:
+    def quarantined(self, turn_id: TurnId) -> tuple[base.Quarantined, ...]:
         return tuple(
-            Quarantined(
+            base.Quarantined(
                 turn_id=turn_id, ordinal=ordinal, reason=each.reason, raw=decode_json(each.raw)
             )
             for (owner, ordinal), each in sorted(self._tables.quarantine.items())
             if owner == turn_id
         )
 
-    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> Held:
+    def held(self, conversation_id: ConversationId, *, before_ms: int | None = None) -> base.Held:
         there = [
             (part.header.recorded_at_ms, len(part.content))
             for part in self._tables.parts.get(conversation_id, ())
             if isinstance(part.content, bytes) and is_before(part.header.recorded_at_ms, before_ms)
         ]
-        return Held(
+        return base.Held(
             parts=len(there),
             content_bytes=sum(size for _, size in there),
             oldest_at_ms=min((at_ms for at_ms, _ in there), default=None),
@@ -321,19 +307,19 @@ class MemoryStore:
     def examined_count(self, turn_id: TurnId) -> int:
         return max((o + 1 for turn, o in self._tables.examined if turn == turn_id), default=0)
 
-    def briefing_edit(self, conversation_id: ConversationId) -> StoredEdit | None:
+    def briefing_edit(self, conversation_id: ConversationId) -> base.StoredEdit | None:
         edits = self._tables.briefing_edits.get(conversation_id)
         if not edits:
             return None
         edit, at_ms = edits[-1]
-        return StoredEdit(seq=len(edits), edit=decode_json(edit), recorded_at_ms=at_ms)
+        return base.StoredEdit(seq=len(edits), edit=decode_json(edit), recorded_at_ms=at_ms)
 
-    def once(self, project_id: ProjectId, key: str) -> Once | None:
+    def once(self, project_id: ProjectId, key: str) -> base.Once | None:
         steps = self._tables.once.get((project_id, key))
         if not steps:
             return None
         last = steps[-1]
-        return Once(
+        return base.Once(
             key=key,
             attempt_id=last.attempt_id,
             state=last.state,
@@ -349,8 +335,8 @@ class MemoryStore:
         return cast("bytes", parts[-1].chain) if parts else None
 
     def recorded(
-        self, section: Section, owner: str, *, after: Place | None = None, limit: int
-    ) -> tuple[Recorded, ...]:
+        self, section: base.Section, owner: str, *, after: base.Place | None = None, limit: int
+    ) -> tuple[base.Recorded, ...]:
         begin = 0 if after is None else after[1] + 1
         rows = ROWS[section](self._tables, owner)[begin : begin + limit]
         return tuple(

@@ -13,32 +13,12 @@ from typing import Any, Final, NamedTuple, cast
 
 from msgspec import structs
 
+from upthread.core import commands
 from upthread.core.codec import (
     StoredPart,
     encode_event,
     encode_json,
     encode_part,
-)
-from upthread.core.commands import (
-    EndLink,
-    EnqueueTransition,
-    OnceState,
-    OpenConversation,
-    OpenLink,
-    OpenRun,
-    OpenTurn,
-    OpenWorkstream,
-    RecordAct,
-    RecordBriefingEdit,
-    RecordDecision,
-    RecordExamined,
-    RecordOnce,
-    RecordParts,
-    RecordProject,
-    RecordQuarantine,
-    RecordRunEvent,
-    RecordTurnEvent,
-    Write,
 )
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import (
@@ -113,7 +93,7 @@ class StoredOnce(NamedTuple):
     """One step of an attempt at an action that is to be done once."""
 
     attempt_id: str
-    state: OnceState
+    state: commands.OnceState
     receipt: bytes
     recorded_at_ms: int
 
@@ -153,7 +133,7 @@ class Tables:
     once: dict[tuple[str, str], tuple[StoredOnce, ...]] = field(
         default_factory=dict[tuple[str, str], tuple[StoredOnce, ...]]
     )
-    acts: dict[RecordAct, None] = field(default_factory=dict[RecordAct, None])
+    acts: dict[commands.RecordAct, None] = field(default_factory=dict[commands.RecordAct, None])
     leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
 
     def copy(self) -> Tables:
@@ -165,17 +145,17 @@ class Tables:
         return [link for (owner, _), link in self.links.items() if owner == conversation_id]
 
 
-def apply(tables: Tables, write: Write) -> None:
+def apply(tables: Tables, write: commands.Write) -> None:
     """Do one write. ConflictError or NotFoundError leave the tables half done: drop them."""
     _APPLY[type(write)](tables, write)
 
 
-def _record_project(tables: Tables, write: RecordProject) -> None:
+def _record_project(tables: Tables, write: commands.RecordProject) -> None:
     known = KnownProject(project_id=write.project_id, identity=write.identity)
     tables.projects.setdefault(known)
 
 
-def _open_workstream(tables: Tables, write: OpenWorkstream) -> None:
+def _open_workstream(tables: Tables, write: commands.OpenWorkstream) -> None:
     new = Workstream(
         project_id=write.project_id,
         workstream=write.workstream,
@@ -193,7 +173,7 @@ def _open_workstream(tables: Tables, write: OpenWorkstream) -> None:
     tables.workstreams[key] = new
 
 
-def _open_conversation(tables: Tables, write: OpenConversation) -> None:
+def _open_conversation(tables: Tables, write: commands.OpenConversation) -> None:
     new = write.conversation
     key = new.key
     stored = tables.conversations.get(new.conversation_id)
@@ -223,7 +203,7 @@ def _conversation(tables: Tables, conversation_id: ConversationId) -> Conversati
     return must_exist(found, what="conversation", name=conversation_id)
 
 
-def _open_link(tables: Tables, write: OpenLink) -> None:
+def _open_link(tables: Tables, write: commands.OpenLink) -> None:
     link = write.link
     _conversation(tables, link.conversation_id)
     last = len(tables.links_of(link.conversation_id))
@@ -240,7 +220,7 @@ def _open_link(tables: Tables, write: OpenLink) -> None:
         _end(tables, link.conversation_id, link.seq, (link.ended_because, link.ended_at_ms or 0))
 
 
-def _end_link(tables: Tables, write: EndLink) -> None:
+def _end_link(tables: Tables, write: commands.EndLink) -> None:
     _conversation(tables, write.conversation_id)
     _end(tables, write.conversation_id, write.seq, (write.ended_because, write.ended_at_ms))
 
@@ -253,7 +233,7 @@ def _end(tables: Tables, conversation_id: ConversationId, seq: int, cause: tuple
         tables.links[conversation_id, seq] = ended
 
 
-def _open_turn(tables: Tables, write: OpenTurn) -> None:
+def _open_turn(tables: Tables, write: commands.OpenTurn) -> None:
     new = Turn(
         turn_id=write.turn_id,
         conversation_id=write.conversation_id,
@@ -271,7 +251,7 @@ def _turn(tables: Tables, turn_id: TurnId) -> Turn:
     return must_exist(tables.turns.get(turn_id), what="turn", name=turn_id)
 
 
-def _open_run(tables: Tables, write: OpenRun) -> None:
+def _open_run(tables: Tables, write: commands.OpenRun) -> None:
     new = Run(
         run_id=write.run_id,
         project_id=write.project_id,
@@ -288,12 +268,12 @@ def _run(tables: Tables, run_id: RunId) -> Run:
     return must_exist(tables.runs.get(run_id), what="run", name=run_id)
 
 
-def _record_turn_event(tables: Tables, write: RecordTurnEvent) -> None:
+def _record_turn_event(tables: Tables, write: commands.RecordTurnEvent) -> None:
     _turn(tables, write.turn_id)
     _append_event(tables.turn_events, write.turn_id, write)
 
 
-def _record_run_event(tables: Tables, write: RecordRunEvent) -> None:
+def _record_run_event(tables: Tables, write: commands.RecordRunEvent) -> None:
     _run(tables, write.run_id)
     _append_event(tables.run_events, write.run_id, write)
 
@@ -301,7 +281,7 @@ def _record_run_event(tables: Tables, write: RecordRunEvent) -> None:
 def _append_event(
     table: dict[str, tuple[StoredEvent, ...]],
     owner: str,
-    write: RecordTurnEvent | RecordRunEvent,
+    write: commands.RecordTurnEvent | commands.RecordRunEvent,
 ) -> None:
     stored = table.get(owner, ())
     new = StoredEvent(*encode_event(write.event), write.recorded_at_ms)
@@ -310,7 +290,7 @@ def _append_event(
     must_equal(table[owner][write.seq - 1], new, what=f"event {write.seq} of {owner}")
 
 
-def _enqueue_transition(tables: Tables, write: EnqueueTransition) -> None:
+def _enqueue_transition(tables: Tables, write: commands.EnqueueTransition) -> None:
     _run(tables, write.run_id)
     last = len(tables.run_events.get(write.run_id, ()))
     is_next(write.run_seq + 1, last=last, what="a transition to event", owner=write.run_id)
@@ -319,14 +299,14 @@ def _enqueue_transition(tables: Tables, write: EnqueueTransition) -> None:
     must_equal(due, write.due_at_ms, what=what)
 
 
-def _record_quarantine(tables: Tables, write: RecordQuarantine) -> None:
+def _record_quarantine(tables: Tables, write: commands.RecordQuarantine) -> None:
     _turn(tables, write.turn_id)
     new = StoredQuarantine(write.reason, encode_json(write.raw), write.recorded_at_ms)
     stored = tables.quarantine.setdefault((write.turn_id, write.ordinal), new)
     must_equal(stored, new, what=f"quarantined event {write.ordinal} of turn {write.turn_id}")
 
 
-def _record_decision(tables: Tables, write: RecordDecision) -> None:
+def _record_decision(tables: Tables, write: commands.RecordDecision) -> None:
     _conversation(tables, write.conversation_id)
     new = StoredRefusal(
         write.conversation_id,
@@ -338,7 +318,7 @@ def _record_decision(tables: Tables, write: RecordDecision) -> None:
     tables.refusals.setdefault(new)
 
 
-def _record_act(tables: Tables, write: RecordAct) -> None:
+def _record_act(tables: Tables, write: commands.RecordAct) -> None:
     if write.conversation_id is not None:
         _conversation(tables, write.conversation_id)
     if write.run_id is not None:
@@ -346,7 +326,7 @@ def _record_act(tables: Tables, write: RecordAct) -> None:
     tables.acts.setdefault(structs.replace(write, durability=Durability.PROCESS))
 
 
-def _record_examined(tables: Tables, write: RecordExamined) -> None:
+def _record_examined(tables: Tables, write: commands.RecordExamined) -> None:
     _conversation(tables, write.conversation_id)
     _turn(tables, write.turn_id)
     for ordinal, file in enumerate(write.files, write.first_ordinal):
@@ -357,7 +337,7 @@ def _record_examined(tables: Tables, write: RecordExamined) -> None:
         must_equal(stored, new, what=f"examined file {ordinal} of turn {write.turn_id}")
 
 
-def _record_briefing_edit(tables: Tables, write: RecordBriefingEdit) -> None:
+def _record_briefing_edit(tables: Tables, write: commands.RecordBriefingEdit) -> None:
     owner = write.conversation_id
     _conversation(tables, owner)
     stored = tables.briefing_edits.get(owner, ())
@@ -367,7 +347,7 @@ def _record_briefing_edit(tables: Tables, write: RecordBriefingEdit) -> None:
     must_equal(stored[write.seq - 1], new, what=f"edit {write.seq} of the briefing of {owner}")
 
 
-def _record_once(tables: Tables, write: RecordOnce) -> None:
+def _record_once(tables: Tables, write: commands.RecordOnce) -> None:
     new = StoredOnce(
         write.attempt_id, write.state, encode_json(write.receipt), write.recorded_at_ms
     )
@@ -381,7 +361,7 @@ def _record_once(tables: Tables, write: RecordOnce) -> None:
     return None
 
 
-def _record_parts(tables: Tables, write: RecordParts) -> None:
+def _record_parts(tables: Tables, write: commands.RecordParts) -> None:
     _conversation(tables, write.conversation_id)
     _turn(tables, write.turn_id)
     for ordinal, part in enumerate(write.parts, write.first_ordinal):
@@ -422,22 +402,22 @@ def digest_in(part: ChainedPart) -> object:
 
 _APPLY: Final[Mapping[type[Any], Callable[[Tables, Any], None]]] = MappingProxyType(
     {
-        RecordProject: _record_project,
-        OpenWorkstream: _open_workstream,
-        OpenConversation: _open_conversation,
-        OpenLink: _open_link,
-        EndLink: _end_link,
-        OpenTurn: _open_turn,
-        RecordParts: _record_parts,
-        RecordTurnEvent: _record_turn_event,
-        OpenRun: _open_run,
-        RecordRunEvent: _record_run_event,
-        EnqueueTransition: _enqueue_transition,
-        RecordQuarantine: _record_quarantine,
-        RecordDecision: _record_decision,
-        RecordAct: _record_act,
-        RecordExamined: _record_examined,
-        RecordBriefingEdit: _record_briefing_edit,
-        RecordOnce: _record_once,
+        commands.RecordProject: _record_project,
+        commands.OpenWorkstream: _open_workstream,
+        commands.OpenConversation: _open_conversation,
+        commands.OpenLink: _open_link,
+        commands.EndLink: _end_link,
+        commands.OpenTurn: _open_turn,
+        commands.RecordParts: _record_parts,
+        commands.RecordTurnEvent: _record_turn_event,
+        commands.OpenRun: _open_run,
+        commands.RecordRunEvent: _record_run_event,
+        commands.EnqueueTransition: _enqueue_transition,
+        commands.RecordQuarantine: _record_quarantine,
+        commands.RecordDecision: _record_decision,
+        commands.RecordAct: _record_act,
+        commands.RecordExamined: _record_examined,
+        commands.RecordBriefingEdit: _record_briefing_edit,
+        commands.RecordOnce: _record_once,
     }
 )

@@ -10,14 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.testing.rehearsal_model._json import (
-    JsonObject,
-    JsonValue,
-    as_object,
-    as_text,
-    json_object,
-    objects_in,
-)
+from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.answers import Failure, Reply
 from upthread.testing.rehearsal_model.conversation import (
     Conversation,
@@ -50,19 +43,21 @@ CONTEXT_FULL: Final = (
 )
 
 
-def read_conversation(body: JsonObject) -> Conversation:
+def read_conversation(body: _json.JsonObject) -> Conversation:
     """Return what the request shows the model."""
-    messages = objects_in(body.get("messages"))
+    messages = _json.objects_in(body.get("messages"))
     system = [text for m in messages if m.get("role") in SYSTEM_ROLES for text in _texts(m)]
     said = tuple(item for message in messages for item in _said(message))
-    functions = [as_object(tool.get("function")) for tool in objects_in(body.get("tools"))]
+    functions = [
+        _json.as_object(tool.get("function")) for tool in _json.objects_in(body.get("tools"))
+    ]
     return Conversation(
         system="\n".join(system), said=said, tools=tuple(_tool(item) for item in functions)
     )
 
 
-def _said(message: JsonObject) -> Iterator[Said]:
-    speaker = SPEAKERS.get(as_text(message.get("role")))
+def _said(message: _json.JsonObject) -> Iterator[Said]:
+    speaker = SPEAKERS.get(_json.as_text(message.get("role")))
     if speaker is None:
         return
     texts = _texts(message)
@@ -73,33 +68,37 @@ def _said(message: JsonObject) -> Iterator[Said]:
         yield Said(speaker=speaker, text="".join(texts))
 
 
-def _texts(message: JsonObject) -> list[str]:
+def _texts(message: _json.JsonObject) -> list[str]:
     content = message.get("content")
     if isinstance(content, str):
         return [content]
-    return [as_text(part.get("text")) for part in objects_in(content)]
+    return [_json.as_text(part.get("text")) for part in _json.objects_in(content)]
 
 
-def _tool(function: JsonObject) -> OfferedTool:
-    properties = as_object(as_object(function.get("parameters")).get("properties"))
-    return OfferedTool(name=as_text(function.get("name")), argument_names=tuple(properties))
+def _tool(function: _json.JsonObject) -> OfferedTool:
+    properties = _json.as_object(_json.as_object(function.get("parameters")).get("properties"))
+    return OfferedTool(name=_json.as_text(function.get("name")), argument_names=tuple(properties))
 
 
-def find_violations(body: JsonObject) -> tuple[Violation, ...]:
+def find_violations(body: _json.JsonObject) -> tuple[Violation, ...]:
     """Return what OpenAI would refuse about the request's history."""
     return apply_rules(CHAT_COMPLETIONS_RULES, body)
 
 
-def write(reply: Reply, exchange: Exchange) -> JsonObject:
+def write(reply: Reply, exchange: Exchange) -> _json.JsonObject:
     """Return the answer as one `chat.completion`."""
-    message: JsonObject = {"role": "assistant", "content": reply.text or None}
+    message: _json.JsonObject = {"role": "assistant", "content": reply.text or None}
     if not reply.calls:
         message["content"] = reply.text
     if reply.thinking:
         message["reasoning_content"] = reply.thinking
     if reply.calls:
         message["tool_calls"] = _calls(reply, exchange)
-    choice: JsonObject = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
+    choice: _json.JsonObject = {
+        "index": 0,
+        "message": message,
+        "finish_reason": _finish_reason(reply),
+    }
     return {**_frame(exchange, "chat.completion", [choice]), "usage": _usage(reply, exchange)}
 
 
@@ -108,29 +107,29 @@ def stream(reply: Reply, exchange: Exchange) -> Iterator[bytes]:
     for delta in _deltas(reply, exchange):
         yield _event(_chunk(exchange, delta, None))
     yield _event(_chunk(exchange, {}, _finish_reason(reply)))
-    if as_object(exchange.body.get("stream_options")).get("include_usage") is True:
+    if _json.as_object(exchange.body.get("stream_options")).get("include_usage") is True:
         last = _frame(exchange, "chat.completion.chunk", [])
         yield _event({**last, "usage": _usage(reply, exchange)})
     yield b"data: [DONE]\n\n"
 
 
-def _deltas(reply: Reply, exchange: Exchange) -> Iterator[JsonObject]:
+def _deltas(reply: Reply, exchange: Exchange) -> Iterator[_json.JsonObject]:
     yield {"role": "assistant", "content": ""}
     for text in in_chunks(reply.thinking):
         yield {"reasoning_content": text}
     for text in in_chunks(reply.text):
         yield {"content": text}
-    for index, call in enumerate(objects_in(_calls(reply, exchange))):
-        function = as_object(call["function"])
-        opened: JsonObject = {**function, "arguments": ""}
+    for index, call in enumerate(_json.objects_in(_calls(reply, exchange))):
+        function = _json.as_object(call["function"])
+        opened: _json.JsonObject = {**function, "arguments": ""}
         yield {"tool_calls": [{**call, "index": index, "function": opened}]}
-        arguments: JsonObject = {"arguments": function["arguments"]}
+        arguments: _json.JsonObject = {"arguments": function["arguments"]}
         yield {"tool_calls": [{"index": index, "function": arguments}]}
 
 
-def _calls(reply: Reply, exchange: Exchange) -> list[JsonValue]:
+def _calls(reply: Reply, exchange: Exchange) -> list[_json.JsonValue]:
     return [
-        json_object(
+        _json.json_object(
             id=f"call_{exchange.salt}_{index}",
             type="function",
             function={"name": call.name, "arguments": json.dumps(call.arguments)},
@@ -139,12 +138,14 @@ def _calls(reply: Reply, exchange: Exchange) -> list[JsonValue]:
     ]
 
 
-def _chunk(exchange: Exchange, delta: JsonObject, finish_reason: str | None) -> JsonObject:
-    choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+def _chunk(
+    exchange: Exchange, delta: _json.JsonObject, finish_reason: str | None
+) -> _json.JsonObject:
+    choice: _json.JsonObject = {"index": 0, "delta": delta, "finish_reason": finish_reason}
     return _frame(exchange, "chat.completion.chunk", [choice])
 
 
-def _frame(exchange: Exchange, kind: str, choices: list[JsonValue]) -> JsonObject:
+def _frame(exchange: Exchange, kind: str, choices: list[_json.JsonValue]) -> _json.JsonObject:
     return {
         "id": f"chatcmpl-{exchange.salt}",
         "object": kind,
@@ -154,7 +155,7 @@ def _frame(exchange: Exchange, kind: str, choices: list[JsonValue]) -> JsonObjec
     }
 
 
-def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
+def _usage(reply: Reply, exchange: Exchange) -> _json.JsonObject:
     tokens_in, out = exchange.tokens_read(reply), tokens_out(reply)
     return {
         "prompt_tokens": tokens_in,
@@ -168,16 +169,16 @@ def _finish_reason(reply: Reply) -> str:
     return "tool_calls" if reply.calls else "stop"
 
 
-def _event(frame: JsonObject) -> bytes:
+def _event(frame: _json.JsonObject) -> bytes:
     return b"data: " + json.dumps(frame).encode() + b"\n\n"
 
 
-def write_failure(failure: Failure) -> JsonObject:
+def write_failure(failure: Failure) -> _json.JsonObject:
     """Return an error as OpenAI words it."""
     kind = "server_error" if failure.status >= 500 else "invalid_request_error"
     code = "context_length_exceeded" if failure.is_context_full else None
     message = CONTEXT_FULL if failure.is_context_full else failure.message
-    error: JsonObject = {
+    error: _json.JsonObject = {
         "message": message or "The rehearsal model fails as it was told to.",
         "type": FAILURE_TYPES.get(failure.status, kind),
         "param": None,

@@ -9,14 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.testing.rehearsal_model._json import (
-    JsonObject,
-    JsonValue,
-    as_object,
-    as_text,
-    json_object,
-    objects_in,
-)
+from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.answers import Failure, Reply
 from upthread.testing.rehearsal_model.conversation import (
     Conversation,
@@ -49,50 +42,54 @@ FAILURE_TYPES: Final = {
 CONTEXT_FULL: Final = "prompt is too long: 210000 tokens > 200000 maximum"
 
 
-def read_conversation(body: JsonObject) -> Conversation:
+def read_conversation(body: _json.JsonObject) -> Conversation:
     """Return what the request shows the model."""
-    said = tuple(item for message in objects_in(body.get("messages")) for item in _said(message))
+    said = tuple(
+        item for message in _json.objects_in(body.get("messages")) for item in _said(message)
+    )
     tools = tuple(
         OfferedTool(
-            name=as_text(tool.get("name")),
-            argument_names=tuple(as_object(as_object(tool.get("input_schema")).get("properties"))),
+            name=_json.as_text(tool.get("name")),
+            argument_names=tuple(
+                _json.as_object(_json.as_object(tool.get("input_schema")).get("properties"))
+            ),
         )
-        for tool in objects_in(body.get("tools"))
+        for tool in _json.objects_in(body.get("tools"))
     )
-    system = "\n".join(as_text(block.get("text")) for block in _blocks(body.get("system")))
+    system = "\n".join(_json.as_text(block.get("text")) for block in _blocks(body.get("system")))
     return Conversation(system=system, said=said, tools=tools)
 
 
-def _said(message: JsonObject) -> Iterator[Said]:
+def _said(message: _json.JsonObject) -> Iterator[Said]:
     """A user message after an interrupted call comes joined to that call's result."""
     blocks = _blocks(message.get("content"))
-    texts = [as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
+    texts = [_json.as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
     if message.get("role") == "assistant":
         yield Said(speaker="assistant", text="".join(texts))
         return
     results = [block for block in blocks if block.get("type") == "tool_result"]
     for block in results:
         told = _blocks(block.get("content"))
-        yield Said(speaker="tool", text="".join(as_text(part.get("text")) for part in told))
+        yield Said(speaker="tool", text="".join(_json.as_text(part.get("text")) for part in told))
     shown = [text for block in texts if (text := without_reminders(block))]
     for text in shown or ([] if results else [""]):
         yield Said(speaker="user", text=text)
 
 
-def _blocks(content: JsonValue) -> list[JsonObject]:
+def _blocks(content: _json.JsonValue) -> list[_json.JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return objects_in(content)
+    return _json.objects_in(content)
 
 
-def find_violations(body: JsonObject) -> tuple[Violation, ...]:
+def find_violations(body: _json.JsonObject) -> tuple[Violation, ...]:
     """Return what Anthropic would refuse about the request's history."""
     return apply_rules(MESSAGES_RULES, body)
 
 
-def write(reply: Reply, exchange: Exchange) -> JsonObject:
+def write(reply: Reply, exchange: Exchange) -> _json.JsonObject:
     """Return the answer as one message."""
-    content: list[JsonValue] = list(_content(reply, exchange))
+    content: list[_json.JsonValue] = list(_content(reply, exchange))
     return {
         **_message(reply, exchange),
         "content": content,
@@ -106,12 +103,12 @@ def stream(reply: Reply, exchange: Exchange) -> Iterator[bytes]:
     yield _event("message_start", message=_message(reply, exchange))
     for index, block in enumerate(_content(reply, exchange)):
         yield from _block_events(index, block)
-    delta: JsonObject = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
+    delta: _json.JsonObject = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
     yield _event("message_delta", delta=delta, usage={"output_tokens": tokens_out(reply)})
     yield _event("message_stop")
 
 
-def _content(reply: Reply, exchange: Exchange) -> Iterator[JsonObject]:
+def _content(reply: Reply, exchange: Exchange) -> Iterator[_json.JsonObject]:
     if reply.thinking:
         signature = sign_thinking(reply.thinking)
         yield {"type": "thinking", "thinking": reply.thinking, "signature": signature}
@@ -122,7 +119,7 @@ def _content(reply: Reply, exchange: Exchange) -> Iterator[JsonObject]:
         yield {"type": "tool_use", "id": id_, "name": call.name, "input": call.arguments}
 
 
-def _block_events(index: int, block: JsonObject) -> Iterator[bytes]:
+def _block_events(index: int, block: _json.JsonObject) -> Iterator[bytes]:
     opened, deltas = _opened_and_deltas(block)
     yield _event("content_block_start", index=index, content_block=opened)
     for delta in deltas:
@@ -130,26 +127,28 @@ def _block_events(index: int, block: JsonObject) -> Iterator[bytes]:
     yield _event("content_block_stop", index=index)
 
 
-def _opened_and_deltas(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
+def _opened_and_deltas(block: _json.JsonObject) -> tuple[_json.JsonObject, list[_json.JsonObject]]:
     match block["type"]:
         case "tool_use":
             written = json.dumps(block["input"])
             return {**block, "input": {}}, [
-                json_object(type="input_json_delta", partial_json=written)
+                _json.json_object(type="input_json_delta", partial_json=written)
             ]
         case "thinking":
             parts = [
-                json_object(type="thinking_delta", thinking=text)
-                for text in in_chunks(as_text(block["thinking"]))
+                _json.json_object(type="thinking_delta", thinking=text)
+                for text in in_chunks(_json.as_text(block["thinking"]))
             ]
-            signature = json_object(type="signature_delta", signature=block["signature"])
+            signature = _json.json_object(type="signature_delta", signature=block["signature"])
             return {**block, "thinking": "", "signature": ""}, [*parts, signature]
         case _:
-            texts = in_chunks(as_text(block["text"]))
-            return {**block, "text": ""}, [json_object(type="text_delta", text=t) for t in texts]
+            texts = in_chunks(_json.as_text(block["text"]))
+            return {**block, "text": ""}, [
+                _json.json_object(type="text_delta", text=t) for t in texts
+            ]
 
 
-def _message(reply: Reply, exchange: Exchange) -> JsonObject:
+def _message(reply: Reply, exchange: Exchange) -> _json.JsonObject:
     return {
         "id": f"msg_{exchange.salt}",
         "type": "message",
@@ -162,7 +161,7 @@ def _message(reply: Reply, exchange: Exchange) -> JsonObject:
     }
 
 
-def _usage(reply: Reply, exchange: Exchange, output_tokens: int) -> JsonObject:
+def _usage(reply: Reply, exchange: Exchange, output_tokens: int) -> _json.JsonObject:
     return {
         # This provider counts apart what its cache held.
         "input_tokens": max(0, exchange.tokens_read(reply) - reply.tokens_cached),
@@ -180,11 +179,11 @@ def _event(kind: str, **fields: object) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
-def write_failure(failure: Failure) -> JsonObject:
+def write_failure(failure: Failure) -> _json.JsonObject:
     """Return an error as Anthropic words it."""
     kind = "api_error" if failure.status >= 500 else "invalid_request_error"
     message = CONTEXT_FULL if failure.is_context_full else failure.message
-    error: JsonObject = {
+    error: _json.JsonObject = {
         "type": FAILURE_TYPES.get(failure.status, kind),
         "message": message or "The rehearsal model fails as it was told to.",
     }

@@ -13,14 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from upthread.testing.rehearsal_model._json import (
-    JsonObject,
-    JsonValue,
-    as_object,
-    as_text,
-    json_object,
-    objects_in,
-)
+from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.answers import Failure, Reply, ToolCall
 from upthread.testing.rehearsal_model.conversation import (
     Conversation,
@@ -68,12 +61,12 @@ class _Tool:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def read_conversation(body: JsonObject) -> Conversation:
+def read_conversation(body: _json.JsonObject) -> Conversation:
     """Return what the request shows the model."""
     items = _items(body)
     told = [_text(item.get("content")) for item in items if item.get("role") in SYSTEM_ROLES]
     return Conversation(
-        system="\n".join([as_text(body.get("instructions")), *told]),
+        system="\n".join([_json.as_text(body.get("instructions")), *told]),
         said=tuple(_said(items)),
         tools=tuple(
             OfferedTool(name=tool.name, argument_names=tool.argument_names) for tool in _tools(body)
@@ -81,19 +74,19 @@ def read_conversation(body: JsonObject) -> Conversation:
     )
 
 
-def _items(body: JsonObject) -> list[JsonObject]:
+def _items(body: _json.JsonObject) -> list[_json.JsonObject]:
     told = body.get("input")
     if isinstance(told, str):
         return [{"role": "user", "content": told}]
-    return objects_in(told)
+    return _json.objects_in(told)
 
 
-def _said(items: list[JsonObject]) -> Iterator[Said]:
+def _said(items: list[_json.JsonObject]) -> Iterator[Said]:
     """One answer of the model is several items: reasoning, text and calls count as one."""
     answered: list[str] = []
     is_answering = False
     for item in items:
-        kind, role = as_text(item.get("type")), item.get("role")
+        kind, role = _json.as_text(item.get("type")), item.get("role")
         if role == "assistant" or kind == "reasoning" or kind.endswith("_call"):
             answered += [_text(item.get("content"))] if role == "assistant" else []
             is_answering = True
@@ -109,39 +102,39 @@ def _said(items: list[JsonObject]) -> Iterator[Said]:
         yield Said(speaker="assistant", text="".join(answered))
 
 
-def _said_by_user(item: JsonObject) -> Iterator[Said]:
+def _said_by_user(item: _json.JsonObject) -> Iterator[Said]:
     text = without_reminders(_text(item.get("content")))
     if not _CLIENTS_OWN.fullmatch(text):
         yield Said(speaker="user", text=text)
 
 
-def _text(content: JsonValue) -> str:
+def _text(content: _json.JsonValue) -> str:
     if isinstance(content, str):
         return content
-    return "".join(as_text(part.get("text")) for part in objects_in(content))
+    return "".join(_json.as_text(part.get("text")) for part in _json.objects_in(content))
 
 
-def _tools(body: JsonObject) -> Iterator[_Tool]:
-    for offered in objects_in(body.get("tools")):
+def _tools(body: _json.JsonObject) -> Iterator[_Tool]:
+    for offered in _json.objects_in(body.get("tools")):
         if offered.get("type") == "namespace":
-            namespace = as_text(offered.get("name"))
-            yield from (_tool(one, namespace) for one in objects_in(offered.get("tools")))
+            namespace = _json.as_text(offered.get("name"))
+            yield from (_tool(one, namespace) for one in _json.objects_in(offered.get("tools")))
         else:
             yield _tool(offered, "")
 
 
-def _tool(offered: JsonObject, namespace: str) -> _Tool:
+def _tool(offered: _json.JsonObject, namespace: str) -> _Tool:
     is_free_form = offered.get("type") == "custom"
-    properties = as_object(as_object(offered.get("parameters")).get("properties"))
+    properties = _json.as_object(_json.as_object(offered.get("parameters")).get("properties"))
     return _Tool(
-        name=as_text(offered.get("name")) or as_text(offered.get("type")),
+        name=_json.as_text(offered.get("name")) or _json.as_text(offered.get("type")),
         namespace=namespace,
         is_free_form=is_free_form,
         argument_names=("input",) if is_free_form else tuple(properties),
     )
 
 
-def find_violations(body: JsonObject) -> tuple[Violation, ...]:
+def find_violations(body: _json.JsonObject) -> tuple[Violation, ...]:
     """Return what OpenAI would refuse about the request's history."""
     return apply_rules(RESPONSES_RULES, body)
 
@@ -149,9 +142,9 @@ def find_violations(body: JsonObject) -> tuple[Violation, ...]:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def write(reply: Reply, exchange: Exchange) -> JsonObject:
+def write(reply: Reply, exchange: Exchange) -> _json.JsonObject:
     """Return the answer as one `response`."""
-    output: list[JsonValue] = list(_output(reply, exchange))
+    output: list[_json.JsonValue] = list(_output(reply, exchange))
     return {**_response(exchange, "completed", output), "usage": _usage(reply, exchange)}
 
 
@@ -159,30 +152,30 @@ def stream(reply: Reply, exchange: Exchange) -> Iterator[bytes]:
     """Return the answer as named events, `response.created` to `response.completed`."""
     for number, event in enumerate(_events(reply, exchange)):
         frame = json.dumps({**event, "sequence_number": number})
-        yield f"event: {as_text(event['type'])}\ndata: {frame}\n\n".encode()
+        yield f"event: {_json.as_text(event['type'])}\ndata: {frame}\n\n".encode()
 
 
-def _events(reply: Reply, exchange: Exchange) -> Iterator[JsonObject]:
+def _events(reply: Reply, exchange: Exchange) -> Iterator[_json.JsonObject]:
     begun = _response(exchange, "in_progress", [])
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
     for index, item in enumerate(_output(reply, exchange)):
         opened, deltas = _opened_and_deltas(item)
-        at: JsonObject = {"output_index": index, "item_id": item["id"]}
+        at: _json.JsonObject = {"output_index": index, "item_id": item["id"]}
         yield {"type": "response.output_item.added", "output_index": index, "item": opened}
         yield from ({**delta, **at} for delta in deltas)
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     yield {"type": "response.completed", "response": write(reply, exchange)}
 
 
-def _output(reply: Reply, exchange: Exchange) -> Iterator[JsonObject]:
+def _output(reply: Reply, exchange: Exchange) -> Iterator[_json.JsonObject]:
     salt = exchange.salt
     if reply.thinking:
         summary = [{"type": "summary_text", "text": reply.thinking}]
-        yield json_object(id=f"rs_{salt}", type="reasoning", summary=summary)
+        yield _json.json_object(id=f"rs_{salt}", type="reasoning", summary=summary)
     if reply.text or not reply.calls:
-        said: JsonObject = {"type": "output_text", "text": reply.text, "annotations": []}
-        yield json_object(
+        said: _json.JsonObject = {"type": "output_text", "text": reply.text, "annotations": []}
+        yield _json.json_object(
             id=f"msg_{salt}", type="message", role="assistant", status="completed", content=[said]
         )
     tools = {tool.name: tool for tool in _tools(exchange.body)}
@@ -190,18 +183,18 @@ def _output(reply: Reply, exchange: Exchange) -> Iterator[JsonObject]:
         yield _call(call, tools.get(call.name), f"{salt}_{index}")
 
 
-def _call(call: ToolCall, tool: _Tool | None, salt: str) -> JsonObject:
-    made: JsonObject = {"status": "completed", "call_id": f"call_{salt}", "name": call.name}
+def _call(call: ToolCall, tool: _Tool | None, salt: str) -> _json.JsonObject:
+    made: _json.JsonObject = {"status": "completed", "call_id": f"call_{salt}", "name": call.name}
     if tool is not None and tool.namespace:
         made["namespace"] = tool.namespace
     if tool is not None and tool.is_free_form:
-        text = as_text(call.arguments.get("input"))
+        text = _json.as_text(call.arguments.get("input"))
         return {"id": f"ctc_{salt}", "type": "custom_tool_call", **made, "input": text}
     arguments = json.dumps(call.arguments)
     return {"id": f"fc_{salt}", "type": "function_call", **made, "arguments": arguments}
 
 
-def _opened_and_deltas(item: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
+def _opened_and_deltas(item: _json.JsonObject) -> tuple[_json.JsonObject, list[_json.JsonObject]]:
     """Return an item as it begins, and the events that fill it."""
     match item["type"]:
         case "message":
@@ -209,25 +202,25 @@ def _opened_and_deltas(item: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
         case "reasoning":
             kind, place = "response.reasoning_summary_text.delta", "summary"
         case "custom_tool_call":
-            delta: JsonObject = {"type": "response.custom_tool_call_input.delta"}
+            delta: _json.JsonObject = {"type": "response.custom_tool_call_input.delta"}
             return {**item, "input": ""}, [{**delta, "delta": item["input"]}]
         case _:
             delta = {"type": "response.function_call_arguments.delta"}
             return {**item, "arguments": ""}, [{**delta, "delta": item["arguments"]}]
-    text = "".join(as_text(part.get("text")) for part in objects_in(item[place]))
-    deltas: list[JsonObject] = [
+    text = "".join(_json.as_text(part.get("text")) for part in _json.objects_in(item[place]))
+    deltas: list[_json.JsonObject] = [
         {"type": kind, f"{place}_index": 0, "delta": piece} for piece in in_chunks(text)
     ]
     if place == "summary":
         part = {"type": "summary_text", "text": ""}
-        added = json_object(
+        added = _json.json_object(
             type="response.reasoning_summary_part.added", summary_index=0, part=part
         )
         deltas.insert(0, added)
     return {**item, place: []}, deltas
 
 
-def _response(exchange: Exchange, status: str, output: list[JsonValue]) -> JsonObject:
+def _response(exchange: Exchange, status: str, output: list[_json.JsonValue]) -> _json.JsonObject:
     return {
         "id": f"resp_{exchange.salt}",
         "object": "response",
@@ -239,9 +232,9 @@ def _response(exchange: Exchange, status: str, output: list[JsonValue]) -> JsonO
     }
 
 
-def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
+def _usage(reply: Reply, exchange: Exchange) -> _json.JsonObject:
     tokens_in, out = exchange.tokens_read(reply), tokens_out(reply)
-    return json_object(
+    return _json.json_object(
         input_tokens=tokens_in,
         input_tokens_details={"cached_tokens": reply.tokens_cached},
         output_tokens=out,
@@ -250,11 +243,11 @@ def _usage(reply: Reply, exchange: Exchange) -> JsonObject:
     )
 
 
-def write_failure(failure: Failure) -> JsonObject:
+def write_failure(failure: Failure) -> _json.JsonObject:
     """Return an error as OpenAI words it."""
     kind = "server_error" if failure.status >= 500 else "invalid_request_error"
     message = CONTEXT_FULL if failure.is_context_full else failure.message
-    error: JsonObject = {
+    error: _json.JsonObject = {
         "message": message or "The rehearsal model fails as it was told to.",
         "type": FAILURE_TYPES.get(failure.status, kind),
         "param": "input" if failure.is_context_full else None,

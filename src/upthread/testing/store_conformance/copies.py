@@ -7,42 +7,10 @@ from typing import cast
 
 from msgspec import structs
 
+from upthread.core import commands, types
 from upthread.core.actors import Actor
-from upthread.core.commands import (
-    EndLink,
-    EnqueueTransition,
-    EraseConversation,
-    OpenConversation,
-    OpenLink,
-    OpenTurn,
-    RecordAct,
-    RecordBriefingEdit,
-    RecordDecision,
-    RecordExamined,
-    RecordOnce,
-    RecordParts,
-    RecordProject,
-    RecordQuarantine,
-    Write,
-)
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.events import QuestionAnswered, RunParked, RunResumed, StepStarted
-from upthread.core.types import (
-    ConversationId,
-    ErasedPart,
-    FilePart,
-    Part,
-    ProjectId,
-    ProjectIdentity,
-    RunId,
-    Speaker,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    TurnId,
-    UnknownPart,
-    UpstreamSessionId,
-)
 from upthread.store.base import (
     CONVERSATION_SECTIONS,
     PROJECT_SECTIONS,
@@ -55,31 +23,34 @@ from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises
 from upthread.testing.store_conformance.samples import CONVERSATION, PROJECT, RUN, TURN
 
-CHILD = ConversationId("con_child")
-FORGOTTEN = ConversationId("con_forgotten")
+CHILD = types.ConversationId("con_child")
+FORGOTTEN = types.ConversationId("con_forgotten")
 CONVERSATIONS = (CONVERSATION, CHILD, FORGOTTEN)
-WAITING = RunId("run_waiting")
-STARTED = RunId("run_started")
+WAITING = types.RunId("run_waiting")
+STARTED = types.RunId("run_started")
 HARD = "NUL \0, half a character \ud800, \U0001f9f5"
 
-_PARTS: tuple[Part, ...] = (
-    TextPart(text=HARD),
-    ToolCallPart(call_id="c1", title="Read", tool_kind="read", arguments={"n": [1, 1.0, True]}),
-    ToolResultPart(call_id="c1", status="completed", text=HARD, child_conversation_id=CHILD),
-    FilePart(uri="file:///a", mime_type="text/plain"),
-    UnknownPart(kind="hologram", raw={"nan": float("nan"), "text": HARD}),
+_PARTS: tuple[types.Part, ...] = (
+    types.TextPart(text=HARD),
+    types.ToolCallPart(
+        call_id="c1", title="Read", tool_kind="read", arguments={"n": [1, 1.0, True]}
+    ),
+    types.ToolResultPart(call_id="c1", status="completed", text=HARD, child_conversation_id=CHILD),
+    types.FilePart(uri="file:///a", mime_type="text/plain"),
+    types.UnknownPart(kind="hologram", raw={"nan": float("nan"), "text": HARD}),
 )
 
 
-def everything() -> Sequence[Write]:
+def everything() -> Sequence[commands.Write]:
     """Return writes that leave something in every table, in several states, of one project."""
     return [
-        RecordProject(
-            project_id=PROJECT, identity=ProjectIdentity(path="/srv/\ud800", root_commit="c0ffee")
-        ),
-        RecordProject(
+        commands.RecordProject(
             project_id=PROJECT,
-            identity=ProjectIdentity(path="/srv/b", remote="g/x", owner="ada@one"),
+            identity=types.ProjectIdentity(path="/srv/\ud800", root_commit="c0ffee"),
+        ),
+        commands.RecordProject(
+            project_id=PROJECT,
+            identity=types.ProjectIdentity(path="/srv/b", remote="g/x", owner="ada@one"),
         ),
         *samples.home(),
         samples.workstream("feature/\0", base_name="Lyra"),
@@ -87,60 +58,66 @@ def everything() -> Sequence[Write]:
         *_runs(),
         *_turns(),
         *_beside_messages(),
-        EraseConversation(conversation_id=FORGOTTEN),
+        commands.EraseConversation(conversation_id=FORGOTTEN),
     ]
 
 
-def _conversations() -> Iterator[Write]:
+def _conversations() -> Iterator[commands.Write]:
     forgotten = samples.conversation(FORGOTTEN, key=samples.sibling_key(role="validator"))
     child = samples.conversation(CHILD, key=samples.sibling_key(0, "Explore"), parent=CONVERSATION)
-    yield OpenConversation(conversation=forgotten)
-    yield OpenConversation(conversation=child)
-    yield OpenLink(link=samples.link(1, "ses_\ud800", owner=FORGOTTEN))
+    yield commands.OpenConversation(conversation=forgotten)
+    yield commands.OpenConversation(conversation=child)
+    yield commands.OpenLink(link=samples.link(1, "ses_\ud800", owner=FORGOTTEN))
     # One that was opened before an older conversation's next one, and ended after it.
-    yield OpenLink(link=samples.link(2, "ses_b"))
-    yield EndLink(conversation_id=CONVERSATION, seq=1, ended_because="missing", ended_at_ms=9)
-    yield OpenLink(link=samples.link(1, "ses_b", owner=CHILD))
-    yield EndLink(conversation_id=FORGOTTEN, seq=1, ended_because="expired", ended_at_ms=10)
+    yield commands.OpenLink(link=samples.link(2, "ses_b"))
+    yield commands.EndLink(
+        conversation_id=CONVERSATION, seq=1, ended_because="missing", ended_at_ms=9
+    )
+    yield commands.OpenLink(link=samples.link(1, "ses_b", owner=CHILD))
+    yield commands.EndLink(
+        conversation_id=FORGOTTEN, seq=1, ended_because="expired", ended_at_ms=10
+    )
 
 
-def _runs() -> Iterator[Write]:
+def _runs() -> Iterator[commands.Write]:
     """One that waits for a limit, one that was left in the middle of a step, one that went on."""
     yield from map(samples.run, (RUN, WAITING, STARTED))
     for run_id in (WAITING, RUN, STARTED):
         yield samples.moved(1, run_id=run_id)
-        yield EnqueueTransition(run_id=run_id, run_seq=1, due_at_ms=10)
+        yield commands.EnqueueTransition(run_id=run_id, run_seq=1, due_at_ms=10)
     yield samples.moved(2, StepStarted(role="planner", turn_id=TURN), run_id=STARTED)
     parked = RunParked(reason="rate_limited", detail=HARD, reset_at_ms=20)
     yield samples.moved(2, parked, run_id=WAITING)
-    yield EnqueueTransition(run_id=WAITING, run_seq=2, due_at_ms=20)
+    yield commands.EnqueueTransition(run_id=WAITING, run_seq=2, due_at_ms=20)
     by = Actor(kind="model", name=HARD)
     yield samples.moved(2, QuestionAnswered(question_id="q1", text=HARD, answered_by=by))
     yield samples.moved(3, RunResumed(because=HARD))
 
 
-def _turns() -> Iterator[Write]:
-    second, forgotten = TurnId("trn_two"), TurnId("trn_forgotten")
+def _turns() -> Iterator[commands.Write]:
+    second, forgotten = types.TurnId("trn_two"), types.TurnId("trn_forgotten")
     yield samples.happened(1)
-    yield OpenTurn(turn_id=second, conversation_id=CONVERSATION, opened_at_ms=5, run_id=RUN)
+    yield commands.OpenTurn(
+        turn_id=second, conversation_id=CONVERSATION, opened_at_ms=5, run_id=RUN
+    )
     yield samples.turn(forgotten, owner=FORGOTTEN)
     yield samples.happened(1, turn_id=second)
     yield samples.happened(2)
     yield samples.said(1, *_PARTS)
-    yield samples.said(2, TextPart(text=""), speaker=Speaker.ASSISTANT, turn_id=second)
+    yield samples.said(2, types.TextPart(text=""), speaker=types.Speaker.ASSISTANT, turn_id=second)
     # What a child said belongs to a turn of its parent's.
     yield samples.said(1, owner=CHILD)
     yield samples.said(1, *_PARTS, owner=FORGOTTEN, turn_id=forgotten)
     yield samples.happened(1, turn_id=forgotten)
 
 
-def _beside_messages() -> Iterator[Write]:
-    for turn_id, ordinal in ((TURN, 0), (TurnId("trn_forgotten"), 0), (TURN, 1)):
-        yield RecordQuarantine(
+def _beside_messages() -> Iterator[commands.Write]:
+    for turn_id, ordinal in ((TURN, 0), (types.TurnId("trn_forgotten"), 0), (TURN, 1)):
+        yield commands.RecordQuarantine(
             turn_id=turn_id, ordinal=ordinal, reason=HARD, raw={"x": HARD}, recorded_at_ms=9
         )
     for at_ms in (9, 8):
-        yield RecordDecision(
+        yield commands.RecordDecision(
             conversation_id=CONVERSATION,
             decision="refuse",
             reasons=("busy",),
@@ -152,25 +129,25 @@ def _beside_messages() -> Iterator[Write]:
         for path in ("b.py", "a\ud800.py")
     )
     for ordinal, owner in ((0, FORGOTTEN), (2, CONVERSATION), (4, CHILD)):
-        yield RecordExamined(
+        yield commands.RecordExamined(
             conversation_id=owner,
             turn_id=TURN,
             first_ordinal=ordinal,
-            upstream_session_id=UpstreamSessionId("ses_read"),
+            upstream_session_id=types.UpstreamSessionId("ses_read"),
             files=files,
             recorded_at_ms=9,
         )
     for by_user in ("ada@\ud800", "bea"):
-        told = RecordAct(what="told", by_user=by_user, detail=TURN, recorded_at_ms=9)
+        told = commands.RecordAct(what="told", by_user=by_user, detail=TURN, recorded_at_ms=9)
         yield structs.replace(told, run_id=RUN, what="answered")
         yield structs.replace(told, conversation_id=CONVERSATION)
     for seq in (1, 2):
         edit = {"goal": HARD, "seq": seq}
-        yield RecordBriefingEdit(
+        yield commands.RecordBriefingEdit(
             conversation_id=CONVERSATION, seq=seq, edit=edit, recorded_at_ms=seq
         )
     for key in ("push", "deploy"):
-        once = RecordOnce(
+        once = commands.RecordOnce(
             project_id=PROJECT, key=key, attempt_id="att_1", state="intent", recorded_at_ms=9
         )
         yield from (once, structs.replace(once, state="failed", recorded_at_ms=10))
@@ -179,7 +156,9 @@ def _beside_messages() -> Iterator[Write]:
         yield structs.replace(done, receipt={"url": HARD})
 
 
-def recorded_in(store: WholeStore, project_id: ProjectId, *, limit: int = 2) -> list[Write]:
+def recorded_in(
+    store: WholeStore, project_id: types.ProjectId, *, limit: int = 2
+) -> list[commands.Write]:
     """Return all that is stored of a project as the writes that make it, a few rows at a time."""
     return [
         each.write
@@ -189,12 +168,12 @@ def recorded_in(store: WholeStore, project_id: ProjectId, *, limit: int = 2) -> 
 
 
 def _sections(
-    store: WholeStore, project_id: ProjectId, *, limit: int
+    store: WholeStore, project_id: types.ProjectId, *, limit: int
 ) -> Iterator[tuple[Section, str]]:
     for section in PROJECT_SECTIONS:
         yield section, project_id
     for each in _section(store, "conversation", project_id, limit=limit):
-        assert isinstance(each.write, OpenConversation)
+        assert isinstance(each.write, commands.OpenConversation)
         for owned in CONVERSATION_SECTIONS:
             yield owned, each.write.conversation.conversation_id
 
@@ -250,7 +229,7 @@ def _answers(store: WholeStore) -> Iterator[tuple[str, str]]:
 
 
 def _answers_of(
-    store: WholeStore, conversation_id: ConversationId
+    store: WholeStore, conversation_id: types.ConversationId
 ) -> Iterator[tuple[str, Iterator[object]]]:
     """Yield what is read of a conversation and its turns."""
     turns = store.turns(conversation_id)
@@ -283,12 +262,14 @@ def pages_of_any_size_hold_the_same(trial: Trial) -> None:
             by_pages = list(map(repr, _section(store, section, owner, limit=limit)))
             assert by_pages == whole, f"{section} of {owner}, {limit} rows a page"
     found = {type(write).__name__ for write in recorded_in(store, PROJECT)}
-    written = {type(write).__name__ for write in everything()} - {EraseConversation.__name__}
+    written = {type(write).__name__ for write in everything()} - {
+        commands.EraseConversation.__name__
+    }
     assert found == written
     assert list(store.known_projects()) == [
         KnownProject(project_id=write.project_id, identity=write.identity)
         for write in everything()
-        if isinstance(write, RecordProject)
+        if isinstance(write, commands.RecordProject)
     ]
 
 
@@ -298,7 +279,7 @@ def a_chain_ends_in_what_was_said(trial: Trial) -> None:
     for number, words in enumerate((("a", "b"), ("a", "b"), ("x", "b"), ("a", "x"), ("a",))):
         place = trial.place.with_name(f"{trial.place.name}-{number}")
         store = cast("WholeStore", trial.backend.make(place))
-        parts = [samples.said(seq, TextPart(text=word)) for seq, word in enumerate(words, 1)]
+        parts = [samples.said(seq, types.TextPart(text=word)) for seq, word in enumerate(words, 1)]
         store.commit([*samples.home(), *parts])
         heads.append(store.chain_head(CONVERSATION))
         store.close()
@@ -311,7 +292,7 @@ def nothing_of_another_project_is_recorded(trial: Trial) -> None:
     store = cast("WholeStore", trial.store)
     assert store.chain_head(CONVERSATION) is None
     store.commit(everything())
-    nobody = ProjectId(f"{PROJECT}_two")
+    nobody = types.ProjectId(f"{PROJECT}_two")
     assert recorded_in(store, nobody) == []
     for section in CONVERSATION_SECTIONS:
         assert store.recorded(section, "con_nobody", limit=10) == ()
@@ -321,10 +302,10 @@ def what_was_erased_is_recorded_by_its_outline(trial: Trial) -> None:
     store = cast("WholeStore", trial.store)
     store.commit(everything())
     writes = [each.write for each in _section(store, "part", FORGOTTEN, limit=1)]
-    parts = [write.parts for write in writes if isinstance(write, RecordParts)]
+    parts = [write.parts for write in writes if isinstance(write, commands.RecordParts)]
     assert len(parts) == len(_PARTS)
     for (part,) in parts:
-        assert isinstance(part, ErasedPart)
+        assert isinstance(part, types.ErasedPart)
         assert part.digest
         assert part.size_bytes
 

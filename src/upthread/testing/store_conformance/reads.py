@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from upthread.core import types
 from upthread.core.commands import (
     EndLink,
     EnqueueTransition,
@@ -17,24 +18,6 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import QuestionAnswered, TurnEnded
-from upthread.core.types import (
-    Conversation,
-    ConversationId,
-    FilePart,
-    JsonValue,
-    Outcome,
-    Part,
-    ProjectId,
-    ProjectIdentity,
-    ReasoningPart,
-    RunId,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    TurnId,
-    UnknownPart,
-    UpstreamSessionId,
-)
 from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
@@ -100,7 +83,7 @@ def messages_can_be_read_from_either_end(trial: Trial) -> None:
 
 
 def turns_can_be_read_from_their_end(trial: Trial) -> None:
-    names = [TurnId(f"trn_{number}") for number in range(5)]
+    names = [types.TurnId(f"trn_{number}") for number in range(5)]
     trial.store.commit([*samples.home(), *map(samples.turn, names)])
     assert [turn.turn_id for turn in trial.store.turns(CONVERSATION)] == [TURN, *names]
     assert {trial.store.turn_owner(name) for name in (TURN, *names)} == {CONVERSATION}
@@ -110,48 +93,48 @@ def turns_can_be_read_from_their_end(trial: Trial) -> None:
 
 
 def unknown_ids_read_as_nothing(trial: Trial) -> None:
-    store, nobody = trial.store, ConversationId("con_nobody")
+    store, nobody = trial.store, types.ConversationId("con_nobody")
     assert store.resolve(KEY) is None
     assert store.conversation(nobody) is None
     assert store.workstream(PROJECT, "nowhere") is None
     assert store.lease("nothing") is None
     assert store.link_owner(PROJECT, "ses_nobody") is None
-    assert store.turn_owner(TurnId("trn_nobody")) is None
-    assert store.run(RunId("run_nobody")) is None
+    assert store.turn_owner(types.TurnId("trn_nobody")) is None
+    assert store.run(types.RunId("run_nobody")) is None
     assert store.message(nobody, 1) is None
-    assert store.turn_moved_at_ms(TurnId("trn_nobody")) is None
-    assert store.run_moved_at_ms(RunId("run_nobody")) is None
+    assert store.turn_moved_at_ms(types.TurnId("trn_nobody")) is None
+    assert store.run_moved_at_ms(types.RunId("run_nobody")) is None
     assert store.message_count(nobody) == store.turn_count(nobody) == 0
     for nothing in (
         store.conversations(PROJECT, "nowhere"),
         store.workstreams(PROJECT),
-        store.projects(ProjectIdentity(path="/nowhere")),
+        store.projects(types.ProjectIdentity(path="/nowhere")),
         store.links(nobody),
         store.messages(nobody),
         store.messages(nobody, newest=20),
         store.turns(nobody),
-        store.turn_events(TurnId("trn_nobody")),
+        store.turn_events(types.TurnId("trn_nobody")),
         store.runs(PROJECT, "nowhere"),
-        store.run_events(RunId("run_nobody")),
+        store.run_events(types.RunId("run_nobody")),
         store.pending_transitions(due_before_ms=1),
         store.refusals(nobody),
-        store.quarantined(TurnId("trn_nobody")),
+        store.quarantined(types.TurnId("trn_nobody")),
     ):
         assert nothing == ()
 
 
 def every_part_comes_back_identical(trial: Trial) -> None:
-    parts: list[Part] = [TextPart(text=text) for text in _HARD_TEXTS]
+    parts: list[types.Part] = [types.TextPart(text=text) for text in _HARD_TEXTS]
     for text in _HARD_TEXTS:
-        arguments: JsonValue = {text: [text, None, True, 1, -1.5, 2**70, {"deep": [text]}]}
+        arguments: types.JsonValue = {text: [text, None, True, 1, -1.5, 2**70, {"deep": [text]}]}
         parts += [
-            ReasoningPart(text=text),
-            ToolCallPart(
+            types.ReasoningPart(text=text),
+            types.ToolCallPart(
                 call_id=text, title=text, tool_kind="x", arguments=arguments, locations=(text, text)
             ),
-            ToolResultPart(call_id=text, status="failed", text=text),
-            FilePart(uri=text, mime_type=text),
-            UnknownPart(kind=text, raw=arguments),
+            types.ToolResultPart(call_id=text, status="failed", text=text),
+            types.FilePart(uri=text, mime_type=text),
+            types.UnknownPart(kind=text, raw=arguments),
         ]
     trial.store.commit([*samples.home(), samples.said(1, *parts)])
     assert trial.store.messages(CONVERSATION)[0].parts == tuple(parts)
@@ -162,7 +145,8 @@ def every_part_comes_back_identical(trial: Trial) -> None:
 
 def every_event_comes_back_identical(trial: Trial) -> None:
     endings = [
-        TurnEnded(outcome=Outcome.OK, detail=text, report={"key": [text]}) for text in _HARD_TEXTS
+        TurnEnded(outcome=types.Outcome.OK, detail=text, report={"key": [text]})
+        for text in _HARD_TEXTS
     ]
     answers = [QuestionAnswered(question_id=text, text=text) for text in _HARD_TEXTS]
     trial.store.commit([*samples.home(), samples.run()])
@@ -174,34 +158,38 @@ def every_event_comes_back_identical(trial: Trial) -> None:
 
 
 def numbers_that_are_not_finite_come_back(trial: Trial) -> None:
-    infinite = UnknownPart(kind="x", raw=[float("inf"), -float("inf")])
+    infinite = types.UnknownPart(kind="x", raw=[float("inf"), -float("inf")])
     trial.store.commit([*samples.home(), samples.said(1, infinite)])
     assert trial.store.messages(CONVERSATION)[0].parts == (infinite,)
 
 
 def what_was_read_is_the_readers_own(trial: Trial) -> None:
-    arguments: dict[str, JsonValue] = {"paths": ["a"]}
-    call = ToolCallPart(call_id="c", title="t", tool_kind="read", arguments=arguments)
+    arguments: dict[str, types.JsonValue] = {"paths": ["a"]}
+    call = types.ToolCallPart(call_id="c", title="t", tool_kind="read", arguments=arguments)
     trial.store.commit([*samples.home(), samples.said(1, call)])
     arguments["paths"] = ["changed by the writer"]
     first = trial.store.messages(CONVERSATION)[0].parts[0]
-    assert isinstance(first, ToolCallPart)
+    assert isinstance(first, types.ToolCallPart)
     assert first.arguments == {"paths": ["a"]}
     assert isinstance(first.arguments, dict)
     first.arguments["paths"] = ["changed by a reader"]
     again = trial.store.messages(CONVERSATION)[0].parts[0]
-    assert isinstance(again, ToolCallPart)
+    assert isinstance(again, types.ToolCallPart)
     assert again.arguments == {"paths": ["a"]}
 
 
 def resolve_returns_the_newest_generation(trial: Trial) -> None:
     trial.store.commit(samples.home())
     for generation in (3, 2):
-        later = samples.conversation(ConversationId(f"con_{generation}"), generation=generation)
+        later = samples.conversation(
+            types.ConversationId(f"con_{generation}"), generation=generation
+        )
         trial.store.commit([OpenConversation(conversation=later)])
     resolved = trial.store.resolve(KEY)
     assert resolved is not None
-    assert resolved.conversation == samples.conversation(ConversationId("con_3"), generation=3)
+    assert resolved.conversation == samples.conversation(
+        types.ConversationId("con_3"), generation=3
+    )
     assert resolved.link is None
 
 
@@ -235,7 +223,7 @@ def resolve_returns_the_newest_open_link(trial: Trial) -> None:
 
 def siblings_resolve_apart(trial: Trial) -> None:
     trial.store.commit(samples.home())
-    sibling = samples.conversation(ConversationId("con_two"), key=samples.sibling_key(2))
+    sibling = samples.conversation(types.ConversationId("con_two"), key=samples.sibling_key(2))
     trial.store.commit([OpenConversation(conversation=sibling)])
     for key, expected in ((KEY, CONVERSATION), (samples.sibling_key(2), "con_two")):
         resolved = trial.store.resolve(key)
@@ -244,7 +232,7 @@ def siblings_resolve_apart(trial: Trial) -> None:
 
 
 def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -> None:
-    other = ConversationId("con_other")
+    other = types.ConversationId("con_other")
     trial.store.commit(
         [
             *samples.home(),
@@ -259,7 +247,7 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
         return None if found is None else found.conversation_id
 
     assert owner() == CONVERSATION
-    assert trial.store.link_owner(ProjectId("prj_two"), "ses_a") is None
+    assert trial.store.link_owner(types.ProjectId("prj_two"), "ses_a") is None
     trial.store.commit([OpenLink(link=samples.link(owner=other))])
     assert owner() == other
     trial.store.commit([OpenLink(link=samples.link(2, "ses_b", owner=other))])
@@ -269,28 +257,28 @@ def the_owner_of_an_upstream_session_holds_it_in_its_newest_link(trial: Trial) -
 
 
 def a_project_is_found_by_path_or_root_commit(trial: Trial) -> None:
-    known = ProjectIdentity(path="/srv/a", root_commit="abc", remote="git.example/a")
-    bare = ProjectIdentity(path="/srv/b")
+    known = types.ProjectIdentity(path="/srv/a", root_commit="abc", remote="git.example/a")
+    bare = types.ProjectIdentity(path="/srv/b")
     trial.store.commit(
         [
             RecordProject(project_id=PROJECT, identity=known),
-            RecordProject(project_id=ProjectId("prj_two"), identity=bare),
+            RecordProject(project_id=types.ProjectId("prj_two"), identity=bare),
         ]
     )
 
-    def found(identity: ProjectIdentity) -> list[str]:
+    def found(identity: types.ProjectIdentity) -> list[str]:
         return [each.project_id for each in trial.store.projects(identity)]
 
     assert found(known) == [PROJECT]
-    assert found(ProjectIdentity(path="/moved", root_commit="abc")) == [PROJECT]
-    assert found(ProjectIdentity(path="/srv/a")) == [PROJECT]
-    assert found(ProjectIdentity(path="/srv/b", root_commit="abc")) == [PROJECT, "prj_two"]
-    assert found(ProjectIdentity(path="/elsewhere")) == []
+    assert found(types.ProjectIdentity(path="/moved", root_commit="abc")) == [PROJECT]
+    assert found(types.ProjectIdentity(path="/srv/a")) == [PROJECT]
+    assert found(types.ProjectIdentity(path="/srv/b", root_commit="abc")) == [PROJECT, "prj_two"]
+    assert found(types.ProjectIdentity(path="/elsewhere")) == []
     assert trial.store.projects(known)[0].identity == known
 
 
 def a_transition_is_pending_until_its_run_moves_on(trial: Trial) -> None:
-    second = RunId("run_two")
+    second = types.RunId("run_two")
     trial.store.commit(
         [
             *samples.home(),
@@ -338,10 +326,10 @@ def refusals_and_quarantine_are_kept_in_order(trial: Trial) -> None:
 def names_are_data_and_stay_apart(trial: Trial) -> None:
     names = [text[:4_096] for text in _HARD_TEXTS]
     names += ["../../etc/passwd", "/", '"', "%", "_", "Spec", "spec", "spec ", "a" * 4_096]
-    opened: list[Conversation] = []
+    opened: list[types.Conversation] = []
     for number, name in enumerate(dict.fromkeys(names)):
         new = samples.conversation(
-            ConversationId(f"con_{name}"),
+            types.ConversationId(f"con_{name}"),
             key=replace(KEY, workstream=name, role=name),
             base_name=f"{number}{name}",
         )
@@ -373,7 +361,7 @@ def names_are_data_and_stay_apart(trial: Trial) -> None:
 
 
 def a_part_keeps_an_upstream_id_that_is_no_link(trial: Trial) -> None:
-    strange = UpstreamSessionId("ses_\ud800")
+    strange = types.UpstreamSessionId("ses_\ud800")
     trial.store.commit(
         [
             *samples.home(),

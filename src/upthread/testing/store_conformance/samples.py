@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upthread.core import types
 from upthread.core.commands import (
     OpenConversation,
     OpenLink,
@@ -14,37 +15,21 @@ from upthread.core.commands import (
     Write,
 )
 from upthread.core.events import PromptSent, RunEvent, RunStarted, TurnEvent
-from upthread.core.types import (
-    MAIN_SLOT,
-    Conversation,
-    ConversationId,
-    ConversationKey,
-    Durability,
-    Fence,
-    Holder,
-    Lease,
-    Link,
-    Part,
-    ProjectId,
-    RunId,
-    Speaker,
-    TextPart,
-    TurnId,
-    UpstreamSessionId,
-)
 
-PROJECT = ProjectId("prj_one")
+PROJECT = types.ProjectId("prj_one")
 WORKSTREAM = "spec-42"
-CONVERSATION = ConversationId("con_one")
-TURN = TurnId("trn_one")
-RUN = RunId("run_one")
-KEY = ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role="planner")
-HOLDER = Holder(host="build-3", boot_id="boot", pid=4711, started_at_ticks=99, doing="run spec-42")
-OTHER_HOLDER = Holder(host="build-4", boot_id="boot", pid=12, started_at_ticks=7)
+CONVERSATION = types.ConversationId("con_one")
+TURN = types.TurnId("trn_one")
+RUN = types.RunId("run_one")
+KEY = types.ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role="planner")
+HOLDER = types.Holder(
+    host="build-3", boot_id="boot", pid=4711, started_at_ticks=99, doing="run spec-42"
+)
+OTHER_HOLDER = types.Holder(host="build-4", boot_id="boot", pid=12, started_at_ticks=7)
 
 
 def workstream(
-    name: str = WORKSTREAM, *, base_name: str = "Kael", project_id: ProjectId = PROJECT
+    name: str = WORKSTREAM, *, base_name: str = "Kael", project_id: types.ProjectId = PROJECT
 ) -> OpenWorkstream:
     """Open a workstream."""
     return OpenWorkstream(
@@ -53,15 +38,15 @@ def workstream(
 
 
 def conversation(
-    conversation_id: ConversationId = CONVERSATION,
+    conversation_id: types.ConversationId = CONVERSATION,
     *,
-    key: ConversationKey = KEY,
+    key: types.ConversationKey = KEY,
     generation: int = 1,
     base_name: str = "Kael",
-    parent: ConversationId | None = None,
-) -> Conversation:
+    parent: types.ConversationId | None = None,
+) -> types.Conversation:
     """Return a conversation, the planner's unless said otherwise."""
-    return Conversation(
+    return types.Conversation(
         conversation_id=conversation_id,
         key=key,
         generation=generation,
@@ -72,17 +57,19 @@ def conversation(
     )
 
 
-def sibling_key(slot: int = MAIN_SLOT, role: str = "planner") -> ConversationKey:
+def sibling_key(slot: int = types.MAIN_SLOT, role: str = "planner") -> types.ConversationKey:
     """Return another key of the same workstream."""
-    return ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role=role, slot=slot)
+    return types.ConversationKey(project_id=PROJECT, workstream=WORKSTREAM, role=role, slot=slot)
 
 
-def link(seq: int = 1, upstream: str = "ses_a", *, owner: ConversationId = CONVERSATION) -> Link:
+def link(
+    seq: int = 1, upstream: str = "ses_a", *, owner: types.ConversationId = CONVERSATION
+) -> types.Link:
     """Return a link that is open."""
-    return Link(
+    return types.Link(
         conversation_id=owner,
         seq=seq,
-        upstream_session_id=UpstreamSessionId(upstream),
+        upstream_session_id=types.UpstreamSessionId(upstream),
         agent="rehearsal",
         agent_version="1.0",
         working_directory="/srv/project",
@@ -91,7 +78,7 @@ def link(seq: int = 1, upstream: str = "ses_a", *, owner: ConversationId = CONVE
     )
 
 
-def turn(turn_id: TurnId = TURN, *, owner: ConversationId = CONVERSATION) -> OpenTurn:
+def turn(turn_id: types.TurnId = TURN, *, owner: types.ConversationId = CONVERSATION) -> OpenTurn:
     """Open a turn."""
     return OpenTurn(turn_id=turn_id, conversation_id=owner, opened_at_ms=4_000)
 
@@ -108,12 +95,12 @@ def home() -> list[Write]:
 
 def said(
     seq: int,
-    *parts: Part,
+    *parts: types.Part,
     first_ordinal: int = 0,
-    speaker: Speaker = Speaker.USER,
-    owner: ConversationId = CONVERSATION,
-    turn_id: TurnId = TURN,
-    durability: Durability = Durability.PROCESS,
+    speaker: types.Speaker = types.Speaker.USER,
+    owner: types.ConversationId = CONVERSATION,
+    turn_id: types.TurnId = TURN,
+    durability: types.Durability = types.Durability.PROCESS,
 ) -> RecordParts:
     """Record parts of a message, the words "message <seq>" unless given."""
     return RecordParts(
@@ -122,32 +109,32 @@ def said(
         first_ordinal=first_ordinal,
         speaker=speaker,
         turn_id=turn_id,
-        upstream_session_id=UpstreamSessionId("ses_a"),
+        upstream_session_id=types.UpstreamSessionId("ses_a"),
         recorded_at_ms=5_000,
-        parts=parts or (TextPart(text=f"message {seq}"),),
+        parts=parts or (types.TextPart(text=f"message {seq}"),),
         durability=durability,
     )
 
 
 def happened(
-    seq: int, event: TurnEvent | None = None, *, turn_id: TurnId = TURN
+    seq: int, event: TurnEvent | None = None, *, turn_id: types.TurnId = TURN
 ) -> RecordTurnEvent:
     """Record a turn event."""
     event = event or PromptSent(prompt_seq=seq, prompts_before=0)
     return RecordTurnEvent(turn_id=turn_id, seq=seq, event=event, recorded_at_ms=6_000)
 
 
-def run(run_id: RunId = RUN) -> OpenRun:
+def run(run_id: types.RunId = RUN) -> OpenRun:
     """Open a run."""
     return OpenRun(run_id=run_id, project_id=PROJECT, workstream=WORKSTREAM, opened_at_ms=7_000)
 
 
-def moved(seq: int, event: RunEvent | None = None, *, run_id: RunId = RUN) -> RecordRunEvent:
+def moved(seq: int, event: RunEvent | None = None, *, run_id: types.RunId = RUN) -> RecordRunEvent:
     """Record a run event."""
     event = event or RunStarted(specification=f"specification {seq}", pipeline={"steps": ["plan"]})
     return RecordRunEvent(run_id=run_id, seq=seq, event=event, recorded_at_ms=8_000)
 
 
-def fence(lease: Lease) -> Fence:
+def fence(lease: types.Lease) -> types.Fence:
     """Return the right to commit under a lease."""
-    return Fence(name=lease.name, token=lease.token)
+    return types.Fence(name=lease.name, token=lease.token)

@@ -6,21 +6,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from upthread.core.commands import (
-    EndLink,
-    EnqueueTransition,
-    OpenConversation,
-    OpenLink,
-    OpenTurn,
-    RecordAct,
-    RecordBriefingEdit,
-    RecordDecision,
-    RecordExamined,
-    RecordOnce,
-    RecordProject,
-    RecordQuarantine,
-    Write,
-)
+from upthread.core import commands
 from upthread.core.decision.examined import ExaminedFile
 from upthread.core.types import (
     CHILD_SLOT,
@@ -42,31 +28,35 @@ from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.backend import Trial, promises, refused
 from upthread.testing.store_conformance.samples import CONVERSATION, KEY, PROJECT, TURN
 
-_ONCE = RecordOnce(
+_ONCE = commands.RecordOnce(
     project_id=PROJECT, key="deploy", attempt_id="att_1", state="intent", recorded_at_ms=9
 )
 _IDENTITY = ProjectIdentity(path="/srv/project", root_commit="abc", owner="ada@one")
 
 
-def _one_of_each() -> list[Write]:
+def _one_of_each() -> list[commands.Write]:
     """Return a batch with every kind of write."""
     child = samples.conversation(
         ConversationId("con_child"), key=samples.sibling_key(CHILD_SLOT), parent=CONVERSATION
     )
     return [
-        RecordProject(project_id=PROJECT, identity=_IDENTITY),
+        commands.RecordProject(project_id=PROJECT, identity=_IDENTITY),
         *samples.home(),
-        OpenConversation(conversation=child),
-        EndLink(conversation_id=CONVERSATION, seq=1, ended_because="missing", ended_at_ms=9),
-        OpenLink(link=samples.link(2, "ses_b")),
+        commands.OpenConversation(conversation=child),
+        commands.EndLink(
+            conversation_id=CONVERSATION, seq=1, ended_because="missing", ended_at_ms=9
+        ),
+        commands.OpenLink(link=samples.link(2, "ses_b")),
         samples.said(1, TextPart(text="do it"), TextPart(text="now")),
         samples.said(2, ToolCallPart(call_id="c", title="t", tool_kind="read", arguments={"a": 1})),
         samples.happened(1),
         samples.run(),
         samples.moved(1),
-        EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
-        RecordQuarantine(turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 1}, recorded_at_ms=9),
-        RecordDecision(
+        commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=10),
+        commands.RecordQuarantine(
+            turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 1}, recorded_at_ms=9
+        ),
+        commands.RecordDecision(
             conversation_id=CONVERSATION,
             decision="refuse",
             reasons=("busy",),
@@ -75,7 +65,7 @@ def _one_of_each() -> list[Write]:
         ),
         _ONCE,
         structs.replace(_ONCE, state="done", receipt={"url": "https://git.example/1"}),
-        RecordExamined(
+        commands.RecordExamined(
             conversation_id=CONVERSATION,
             turn_id=TURN,
             first_ordinal=0,
@@ -83,13 +73,13 @@ def _one_of_each() -> list[Write]:
             files=(ExaminedFile(path="a.py", how="read", state="missing"),),
             recorded_at_ms=9,
         ),
-        RecordBriefingEdit(
+        commands.RecordBriefingEdit(
             conversation_id=CONVERSATION, seq=1, edit={"goal": "x"}, recorded_at_ms=9
         ),
-        RecordAct(
+        commands.RecordAct(
             conversation_id=CONVERSATION, what="told", by_user="ada", detail=TURN, recorded_at_ms=9
         ),
-        RecordAct(run_id=samples.RUN, what="started", by_user="ada", recorded_at_ms=9),
+        commands.RecordAct(run_id=samples.RUN, what="started", by_user="ada", recorded_at_ms=9),
     ]
 
 
@@ -175,18 +165,20 @@ def the_same_batch_again_may_end_in_something_new(trial: Trial) -> None:
 def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
     trial.store.commit(_one_of_each())
     stored = _all_of(trial.store)
-    others: list[Write] = [
+    others: list[commands.Write] = [
         samples.workstream(base_name="Lyra"),
-        OpenConversation(conversation=samples.conversation(generation=2)),
-        OpenLink(link=samples.link(1, "ses_other")),
-        OpenTurn(turn_id=TURN, conversation_id=CONVERSATION, opened_at_ms=1),
+        commands.OpenConversation(conversation=samples.conversation(generation=2)),
+        commands.OpenLink(link=samples.link(1, "ses_other")),
+        commands.OpenTurn(turn_id=TURN, conversation_id=CONVERSATION, opened_at_ms=1),
         samples.said(1, TextPart(text="do something else")),
         samples.said(1, TextPart(text="do it"), speaker=Speaker.ASSISTANT),
         samples.happened(1, samples.happened(7).event),
         structs.replace(samples.run(), opened_at_ms=1),
         samples.moved(1, samples.moved(7).event),
-        EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
-        RecordQuarantine(turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 2}, recorded_at_ms=9),
+        commands.EnqueueTransition(run_id=samples.RUN, run_seq=1, due_at_ms=11),
+        commands.RecordQuarantine(
+            turn_id=TURN, ordinal=0, reason="whose?", raw={"x": 2}, recorded_at_ms=9
+        ),
         structs.replace(_ONCE, recorded_at_ms=10),
         structs.replace(_ONCE, state="done", receipt={"url": "https://git.example/2"}),
     ]
@@ -198,7 +190,9 @@ def other_content_under_the_same_key_is_a_conflict(trial: Trial) -> None:
 
 def the_first_cause_of_an_end_stands(trial: Trial) -> None:
     trial.store.commit(_one_of_each())
-    later = EndLink(conversation_id=CONVERSATION, seq=1, ended_because="expired", ended_at_ms=99)
+    later = commands.EndLink(
+        conversation_id=CONVERSATION, seq=1, ended_because="expired", ended_at_ms=99
+    )
     trial.store.commit([later])
     ended = trial.store.links(CONVERSATION)[0]
     assert (ended.ended_because, ended.ended_at_ms) == ("missing", 9)
@@ -270,11 +264,11 @@ def a_message_has_one_speaker(trial: Trial) -> None:
 
 def a_gap_between_links_or_events_is_a_conflict(trial: Trial) -> None:
     trial.store.commit([*samples.home(), samples.run(), samples.moved(1), samples.happened(1)])
-    gaps: list[Write] = [
-        OpenLink(link=samples.link(3, "ses_c")),
+    gaps: list[commands.Write] = [
+        commands.OpenLink(link=samples.link(3, "ses_c")),
         samples.happened(3),
         samples.moved(3),
-        EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=1),
+        commands.EnqueueTransition(run_id=samples.RUN, run_seq=2, due_at_ms=1),
     ]
     for write in gaps:
         with refused(ConflictError):
@@ -300,8 +294,8 @@ def one_key_and_generation_has_one_conversation(trial: Trial) -> None:
     trial.store.commit(samples.home())
     other = samples.conversation(ConversationId("con_other"))
     with refused(ConflictError):
-        trial.store.commit([OpenConversation(conversation=other)])
-    trial.store.commit([OpenConversation(conversation=replace(other, generation=2))])
+        trial.store.commit([commands.OpenConversation(conversation=other)])
+    trial.store.commit([commands.OpenConversation(conversation=replace(other, generation=2))])
     resolved = trial.store.resolve(KEY)
     assert resolved is not None
     assert resolved.conversation.conversation_id == "con_other"
@@ -312,7 +306,7 @@ def children_may_share_their_key(trial: Trial) -> None:
     key = samples.sibling_key(CHILD_SLOT, "explore")
     for name in ("con_a", "con_b"):
         child = samples.conversation(ConversationId(name), key=key, parent=CONVERSATION)
-        trial.store.commit([OpenConversation(conversation=child)])
+        trial.store.commit([commands.OpenConversation(conversation=child)])
     found = trial.store.conversations(PROJECT, samples.WORKSTREAM)
     assert [each.conversation_id for each in found] == [CONVERSATION, "con_a", "con_b"]
     assert trial.store.resolve(key) is None
@@ -335,7 +329,7 @@ def a_conversation_takes_its_workstreams_base_name(trial: Trial) -> None:
     trial.store.commit([samples.workstream()])
     with refused(ConflictError):
         other = samples.conversation(base_name="Lyra")
-        trial.store.commit([OpenConversation(conversation=other)])
+        trial.store.commit([commands.OpenConversation(conversation=other)])
 
 
 def conversations_of_two_projects_never_meet(trial: Trial) -> None:
@@ -351,7 +345,7 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
     assert trial.store.runs(other, samples.WORKSTREAM) == ()
     theirs = samples.conversation(ConversationId("con_theirs"), key=key)
     trial.store.commit(
-        [samples.workstream(project_id=other), OpenConversation(conversation=theirs)]
+        [samples.workstream(project_id=other), commands.OpenConversation(conversation=theirs)]
     )
     resolved = trial.store.resolve(KEY)
     assert resolved is not None
@@ -361,28 +355,28 @@ def conversations_of_two_projects_never_meet(trial: Trial) -> None:
 def what_was_never_opened_is_not_found(trial: Trial) -> None:
     trial.store.commit(samples.home())
     nobody = ConversationId("con_nobody")
-    lost: list[Write] = [
-        OpenConversation(
+    lost: list[commands.Write] = [
+        commands.OpenConversation(
             conversation=samples.conversation(nobody, key=replace(KEY, workstream="nowhere"))
         ),
-        OpenConversation(
+        commands.OpenConversation(
             conversation=samples.conversation(
                 nobody, key=samples.sibling_key(CHILD_SLOT), parent=ConversationId("con_gone")
             )
         ),
-        OpenLink(link=samples.link(owner=nobody)),
-        EndLink(conversation_id=CONVERSATION, seq=2, ended_because="x", ended_at_ms=1),
+        commands.OpenLink(link=samples.link(owner=nobody)),
+        commands.EndLink(conversation_id=CONVERSATION, seq=2, ended_because="x", ended_at_ms=1),
         samples.turn(TurnId("trn_two"), owner=nobody),
         structs.replace(samples.turn(TurnId("trn_two")), run_id=RunId("run_nobody")),
         samples.said(1, owner=nobody),
         samples.said(1, turn_id=TurnId("trn_nobody")),
         samples.happened(1, turn_id=TurnId("trn_nobody")),
         samples.moved(1),
-        EnqueueTransition(run_id=samples.RUN, run_seq=0, due_at_ms=1),
-        RecordQuarantine(
+        commands.EnqueueTransition(run_id=samples.RUN, run_seq=0, due_at_ms=1),
+        commands.RecordQuarantine(
             turn_id=TurnId("trn_nobody"), ordinal=0, reason="", raw=None, recorded_at_ms=1
         ),
-        RecordDecision(
+        commands.RecordDecision(
             conversation_id=nobody, decision="refuse", reasons=(), inputs=None, decided_at_ms=1
         ),
     ]

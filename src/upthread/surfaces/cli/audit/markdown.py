@@ -10,26 +10,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
-from upthread.core.decision.delegation_depth import ALARM, ALARMS
+from upthread.core import types
 from upthread.core.decision.handshake import in_words, is_known, reasons_in_words
 from upthread.core.decision.words import done_in_words
 from upthread.core.runs.stops import stop_in_words
-from upthread.core.types import (
-    CHILD_SLOT,
-    PERMISSION,
-    ContextPart,
-    Conversation,
-    ErasedPart,
-    FilePart,
-    JsonValue,
-    Message,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-)
+from upthread.core.turns.sub_agents import ALARM, ALARMS
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedTurn
 from upthread.surfaces.cli.audit.runs import act_lines, run_lines, standing_in_markdown, stopped
 from upthread.surfaces.cli.audit.shape import noted
@@ -112,9 +97,9 @@ def _conversation_lines(audited: AuditedConversation) -> Iterator[str]:
     yield from act_lines(audited.acts)
 
 
-def _heading(conversation: Conversation) -> str:
+def _heading(conversation: types.Conversation) -> str:
     name = f"({code(conversation.instance_name)})"
-    if conversation.key.slot != CHILD_SLOT:
+    if conversation.key.slot != types.CHILD_SLOT:
         return f"## {code(conversation.key.address)} {name}"
     return f"## Child {code(conversation.key.role)} {name}"  # it has no address: none finds it
 
@@ -184,7 +169,7 @@ def _turn_lines(audited: AuditedTurn) -> Iterator[str]:
         yield _json(quarantined.raw)
 
 
-def _message_lines(message: Message) -> Iterator[str]:
+def _message_lines(message: types.Message) -> Iterator[str]:
     session = f", {code(message.upstream_session_id)}" if message.upstream_session_id else ""
     for part in message.parts:
         yield ""
@@ -195,48 +180,52 @@ def _message_lines(message: Message) -> Iterator[str]:
             yield body
 
 
-def _title(part: Part) -> str:
+def _title(part: types.Part) -> str:
     match part:
-        case TextPart():
+        case types.TextPart():
             title = "text"
-        case ContextPart():
+        case types.ContextPart():
             title = "context sent by upthread"
-        case ReasoningPart():
+        case types.ReasoningPart():
             title = "reasoning"
-        case ToolCallPart():
+        case types.ToolCallPart():
             where = "".join(f", {code(location)}" for location in part.locations)
             what = f"{code(part.title)} ({code(spaced(part.tool_kind))}){where}"
             title = f"tool call {code(part.call_id)}: {what}"
-        case ToolResultPart():
+        case types.ToolResultPart():
             child = part.child_conversation_id
             of_child = f", child {code(child)}" if child else ""
             title = f"tool result {code(part.call_id)}: {code(spaced(part.status))}{of_child}"
-        case FilePart():
+        case types.FilePart():
             title = f"file {code(part.uri)}"
-        case UnknownPart(kind=kind, raw=raw):
+        case types.UnknownPart(kind=kind, raw=raw):
             title = _NOTES[kind](raw) if kind in _NOTES else code(spaced(kind))
-        case ErasedPart():
+        case types.ErasedPart():
             title = f"{code(spaced(part.kind))}, erased"
         case _:
             assert_never(part)
     return title
 
 
-def _body(part: Part) -> str:
+def _body(part: types.Part) -> str:
     match part:
-        case TextPart(text=text) | ContextPart(text=text) | ReasoningPart(text=text):
+        case (
+            types.TextPart(text=text)
+            | types.ContextPart(text=text)
+            | types.ReasoningPart(text=text)
+        ):
             return fenced(text)
-        case ToolResultPart(text=text):
+        case types.ToolResultPart(text=text):
             return fenced(text) if text else ""
-        case ToolCallPart(arguments=arguments):
+        case types.ToolCallPart(arguments=arguments):
             return _json(arguments) if arguments else ""
-        case UnknownPart(kind=kind, raw=raw):
+        case types.UnknownPart(kind=kind, raw=raw):
             return "" if kind in _NOTES else _json(raw)
-        case FilePart() | ErasedPart():
+        case types.FilePart() | types.ErasedPart():
             return ""
 
 
-def _permission(raw: JsonValue) -> str:
+def _permission(raw: types.JsonValue) -> str:
     if not isinstance(raw, Mapping):
         return "permission"
     names = ("title", "answer", "answered_by")
@@ -245,7 +234,7 @@ def _permission(raw: JsonValue) -> str:
     return f"permission for {code(title)}: {given}"
 
 
-def _alarm(raw: JsonValue) -> str:
+def _alarm(raw: types.JsonValue) -> str:
     if not isinstance(raw, Mapping):
         return "alarm"
     session, alarm = code(str(raw.get("upstream_session_id", ""))), str(raw.get("alarm", ""))
@@ -253,9 +242,12 @@ def _alarm(raw: JsonValue) -> str:
     return f"alarm: {said}, at depth {code(str(raw.get('depth', '')))}: {session}"
 
 
-_NOTES: Final[Mapping[str, Callable[[JsonValue], str]]] = {PERMISSION: _permission, ALARM: _alarm}
+_NOTES: Final[Mapping[str, Callable[[types.JsonValue], str]]] = {
+    types.PERMISSION: _permission,
+    ALARM: _alarm,
+}
 """Notes that are a line of words."""
 
 
-def _json(value: JsonValue) -> str:
+def _json(value: types.JsonValue) -> str:
     return fenced(json.dumps(plain(value), indent=2, ensure_ascii=False), "json")

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
+from upthread.core import events
 from upthread.core.actors import answerer_in_words
 from upthread.core.commands import RecordAct
-from upthread.core.events import (
-    AnswerSuggested,
-    QuestionAnswered,
-    QuestionsAsked,
-    RunEnded,
-    RunEvent,
-    RunParked,
-    RunResumed,
-    RunStarted,
-    StepEnded,
-    StepStarted,
-)
 from upthread.core.runs.stops import stop_in_words
 from upthread.core.states import Standing
 from upthread.core.text import visible_line
@@ -76,34 +65,34 @@ def act_lines(acts: Sequence[RecordAct]) -> Iterator[str]:
         yield f"- {moment(act.recorded_at_ms)}: {code(act.by_user)} {spaced(act.what)}{about}"
 
 
-def _event_line(event: RunEvent) -> str:
+def _event_line(event: events.RunEvent) -> str:
     match event:
-        case RunStarted(iteration=iteration):
+        case events.RunStarted(iteration=iteration):
             line = f"the run began, iteration {iteration}"
-        case StepStarted(role=role, turn_id=turn_id, asked_again=asked_again):
+        case events.StepStarted(role=role, turn_id=turn_id, asked_again=asked_again):
             again = ", asked again for its report" if asked_again else ""
             line = f"{code(role)} was asked{again} (turn {code(turn_id)})"
-        case StepEnded():
+        case events.StepEnded():
             line = _step_ended(event)
-        case QuestionsAsked(role=role, questions=questions):
+        case events.QuestionsAsked(role=role, questions=questions):
             asked = "; ".join(f"{code(q.question_id)}: {code(q.text)}" for q in questions)
             line = f"{code(role)} asked a human: {asked}"
-        case QuestionAnswered(question_id=question_id, text=text, answered_by=by):
+        case events.QuestionAnswered(question_id=question_id, text=text, answered_by=by):
             line = f"{answerer_in_words(by)} answered {code(question_id)}: {code(text)}"
-        case AnswerSuggested(question_id=question_id, text=text, by=by):
+        case events.AnswerSuggested(question_id=question_id, text=text, by=by):
             line = f"{by.in_words} suggested an answer to {code(question_id)}: {code(text)}"
-        case RunParked(reason=reason, detail=detail):
+        case events.RunParked(reason=reason, detail=detail):
             line = f"the run was parked, {stopped(reason, detail)}"
-        case RunResumed(because=because):
+        case events.RunResumed(because=because):
             line = f"it goes on: {code(because)}"
-        case RunEnded(status=status):
+        case events.RunEnded(status=status):
             line = f"the run ended: {code(spaced(status))}"
         case _:
             assert_never(event)
     return line
 
 
-def _step_ended(event: StepEnded) -> str:
+def _step_ended(event: events.StepEnded) -> str:
     said = f"{code(event.role)} ended, {stopped(event.outcome, event.report_error)}"
     report = event.report
     if not isinstance(report, Mapping):

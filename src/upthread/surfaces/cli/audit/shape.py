@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from upthread.core import types
 from upthread.core.commands import RecordAct
-from upthread.core.decision.delegation_depth import ALARM
 from upthread.core.events import RunEvent, TurnEvent
+from upthread.core.turns.sub_agents import ALARM
 from upthread.core.types import CHILD_SLOT, PERMISSION, ErasedPart, Message, Part, UnknownPart
 from upthread.runtime.record.audit import Audit, AuditedConversation, AuditedRun, AuditedTurn
 from upthread.surfaces.cli.shapes import run_status, standing
@@ -58,19 +58,24 @@ def in_pieces(shape: Shape, clean: Callable[[Shape], Shape]) -> Iterator[str]:
     Members that are iterators are gone through once; `clean` is given all else, whole where it can
     be, since a member's name is context to what stands under it.
     """
-    many = {name: value for name, value in shape.items() if isinstance(value, Iterator)}
+    many = {
+        name: cast("Iterator[Shape]", value)
+        for name, value in shape.items()
+        if isinstance(value, Iterator)
+    }
     one = {name: value for name, value in shape.items() if name not in many}
-    told = clean(cast("Shape", plain(one)))
-    # Names are ours, and those that are redacted are none of ours: order is all there is to keep.
+    # In order and not by name: a rule of the user's own may have redacted a name as well.
+    told = iter(clean(cast("Shape", plain(one))).items())
     before = "{"
     for name in shape:
-        yield f"{before}{_dumped(name)}: "
-        before = ", "
         if name in many:
+            yield f"{before}{_dumped(name)}: "
             yield from _array(many[name], clean)
         else:
-            yield _dumped(told[name])
-    yield "}"
+            said, value = next(told)
+            yield f"{before}{_dumped(said)}: {_dumped(value)}"
+        before = ", "
+    yield "}" if shape else "{}"
 
 
 def _dumped(value: object) -> str:

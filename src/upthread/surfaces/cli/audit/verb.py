@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
 
 from upthread.client import Project
 from upthread.core.redaction.redactor import Redactor
@@ -17,9 +18,12 @@ from upthread.errors import UsageError
 from upthread.runtime.record.audit import Audit
 from upthread.surfaces.cli.audit import markdown, shape
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.output import SCHEMA
+from upthread.surfaces.cli.terminal.output import SCHEMA, plain
 
-AuditFormat: TypeAlias = Literal["md", "html", "json"]
+if TYPE_CHECKING:
+    from upthread.runtime.record.timeline import Timeline
+
+AuditFormat: TypeAlias = Literal["md", "html", "json", "atif", "otel"]
 
 CHARACTERS_AT_ONCE: Final = 65_536
 """How much of a document is put together before it is written."""
@@ -34,8 +38,15 @@ class Asked(NamedTuple):
     now_ms: int
 
 
-def audit(call: Call, workstream: str, *, form: AuditFormat, into: str | None) -> int:
-    """Write the audit. `--json` is the same as `--format json`."""
+def audit(
+    call: Call, workstream: str, *, form: AuditFormat, into: str | None, with_content: bool = False
+) -> int:
+    """Write the audit. `--json` is the same as `--format json`.
+
+    `with_content` is for spans, which else tell nothing of what was said.
+    """
+    if with_content and form != "otel":
+        raise UsageError(f"--content is for --format otel; {form} has it all", hint="leave it out")
     if call.output.is_json and form not in {"md", "json"}:
         raise UsageError(f"--json and --format {form} are two forms", hint="give one of them")
 
@@ -46,7 +57,7 @@ def audit(call: Call, workstream: str, *, form: AuditFormat, into: str | None) -
         if form == "json" or output.is_json:
             pieces = _json(asked, output.beside() if into is None else {})
         else:
-            pieces = _document(asked, form)
+            pieces = _document(asked, form, with_content=with_content)
         if into is not None:
             _write_file(into, _gathered(pieces))
             return
@@ -80,21 +91,38 @@ def _json(asked: Asked, beside: Mapping[str, object]) -> Iterator[str]:
     yield "\n"
 
 
-def _document(asked: Asked, form: AuditFormat) -> Iterator[str]:
+def _document(asked: Asked, form: AuditFormat, *, with_content: bool) -> Iterator[str]:
     if form == "md":
         yield from map(asked.redactor.redact, markdown.in_pieces(asked.record))
         return
-    from upthread.runtime.record.savings import delegations_of
     from upthread.runtime.record.timeline import Timeline
-    from upthread.surfaces.page.document import page
 
     timeline = Timeline(asked.record, outward_patterns=asked.outward_patterns)
-    yield from page(
-        timeline,
-        asked.redactor,
-        delegations=tuple(delegations_of(timeline)),
-        made_at_ms=asked.now_ms,
-    )
+    if form == "html":
+        yield from _page(timeline, asked)
+    elif form == "atif":
+        from upthread.surfaces.exports import atif
+
+        for trajectory in atif.trajectories(timeline):
+            yield _line(trajectory, asked.redactor)
+    else:
+        from upthread.surfaces.exports import otel
+
+        yield _line(otel.document(timeline, with_content=with_content), asked.redactor)
+
+
+def _page(timeline: Timeline, asked: Asked) -> Iterator[str]:
+    from upthread.runtime.record.savings import delegations_of
+    from upthread.surfaces.page.document import page
+
+    delegations = tuple(delegations_of(timeline))
+    yield from page(timeline, asked.redactor, delegations=delegations, made_at_ms=asked.now_ms)
+
+
+def _line(shape: Mapping[str, object], redactor: Redactor) -> str:
+    """One JSON object on a line; ASCII only, so that no text can act on a terminal."""
+    told = cast("Mapping[str, JsonValue]", plain(shape))
+    return json.dumps(redactor.redact_json(told)) + "\n"
 
 
 def _gathered(pieces: Iterable[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from upthread.boundary.git.new_repository import start_repository
+from upthread.boundary.git.worktrees import start_repository
 
 EXAMPLE = "greeter"
 WORKSTREAM = "spec-42"

@@ -1,13 +1,14 @@
-"""What there is: how much is recorded of the project, and which files hold it.
+"""What there is: how much is recorded of the project, and which files hold it; and a finding.
 
-Part of `doctor`. Who can read a file is its owner and mode, and those of the directory it lies in.
+Part of `doctor`, whose findings all have this form. Who can read a file is its owner and mode, and
+those of the directory it lies in.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,3 +131,17 @@ def _read_by(mode: int, around: int) -> str:
     if mode & stat.S_IROTH and around & stat.S_IXOTH:
         return "everybody"
     return "your group" if mode & stat.S_IRGRP and around & stat.S_IXGRP else "you"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is wrong, and what to do; the names are the JSON keys."""
+
+    store: str
+    history: str
+    path: str | None
+    version: str
+    faults: Mapping[str, int]
+    unreadable: int
+    what: str
+    cure: str

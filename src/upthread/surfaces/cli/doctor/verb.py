@@ -22,8 +22,7 @@ from upthread.client.database_files import diagnose
 from upthread.config import load_settings
 from upthread.core.agents import WITH_A_STORE, name_of
 from upthread.core.events import TurnEnded
-from upthread.core.history.model import HistoryMessage, history_of
-from upthread.core.history.soundness import CURES, Fault, faults, is_sound
+from upthread.core.history.model import CURES, Fault, HistoryMessage, faults, history_of, is_sound
 from upthread.core.names import did_you_mean
 from upthread.core.types import Conversation, ProjectId
 from upthread.errors import StoreError, UsageError
@@ -31,11 +30,14 @@ from upthread.store.base import Store
 from upthread.store.sqlite.integrity import FileFaults
 from upthread.store.sqlite.presence import CURE_OF_DAMAGE
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.finding import Finding
-from upthread.surfaces.cli.doctor.holdings import Holdings, holdings
+from upthread.surfaces.cli.doctor.holdings import Finding, Holdings, holdings
 from upthread.surfaces.cli.doctor.holdings import show as show_holdings
-from upthread.surfaces.cli.doctor.hook_findings import hook_findings, state_findings
-from upthread.surfaces.cli.doctor.hook_states import HookState, hook_states
+from upthread.surfaces.cli.doctor.hook_findings import (
+    HookState,
+    hook_findings,
+    hook_states,
+    state_findings,
+)
 from upthread.surfaces.cli.failures import EXIT_ERROR
 from upthread.surfaces.cli.terminal.neutral import command, one_line
 from upthread.surfaces.cli.terminal.output import Output

@@ -1,5 +1,7 @@
 """Changes to files that are not ours: shown, made whole, and undone byte for byte.
 
+A target says what set-up changes for one agent; in a TOML file our lines are a block at its end.
+
 What was there before is kept with what was written. As long as nobody else has changed the file
 since, taking the change back restores it exactly; if somebody has, only our part is taken out.
 """
@@ -10,9 +12,12 @@ import base64
 import difflib
 import json
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -216,3 +221,75 @@ def as_json_object(path: Path, content: bytes | None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{path} holds no object", hint="mend it first")
     return cast("dict[str, Any]", value)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What an agent said of its trust in our hooks: None where it was not asked or said nothing."""
+
+    is_given: bool | None = None
+    fault: str = ""
+    cure: str = ""
+
+
+def _never(_path: Path, _content: bytes) -> bool:
+    return False
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """How one agent is set up: `name` is its own in the store, `then` what a person does next.
+
+    `trust` asks an agent that leaves out hooks a person has not trusted, in a working directory.
+    `is_unsafe` tells an entry that an earlier version wrote and that a repository could use.
+    """
+
+    name: str
+    changes: Callable[..., tuple[Change, ...]]
+    taken_out: Callable[[Path, bytes], bytes | None]
+    then: str = ""
+    trust: Callable[[str], Awaitable[Trust]] | None = None
+    is_unsafe: Callable[[Path, bytes], bool] = _never
+
+
+BEGIN: Final = "# begin: written by `upthread setup`"
+END: Final = "# end: written by `upthread setup`"
+
+_BLOCK: Final = re.compile(rb"\n?" + BEGIN.encode() + rb"\n.*?" + END.encode() + rb"\n", re.DOTALL)
+
+
+def with_block(path: Path, content: bytes | None, lines: tuple[str, ...]) -> bytes:
+    """Return a file with these lines as its block. Raises UsageError when that would not be TOML.
+
+    A table that is there already would be there twice, and is somebody else's to change.
+    """
+    # Ours is taken out first: written again it stands once, and at the end.
+    kept = without_block(content or b"")
+    between = b"" if not kept else b"\n" if kept.endswith(b"\n") else b"\n\n"
+    block = "\n".join((BEGIN, *lines, END, ""))
+    after = kept + between + block.encode()
+    try:
+        # Before it is shown, and long before it is written:
+        # a broken file would stop the agent itself.
+        tomllib.loads(after.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} would be no valid TOML with upthread's lines: {error}",
+            hint="mend it, or take out what names upthread there",
+        ) from error
+    return after
+
+
+def block_of(content: bytes) -> bytes:
+    """Return our block of a file, empty when there is none."""
+    found = _BLOCK.search(content)
+    return found[0] if found else b""
+
+
+def without_block(content: bytes) -> bytes:
+    """Return a file without our block, everything else as it is."""
+    return _BLOCK.sub(b"", content)
+
+
+def file_without_block(_path: Path, content: bytes) -> bytes | None:
+    """Return a file that somebody has changed since without our block."""
+    return without_block(content)

@@ -12,9 +12,8 @@ from typing import Any, Final
 from upthread.core.agents import AGENTS
 from upthread.errors import UsageError
 from upthread.surfaces.cli.setup import launcher
-from upthread.surfaces.cli.setup.changes import Change, as_json_object, read_file
+from upthread.surfaces.cli.setup.changes import Change, Target, as_json_object, read_file
 from upthread.surfaces.cli.setup.hook_entries import Caller, with_hooks, without_hooks, written
-from upthread.surfaces.cli.setup.target import Target
 from upthread.vendors.homes import home_of
 
 HOOK_AGENT: Final = "claude-code"

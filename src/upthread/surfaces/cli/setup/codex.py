@@ -17,8 +17,16 @@ from typing import Final
 from upthread.boundary import programs
 from upthread.errors import ConfigError, UpstreamError
 from upthread.runtime.permissions.policy import PermissionPolicy
-from upthread.surfaces.cli.setup import blocks, launcher
-from upthread.surfaces.cli.setup.changes import Change, read_file
+from upthread.surfaces.cli.setup import launcher
+from upthread.surfaces.cli.setup.changes import (
+    Change,
+    Target,
+    Trust,
+    block_of,
+    file_without_block,
+    read_file,
+    with_block,
+)
 from upthread.surfaces.cli.setup.hook_entries import (
     Caller,
     is_ours,
@@ -26,7 +34,6 @@ from upthread.surfaces.cli.setup.hook_entries import (
     without_hooks,
     written,
 )
-from upthread.surfaces.cli.setup.target import Target, Trust
 from upthread.surfaces.cli.terminal.words import counted
 from upthread.vendors.homes import home_of
 
@@ -70,7 +77,7 @@ def changes(environment: Mapping[str, str], home: Path) -> tuple[Change, ...]:
 def taken_out(path: Path, content: bytes) -> bytes | None:
     """Return a file without what is ours, everything else as it is now."""
     if path.name != HOOKS:
-        return blocks.taken_out(path, content)
+        return file_without_block(path, content)
     return written(without_hooks(path, content), like=content)
 
 
@@ -78,7 +85,7 @@ def is_unsafe(path: Path, content: bytes) -> bool:
     """Return whether our block starts the server as it once did, with a repository importable."""
     if path.name != CONFIG:
         return False
-    block = tomllib.loads(blocks.block_of(content).decode("utf-8", "replace"))
+    block = tomllib.loads(block_of(content).decode("utf-8", "replace"))
     server = block.get("mcp_servers", {}).get(SERVER, {})
     return programs.is_unsafe((server.get("command", ""), *server.get("args", ())))
 
@@ -120,7 +127,7 @@ def _mcp_server(environment: Mapping[str, str], home: Path) -> Change:
         f"startup_timeout_sec = {START_TIMEOUT_S}",
         f"tool_timeout_sec = {ANSWER_TIMEOUT_S}",
     )
-    after = blocks.with_block(path, before, lines)
+    after = with_block(path, before, lines)
     return Change(path=path, before=before, after=after, what=f"the MCP server {SERVER!r}")
 
 

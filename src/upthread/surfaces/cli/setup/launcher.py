@@ -20,8 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from upthread.boundary import programs
-from upthread.boundary.files import NOWHERE
-from upthread.boundary.ownership import written_by_others
+from upthread.boundary.files import NOWHERE, written_by_others
 from upthread.client.file_permissions import OTHER_HOME
 from upthread.errors import UpthreadError, UsageError
 from upthread.runtime.bindings import files

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from upthread.surfaces.cli.setup import launcher
-from upthread.surfaces.cli.setup.changes import Change, read_file
-from upthread.surfaces.cli.setup.target import Target
+from upthread.surfaces.cli.setup.changes import Change, Target, read_file
 
 AGENT: Final = "opencode"
 PLUGIN: Final = "upthread.js"

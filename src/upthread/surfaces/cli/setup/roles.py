@@ -13,8 +13,7 @@ from upthread.config import PROJECT_FILE, Settings, read_config
 from upthread.core.decision.handshake import Continuity
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
-from upthread.surfaces.cli.setup.blocks import block_of, with_block
-from upthread.surfaces.cli.setup.changes import Change, read_file
+from upthread.surfaces.cli.setup.changes import Change, block_of, read_file, with_block
 
 CONTINUITIES: Final[tuple[str, ...]] = get_args(Continuity)
 USUAL: Final = "auto"

@@ -17,9 +17,14 @@ from upthread.core.agents import AGENTS, name_of
 from upthread.core.names import did_you_mean
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.setup import blocks, claude_code, codex, launcher, opencode, roles
-from upthread.surfaces.cli.setup.changes import Change, Installed, is_of_repository
-from upthread.surfaces.cli.setup.target import Target
+from upthread.surfaces.cli.setup import claude_code, codex, launcher, opencode, roles
+from upthread.surfaces.cli.setup.changes import (
+    Change,
+    Installed,
+    Target,
+    file_without_block,
+    is_of_repository,
+)
 from upthread.surfaces.cli.terminal.input import DECLINED, can_ask, choose, confirm
 from upthread.surfaces.cli.verbs.consent import HOOKS, Needs
 
@@ -139,7 +144,7 @@ def _is_asked(call: Call, asked: Asked) -> bool:
 
 
 def _taken_out(target: Target, path: Path, content: bytes) -> bytes | None:
-    return (blocks.taken_out if is_of_repository(path) else target.taken_out)(path, content)
+    return (file_without_block if is_of_repository(path) else target.taken_out)(path, content)
 
 
 def drain_command() -> tuple[str, ...]:

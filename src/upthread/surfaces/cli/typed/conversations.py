@@ -146,10 +146,10 @@ def fork(
     dry_run: DryRun = False,
 ) -> int:
     """Branch a conversation off after a message, to go its own way; the first one stays."""
-    from upthread.surfaces.cli.verbs import fork
+    from upthread.surfaces.cli.verbs import change
 
-    asked = fork.Fork(address=address, into=into, at_message=at)
-    return fork.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
+    asked = change.Fork(address=address, into=into, at_message=at)
+    return change.fork(call, asked, is_yes=yes, is_dry_run=dry_run)
 
 
 def effects(
@@ -196,14 +196,20 @@ def audit(
     *,
     workstream: Workstream,
     form: Annotated[
-        Literal["md", "html", "json"],
-        Option("--format", help="Markdown, one page to open or to mail, or JSON."),
+        Literal["md", "html", "json", "atif", "otel"],
+        Option(
+            "--format",
+            help="Markdown, one page to open or to mail, JSON, trajectories, or spans.",
+        ),
     ] = "md",
     into: Annotated[
         str | None, Option("-o, --output", metavar="FILE", help="Write it there, for you alone.")
     ] = None,
+    content: Annotated[
+        bool, Option("--content", help="In spans, tell what was said as well.")
+    ] = False,
 ) -> int:
     """Write down everything that is kept of a workstream."""
     from upthread.surfaces.cli.audit import verb
 
-    return verb.audit(call, workstream, form=form, into=into)
+    return verb.audit(call, workstream, form=form, into=into, with_content=content)

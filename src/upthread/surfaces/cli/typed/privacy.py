@@ -36,9 +36,9 @@ def encrypt(
     yes: Yes = False,
 ) -> int:
     """Encrypt the database with the key that your config.toml names."""
-    from upthread.surfaces.cli.verbs import encrypt
+    from upthread.surfaces.cli.verbs import database_files
 
-    return encrypt.encrypt(call, is_removed=remove, is_yes=yes)
+    return database_files.encrypt(call, is_removed=remove, is_yes=yes)
 
 
 def keep(

@@ -23,7 +23,7 @@ from upthread.agents.registry import (
 from upthread.client.consent import load_trusting
 from upthread.config import Settings
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.doctor.hook_states import HookState, hook_states
+from upthread.surfaces.cli.doctor.hook_findings import HookState, hook_states
 from upthread.surfaces.cli.setup.verb import TARGETS
 from upthread.surfaces.cli.terminal.table import write_table
 

@@ -1,4 +1,4 @@
-"""`effects`: what is held back beyond this machine, and what a person says of it."""
+"""`effects`, and what a person is asked: what is held back beyond this machine, open questions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from upthread.core.states import LOOK, doubts_in_words, effects_command
+from upthread.core.events import AnswerSuggested, Question
+from upthread.core.states import LOOK, answer_command, doubts_in_words, effects_command
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.turns.effects import Settlement
 from upthread.errors import UsageError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from upthread.client import Project
     from upthread.runtime.record.effects import RecordedEffect
     from upthread.runtime.turns.progress import Notice
+
 
 DOUBTS_SHOWN_MAX: Final = 10
 
@@ -133,3 +135,26 @@ def _doubt_lines(workstream: str, doubts: Sequence[RecordedEffect]) -> Iterator[
     if len(doubts) > DOUBTS_SHOWN_MAX:
         yield f"    and {len(doubts) - DOUBTS_SHOWN_MAX} more", ""
     yield "    ", effects_command(workstream)
+
+
+def write_question(
+    output: Output, workstream: str, question: Question, suggested: AnswerSuggested | None
+) -> None:
+    """Write a question, what a model would answer, and the command that answers it.
+
+    What a role or a model said in more than a line is behind a bar.
+    """
+    output.line()
+    _write_said(output, f"  {one_line(question.question_id)}", question.text)
+    if suggested is not None:
+        _write_said(output, f"    suggested by {suggested.by.in_words}:", suggested.text)
+    output.command("    ", answer_command(workstream, question.question_id))
+
+
+def _write_said(output: Output, head: str, text: str) -> None:
+    first, _, more = text.strip("\n").partition("\n")
+    if len(first) > LINE_CHARACTERS_MAX:
+        first, more = "", text
+    output.row((head, "bold"), (f"  {one_line(first)}", ""))
+    if more:
+        output.quote(more.strip("\n"), "    ")

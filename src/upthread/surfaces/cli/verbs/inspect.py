@@ -35,9 +35,8 @@ from upthread.surfaces.cli.terminal.words import (
     standing_in_words,
     stopped_in_words,
 )
-from upthread.surfaces.cli.verbs.effects import write_doubts
+from upthread.surfaces.cli.verbs.effects import write_doubts, write_question
 from upthread.surfaces.cli.verbs.listing import write_roles
-from upthread.surfaces.cli.verbs.questions import write_question
 
 if TYPE_CHECKING:
     from upthread.client import Project, Why

@@ -33,8 +33,7 @@ from upthread.surfaces.cli.terminal.words import (
     stopped_in_words,
 )
 from upthread.surfaces.cli.verbs.consent import RUN, Needs
-from upthread.surfaces.cli.verbs.effects import doubt_notice, write_doubts
-from upthread.surfaces.cli.verbs.questions import write_question
+from upthread.surfaces.cli.verbs.effects import doubt_notice, write_doubts, write_question
 from upthread.surfaces.cli.verbs.tell import Screen, limit_notice
 
 TellResult: TypeAlias = Callable[[str, TurnResult], Awaitable[None]]

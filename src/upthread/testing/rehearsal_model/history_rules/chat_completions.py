@@ -13,14 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from upthread.testing.rehearsal_model._json import (
-    JsonObject,
-    JsonValue,
-    as_list,
-    as_object,
-    as_text,
-    objects_in,
-)
+from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import (
     IMAGE_TYPES,
     Found,
@@ -33,9 +26,9 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)")
 
 
-def there_is_a_message(body: JsonObject) -> Iterator[Found]:
+def there_is_a_message(body: _json.JsonObject) -> Iterator[Found]:
     """`messages` is an array with at least one item (API reference, `messages`)."""
-    if not as_list(body.get("messages")):
+    if not _json.as_list(body.get("messages")):
         yield Found(
             None,
             "Invalid 'messages': empty array. Expected an array with minimum length 1, "
@@ -43,7 +36,7 @@ def there_is_a_message(body: JsonObject) -> Iterator[Found]:
         )
 
 
-def roles_are_known(body: JsonObject) -> Iterator[Found]:
+def roles_are_known(body: _json.JsonObject) -> Iterator[Found]:
     """A role is one of six (API reference, `messages`)."""
     for index, message in _messages(body):
         if message.get("role") not in ROLES:
@@ -54,9 +47,9 @@ def roles_are_known(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def each_call_is_answered_next(body: JsonObject) -> Iterator[Found]:
+def each_call_is_answered_next(body: _json.JsonObject) -> Iterator[Found]:
     """After `tool_calls` come their `tool` messages, before any other role (function calling)."""
-    messages = objects_in(body.get("messages"))
+    messages = _json.objects_in(body.get("messages"))
     for index, message in enumerate(messages):
         answered = set(_answers_after(messages, index))
         missing = [id_ for id_ in _call_ids(message) if id_ not in answered]
@@ -69,13 +62,13 @@ def each_call_is_answered_next(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def each_answer_has_its_call(body: JsonObject) -> Iterator[Found]:
+def each_answer_has_its_call(body: _json.JsonObject) -> Iterator[Found]:
     """A `tool` message answers a call of the assistant message before it (function calling)."""
     asked: list[str] = []
     for index, message in _messages(body):
         if message.get("role") != "tool":
             asked = _call_ids(message)
-        elif as_text(message.get("tool_call_id")) not in asked:
+        elif _json.as_text(message.get("tool_call_id")) not in asked:
             yield Found(
                 index,
                 "Invalid parameter: messages with role 'tool' must be a response to a preceeding "
@@ -83,20 +76,20 @@ def each_answer_has_its_call(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def each_call_is_answered_once(body: JsonObject) -> Iterator[Found]:
+def each_call_is_answered_once(body: _json.JsonObject) -> Iterator[Found]:
     """One `tool` message per `tool_call_id` (function calling guide)."""
     answered: list[str] = []
     for index, message in _messages(body):
         if message.get("role") != "tool":
             answered = []
             continue
-        id_ = as_text(message.get("tool_call_id"))
+        id_ = _json.as_text(message.get("tool_call_id"))
         if id_ in answered:
             yield Found(index, f"Duplicate tool message for tool_call_id '{id_}'.")
         answered.append(id_)
 
 
-def call_ids_differ(body: JsonObject) -> Iterator[Found]:
+def call_ids_differ(body: _json.JsonObject) -> Iterator[Found]:
     """The calls of one message have ids, each its own; else their answers cannot be told apart."""
     for index, message in _messages(body):
         ids = _call_ids(message)
@@ -104,7 +97,7 @@ def call_ids_differ(body: JsonObject) -> Iterator[Found]:
             yield Found(index, f"Duplicate or missing value for 'tool_call_id' in {ids}.")
 
 
-def arguments_are_json_text(body: JsonObject) -> Iterator[Found]:
+def arguments_are_json_text(body: _json.JsonObject) -> Iterator[Found]:
     """`function.arguments` is text that holds a JSON object.
 
     OpenAI requires text; compatible servers (vLLM, llama.cpp, Mistral) also refuse text that cannot
@@ -123,14 +116,15 @@ def arguments_are_json_text(body: JsonObject) -> Iterator[Found]:
             yield Found(index, f"Invalid '{where}': not a JSON object.")
 
 
-def names_match_the_pattern(body: JsonObject) -> Iterator[Found]:
+def names_match_the_pattern(body: _json.JsonObject) -> Iterator[Found]:
     """A function's name is 1 to 64 of a-z A-Z 0-9 _ - (API reference, `tools`)."""
     named = [(index, function.get("name")) for index, _place, function in _functions(body)]
     offered = [
-        as_object(tool.get("function")).get("name") for tool in objects_in(body.get("tools"))
+        _json.as_object(tool.get("function")).get("name")
+        for tool in _json.objects_in(body.get("tools"))
     ]
     for index, name in [*named, *((None, name) for name in offered)]:
-        if not _NAME.fullmatch(as_text(name)):
+        if not _NAME.fullmatch(_json.as_text(name)):
             yield Found(
                 index,
                 f"Invalid function name {name!r}: string does not match pattern. Expected a string "
@@ -138,18 +132,18 @@ def names_match_the_pattern(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def content_is_null_only_with_calls(body: JsonObject) -> Iterator[Found]:
+def content_is_null_only_with_calls(body: _json.JsonObject) -> Iterator[Found]:
     """Only an assistant message with `tool_calls` may go without content (API reference)."""
     for index, message in _messages(body):
         if message.get("content") is None and not _call_ids(message):
             yield Found(index, "Invalid value for 'content': expected a string, got null.")
 
 
-def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
+def images_have_a_known_type(body: _json.JsonObject) -> Iterator[Found]:
     """Images inside the request are PNG, JPEG, GIF or WebP (vision guide)."""
     for index, message in _messages(body):
-        for part in objects_in(message.get("content")):
-            url = as_text(as_object(part.get("image_url")).get("url"))
+        for part in _json.objects_in(message.get("content")):
+            url = _json.as_text(_json.as_object(part.get("image_url")).get("url"))
             match = _DATA_URL.match(url)
             if match and match["type"] not in IMAGE_TYPES:
                 yield Found(
@@ -159,7 +153,7 @@ def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def text_is_unicode(body: JsonObject) -> Iterator[Found]:
+def text_is_unicode(body: _json.JsonObject) -> Iterator[Found]:
     """No lone surrogate: it has no UTF-8 form, and the body is refused as no JSON."""
     for index, message in _messages(body):
         if holds_lone_surrogate(message):
@@ -186,36 +180,36 @@ CHAT_COMPLETIONS_RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def _messages(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
-    return enumerate(objects_in(body.get("messages")))
+def _messages(body: _json.JsonObject) -> Iterator[tuple[int, _json.JsonObject]]:
+    return enumerate(_json.objects_in(body.get("messages")))
 
 
-def _functions(body: JsonObject) -> Iterator[tuple[int, int, JsonObject]]:
+def _functions(body: _json.JsonObject) -> Iterator[tuple[int, int, _json.JsonObject]]:
     for index, message in _messages(body):
-        for place, call in enumerate(objects_in(message.get("tool_calls"))):
-            yield index, place, as_object(call.get("function"))
+        for place, call in enumerate(_json.objects_in(message.get("tool_calls"))):
+            yield index, place, _json.as_object(call.get("function"))
 
 
-def _call_ids(message: JsonObject) -> list[str]:
-    return [as_text(call.get("id")) for call in objects_in(message.get("tool_calls"))]
+def _call_ids(message: _json.JsonObject) -> list[str]:
+    return [_json.as_text(call.get("id")) for call in _json.objects_in(message.get("tool_calls"))]
 
 
-def _answers_after(messages: list[JsonObject], index: int) -> Iterator[str]:
+def _answers_after(messages: list[_json.JsonObject], index: int) -> Iterator[str]:
     for message in messages[index + 1 :]:
         if message.get("role") != "tool":
             return
-        yield as_text(message.get("tool_call_id"))
+        yield _json.as_text(message.get("tool_call_id"))
 
 
 def _holds_json_object(text: str) -> bool:
     try:
-        loaded: JsonValue = json.loads(text)
+        loaded: _json.JsonValue = json.loads(text)
     except (ValueError, RecursionError):
         return False
     return isinstance(loaded, dict)
 
 
-def _kind(value: JsonValue) -> str:
+def _kind(value: _json.JsonValue) -> str:
     match value:
         case dict():
             return "an object"

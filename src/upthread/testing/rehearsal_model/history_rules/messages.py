@@ -14,13 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from upthread.testing.rehearsal_model._json import (
-    JsonObject,
-    as_list,
-    as_object,
-    as_text,
-    objects_in,
-)
+from upthread.testing.rehearsal_model import _json
 from upthread.testing.rehearsal_model.history_rules._rule import (
     IMAGE_TYPES,
     Found,
@@ -36,7 +30,7 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 class _Turn:
     index: int
     role: str
-    blocks: list[JsonObject]
+    blocks: list[_json.JsonObject]
 
 
 def sign_thinking(thinking: str) -> str:
@@ -45,27 +39,27 @@ def sign_thinking(thinking: str) -> str:
     return f"rehearsal-{digest}"
 
 
-def there_is_a_message(body: JsonObject) -> Iterator[Found]:
+def there_is_a_message(body: _json.JsonObject) -> Iterator[Found]:
     """`messages` has at least one item (API reference)."""
-    if not as_list(body.get("messages")):
+    if not _json.as_list(body.get("messages")):
         yield Found(None, "messages: at least one message is required")
 
 
-def roles_are_user_and_assistant(body: JsonObject) -> Iterator[Found]:
+def roles_are_user_and_assistant(body: _json.JsonObject) -> Iterator[Found]:
     """Roles are `user` and `assistant`; the system prompt is a field of its own (API reference)."""
-    for index, message in enumerate(objects_in(body.get("messages"))):
-        if as_text(message.get("role")) not in {"user", "assistant"}:
+    for index, message in enumerate(_json.objects_in(body.get("messages"))):
+        if _json.as_text(message.get("role")) not in {"user", "assistant"}:
             yield Found(index, f"messages.{index}.role: Input should be 'user' or 'assistant'")
 
 
-def first_message_is_the_users(body: JsonObject) -> Iterator[Found]:
+def first_message_is_the_users(body: _json.JsonObject) -> Iterator[Found]:
     """A history begins with the user (API reference)."""
     turns = _turns(body)
     if turns and turns[0].role == "assistant":
         yield Found(0, 'messages: first message must use the "user" role')
 
 
-def each_tool_use_is_answered_next(body: JsonObject) -> Iterator[Found]:
+def each_tool_use_is_answered_next(body: _json.JsonObject) -> Iterator[Found]:
     """Every `tool_use` has its `tool_result` in the very next message (tool use guide)."""
     turns = _turns(body)
     for turn, following in zip(turns, [*turns, None][1:], strict=True):
@@ -75,7 +69,7 @@ def each_tool_use_is_answered_next(body: JsonObject) -> Iterator[Found]:
             yield Found(turn.index, _unanswered(turn.index, missing))
 
 
-def tool_results_come_first(body: JsonObject) -> Iterator[Found]:
+def tool_results_come_first(body: _json.JsonObject) -> Iterator[Found]:
     """In a message with `tool_result` blocks nothing stands before them (tool use guide)."""
     for turn in _turns(body):
         kinds = [block.get("type") == "tool_result" for block in turn.blocks]
@@ -83,13 +77,13 @@ def tool_results_come_first(body: JsonObject) -> Iterator[Found]:
             yield Found(turn.index, _unanswered(max(0, turn.index - 1), _result_ids(turn)))
 
 
-def each_tool_result_has_its_use(body: JsonObject) -> Iterator[Found]:
+def each_tool_result_has_its_use(body: _json.JsonObject) -> Iterator[Found]:
     """A `tool_result` answers a `tool_use` of the message before it (tool use guide)."""
     turns = _turns(body)
     for before, turn in zip([None, *turns], turns, strict=False):
         asked = _use_ids(before) if before else []
         for place, block in _of_type(turn, "tool_result"):
-            id_ = as_text(block.get("tool_use_id"))
+            id_ = _json.as_text(block.get("tool_use_id"))
             if id_ not in asked:
                 yield Found(
                     turn.index,
@@ -99,7 +93,7 @@ def each_tool_result_has_its_use(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def each_tool_use_is_answered_once(body: JsonObject) -> Iterator[Found]:
+def each_tool_use_is_answered_once(body: _json.JsonObject) -> Iterator[Found]:
     """One `tool_result` per `tool_use` (error text in anthropics/claude-code issues)."""
     for turn in _turns(body):
         for id_ in _repeated(_result_ids(turn)):
@@ -110,12 +104,12 @@ def each_tool_use_is_answered_once(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def tool_use_ids_are_unique(body: JsonObject) -> Iterator[Found]:
+def tool_use_ids_are_unique(body: _json.JsonObject) -> Iterator[Found]:
     """A `tool_use` id occurs once in the whole history (error text in public issues)."""
     seen: set[str] = set()
     for turn in _turns(body):
         for place, block in _of_type(turn, "tool_use"):
-            id_ = as_text(block.get("id"))
+            id_ = _json.as_text(block.get("id"))
             if id_ in seen:
                 yield Found(
                     turn.index,
@@ -124,11 +118,11 @@ def tool_use_ids_are_unique(body: JsonObject) -> Iterator[Found]:
             seen.add(id_)
 
 
-def tool_use_ids_match_the_pattern(body: JsonObject) -> Iterator[Found]:
+def tool_use_ids_match_the_pattern(body: _json.JsonObject) -> Iterator[Found]:
     """A `tool_use` id is a-z A-Z 0-9 _ - (error text in public issues)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "tool_use"):
-            if not _ID.fullmatch(as_text(block.get("id"))):
+            if not _ID.fullmatch(_json.as_text(block.get("id"))):
                 yield Found(
                     turn.index,
                     f"messages.{turn.index}.content.{place}.tool_use.id: String should match "
@@ -136,7 +130,7 @@ def tool_use_ids_match_the_pattern(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def tool_input_is_an_object(body: JsonObject) -> Iterator[Found]:
+def tool_input_is_an_object(body: _json.JsonObject) -> Iterator[Found]:
     """`tool_use.input` is an object, never text (API reference)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "tool_use"):
@@ -148,21 +142,21 @@ def tool_input_is_an_object(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def tools_are_offered_where_used(body: JsonObject) -> Iterator[Found]:
+def tools_are_offered_where_used(body: _json.JsonObject) -> Iterator[Found]:
     """A history with tool blocks needs `tools` (tool use guide)."""
     used = any(_use_ids(turn) or _result_ids(turn) for turn in _turns(body))
-    if used and not as_list(body.get("tools")):
+    if used and not _json.as_list(body.get("tools")):
         yield Found(
             None,
             "Requests which include `tool_use` or `tool_result` blocks must define tools",
         )
 
 
-def text_is_not_empty(body: JsonObject) -> Iterator[Found]:
+def text_is_not_empty(body: _json.JsonObject) -> Iterator[Found]:
     """A text block says something (error texts in public issues)."""
     for turn in _turns(body):
         for _place, block in _of_type(turn, "text"):
-            text = as_text(block.get("text"))
+            text = _json.as_text(block.get("text"))
             if not text:
                 yield Found(turn.index, "messages: text content blocks must be non-empty")
             elif not text.strip():
@@ -171,9 +165,9 @@ def text_is_not_empty(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def content_is_not_empty(body: JsonObject) -> Iterator[Found]:
+def content_is_not_empty(body: _json.JsonObject) -> Iterator[Found]:
     """Only the last message may have no content, and only the assistant's (error text)."""
-    messages = objects_in(body.get("messages"))
+    messages = _json.objects_in(body.get("messages"))
     for index, message in enumerate(messages):
         is_last_answer = index == len(messages) - 1 and message.get("role") == "assistant"
         if message.get("content") in (None, []) and not is_last_answer:
@@ -184,11 +178,11 @@ def content_is_not_empty(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def final_answer_has_no_trailing_space(body: JsonObject) -> Iterator[Found]:
+def final_answer_has_no_trailing_space(body: _json.JsonObject) -> Iterator[Found]:
     """A begun answer does not end in whitespace (error text in public issues)."""
     turns = _turns(body)
     if turns and turns[-1].role == "assistant" and turns[-1].blocks:
-        text = as_text(turns[-1].blocks[-1].get("text"))
+        text = _json.as_text(turns[-1].blocks[-1].get("text"))
         if text != text.rstrip():
             yield Found(
                 turns[-1].index,
@@ -196,10 +190,13 @@ def final_answer_has_no_trailing_space(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def no_begun_answer_with_thinking(body: JsonObject) -> Iterator[Found]:
+def no_begun_answer_with_thinking(body: _json.JsonObject) -> Iterator[Found]:
     """With thinking on, the conversation ends with the user (extended thinking guide)."""
     turns = _turns(body)
-    is_on = as_text(as_object(body.get("thinking")).get("type")) in {"enabled", "adaptive"}
+    is_on = _json.as_text(_json.as_object(body.get("thinking")).get("type")) in {
+        "enabled",
+        "adaptive",
+    }
     if is_on and turns and turns[-1].role == "assistant":
         yield Found(
             turns[-1].index,
@@ -208,7 +205,7 @@ def no_begun_answer_with_thinking(body: JsonObject) -> Iterator[Found]:
         )
 
 
-def thinking_is_signed_and_unchanged(body: JsonObject) -> Iterator[Found]:
+def thinking_is_signed_and_unchanged(body: _json.JsonObject) -> Iterator[Found]:
     """A thinking block comes back with its signature and not one letter changed (guide)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "thinking"):
@@ -216,17 +213,19 @@ def thinking_is_signed_and_unchanged(body: JsonObject) -> Iterator[Found]:
             where = f"messages.{turn.index}.content.{place}"
             if not isinstance(signature, str) or not signature:
                 yield Found(turn.index, f"{where}.thinking.signature: Field required")
-            elif signature != sign_thinking(as_text(block.get("thinking"))):
+            elif signature != sign_thinking(_json.as_text(block.get("thinking"))):
                 yield Found(turn.index, f"{where}: Invalid `signature` in `thinking` block")
 
 
-def thinking_comes_before_tool_use(body: JsonObject) -> Iterator[Found]:
+def thinking_comes_before_tool_use(body: _json.JsonObject) -> Iterator[Found]:
     """Thinking stands before the tool use of its answer (extended thinking guide).
 
     Only answers that stand alone are judged: joined ones may think again after a tool use.
     """
-    for index, message in enumerate(objects_in(body.get("messages"))):
-        kinds = [as_text(block.get("type")) for block in objects_in(message.get("content"))]
+    for index, message in enumerate(_json.objects_in(body.get("messages"))):
+        kinds = [
+            _json.as_text(block.get("type")) for block in _json.objects_in(message.get("content"))
+        ]
         uses = [place for place, kind in enumerate(kinds) if kind == "tool_use"]
         if uses and any(kind in _THINKING for kind in kinds[uses[0] :]):
             yield Found(
@@ -237,12 +236,12 @@ def thinking_comes_before_tool_use(body: JsonObject) -> Iterator[Found]:
             )
 
 
-def server_tool_pairs_stay_together(body: JsonObject) -> Iterator[Found]:
+def server_tool_pairs_stay_together(body: _json.JsonObject) -> Iterator[Found]:
     """A `server_tool_use` has its result block in the same message (server tools guide)."""
     for turn in _turns(body):
-        answered = {as_text(block.get("tool_use_id")) for block in turn.blocks}
+        answered = {_json.as_text(block.get("tool_use_id")) for block in turn.blocks}
         for _place, block in _of_type(turn, "server_tool_use"):
-            id_, name = as_text(block.get("id")), as_text(block.get("name"))
+            id_, name = _json.as_text(block.get("id")), _json.as_text(block.get("name"))
             if id_ not in answered:
                 yield Found(
                     turn.index,
@@ -251,11 +250,11 @@ def server_tool_pairs_stay_together(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
+def images_have_a_known_type(body: _json.JsonObject) -> Iterator[Found]:
     """Images are JPEG, PNG, GIF or WebP (vision guide)."""
     for turn in _turns(body):
         for place, block in _of_type(turn, "image"):
-            source = as_object(block.get("source"))
+            source = _json.as_object(block.get("source"))
             if source.get("type") == "base64" and source.get("media_type") not in IMAGE_TYPES:
                 yield Found(
                     turn.index,
@@ -264,9 +263,9 @@ def images_have_a_known_type(body: JsonObject) -> Iterator[Found]:
                 )
 
 
-def text_is_unicode(body: JsonObject) -> Iterator[Found]:
+def text_is_unicode(body: _json.JsonObject) -> Iterator[Found]:
     """No lone surrogate: it has no UTF-8 form (error text in anthropics/claude-code issues)."""
-    for index, message in enumerate(objects_in(body.get("messages"))):
+    for index, message in enumerate(_json.objects_in(body.get("messages"))):
         if holds_lone_surrogate(message):
             yield Found(
                 index, "The request body is not valid JSON: no low surrogate in string: line 1"
@@ -297,10 +296,10 @@ MESSAGES_RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def _turns(body: JsonObject) -> list[_Turn]:
+def _turns(body: _json.JsonObject) -> list[_Turn]:
     turns: list[_Turn] = []
-    for index, message in enumerate(objects_in(body.get("messages"))):
-        role = as_text(message.get("role"))
+    for index, message in enumerate(_json.objects_in(body.get("messages"))):
+        role = _json.as_text(message.get("role"))
         if turns and turns[-1].role == role:
             turns[-1].blocks.extend(_blocks(message))
         else:
@@ -308,25 +307,27 @@ def _turns(body: JsonObject) -> list[_Turn]:
     return turns
 
 
-def _blocks(message: JsonObject) -> list[JsonObject]:
+def _blocks(message: _json.JsonObject) -> list[_json.JsonObject]:
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return objects_in(content)
+    return _json.objects_in(content)
 
 
-def _of_type(turn: _Turn, kind: str) -> Iterator[tuple[int, JsonObject]]:
+def _of_type(turn: _Turn, kind: str) -> Iterator[tuple[int, _json.JsonObject]]:
     for place, block in enumerate(turn.blocks):
         if block.get("type") == kind:
             yield place, block
 
 
 def _use_ids(turn: _Turn) -> list[str]:
-    return [as_text(block.get("id")) for _place, block in _of_type(turn, "tool_use")]
+    return [_json.as_text(block.get("id")) for _place, block in _of_type(turn, "tool_use")]
 
 
 def _result_ids(turn: _Turn) -> list[str]:
-    return [as_text(block.get("tool_use_id")) for _place, block in _of_type(turn, "tool_result")]
+    return [
+        _json.as_text(block.get("tool_use_id")) for _place, block in _of_type(turn, "tool_result")
+    ]
 
 
 def _repeated(ids: list[str]) -> list[str]:

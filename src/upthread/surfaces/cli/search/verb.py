@@ -1,0 +1,168 @@
+"""`search`: hits as they come, newest session first, each with the command that opens it."""
+
+from __future__ import annotations
+
+import calendar
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from upthread.agents.searches import searched_sessions
+from upthread.client.surroundings import Surroundings, surroundings
+from upthread.core.agents import AGENTS
+from upthread.errors import UsageError
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.search.hits import Hit, found_in
+from upthread.surfaces.cli.terminal.neutral import command as quoted
+from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.times import since as when
+from upthread.surfaces.cli.terminal.words import counted
+from upthread.vendors.outline import Look, SessionOutline, look
+from upthread.vendors.words import Words
+
+if TYPE_CHECKING:
+    from upthread.client import Project
+    from upthread.vendors.words import Searched
+
+HITS_MAX: Final = 20
+HITS_OF_SESSION_MAX: Final = 3
+"""How many hits are told, in all and of one session, unless all are asked for."""
+
+SECONDS_MAX: Final = 3_600.0
+"""A search goes on until all was gone through; Ctrl-C ends it, and what was found was told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is looked for, and where."""
+
+    words: list[str]
+    role: str | None
+    agent: str | None
+    place: Path | None
+    since: str | None
+    is_all: bool
+
+    def takes(self, outline: SessionOutline) -> bool:
+        """Return whether a session is one of those asked for."""
+        top = str(self.place.resolve()) if self.place else ""
+        is_there = not top or Path(outline.directory).is_relative_to(top)
+        return is_there and (self.role is None or outline.role == self.role)
+
+
+def search(call: Call, asked: Asked) -> int:
+    """Tell each hit as it comes. Raises UsageError for words that are none."""
+    words = Words(asked.words)
+    since_ms = _moment(asked.since)
+    around = surroundings(Path(), environment=os.environ, database=call.database)
+    seen = look(seconds_max=SECONDS_MAX)
+    told = 0
+    for hit in _hits(call, around, words, seen, asked):
+        if hit.at_ms < since_ms:
+            continue
+        if told == HITS_MAX and not asked.is_all:
+            call.output.note("there may be more: --all, or more words", "dim")
+            break
+        told += 1
+        _tell(call, hit)
+    passed_over = sum(seen.passed_over.values())
+    if call.output.is_json:
+        result = {"hits": told, "passed_over": passed_over, "is_cut_short": seen.is_cut_short}
+        call.output.json({"type": "result", "status": "done", **result})
+        return 0
+    if not told:
+        call.output.note("nothing was found; all words have to be in one message", "dim")
+    if passed_over:
+        call.output.note(f"{counted(passed_over, 'file')} could not be read: upthread", "dim")
+    return 0
+
+
+def _hits(
+    call: Call, around: Surroundings, words: Words, seen: Look, asked: Asked
+) -> Iterator[Hit]:
+    own, forgotten = _own(call, around, words)
+    for hit in own:
+        is_asked = asked.role in {None, hit.role} and asked.agent in {None, hit.agent}
+        if is_asked and asked.place is None:
+            yield hit
+    known = {hit.session_id for hit in own}
+    with searched_sessions(os.environ, seen, agent=asked.agent) as sessions:
+        for session in sessions:
+            for hit in _hits_of(session, words, around, asked):
+                # What is ours was told with its address; what was forgotten is not found again.
+                if hit.session_id in known or hit.session_id in forgotten:
+                    break
+                yield hit
+
+
+def _own(call: Call, around: Surroundings, words: Words) -> tuple[list[Hit], set[str]]:
+    if not around.has_record:
+        return [], set()
+
+    async def use(project: Project) -> tuple[list[Hit], set[str]]:
+        from upthread.surfaces.cli.search.own import own_hits
+
+        return own_hits(project, words)
+
+    return call.with_project(use, is_reading=True)
+
+
+def _hits_of(session: Searched, words: Words, around: Surroundings, asked: Asked) -> Iterator[Hit]:
+    outline: SessionOutline | None = None
+    number = 0
+    redact = around.redactor.redact
+    for said in session.said(words):
+        text = found_in(said, words, redact)
+        if text is None:
+            continue
+        # Read with the first hit: of most sessions nothing has to be known.
+        outline = outline or session.outline()
+        if outline is None or not asked.takes(outline):
+            return
+        yield _hit(outline, said.speaker, said.at_ms or session.used_at_ms, text, around)
+        number += 1
+        if number == HITS_OF_SESSION_MAX and not asked.is_all:
+            return
+
+
+def _hit(outline: SessionOutline, speaker: str, at_ms: int, text: str, around: Surroundings) -> Hit:
+    redact = around.redactor.redact
+    row = AGENTS[outline.agent]
+    is_opened = row.opens_sub_agents or not outline.is_sub_agent
+    opened = outline.session_id if is_opened else outline.parent_session_id
+    return Hit(
+        agent=outline.agent,
+        session_id=outline.session_id,
+        speaker=speaker,
+        at_ms=at_ms,
+        text=text,
+        directory=redact(outline.directory),
+        role=redact(outline.role),
+        title=redact(outline.title),
+        resume_command=row.resume_command(opened),
+    )
+
+
+def _tell(call: Call, hit: Hit) -> None:
+    output = call.output
+    if output.is_json:
+        output.json({"type": "hit", **asdict(hit)})
+        return
+    name = hit.address or (f"{hit.agent}/{hit.role}" if hit.role else hit.agent)
+    place = f"  {one_line(hit.directory)}" if hit.directory else ""
+    output.row((one_line(name), "cyan"), (f"  {when(hit.at_ms)}{place}", "dim"))
+    output.line(f"  {hit.speaker}: {one_line(hit.text)}")
+    if hit.resume_command:
+        output.command("    ", quoted(*hit.resume_command))
+
+
+def _moment(date: str | None) -> int:
+    if date is None:
+        return 0
+    try:
+        return calendar.timegm(time.strptime(date, "%Y-%m-%d")) * 1000
+    except ValueError:
+        raise UsageError(f"{date!r} is no date", hint="--since 2026-11-20") from None

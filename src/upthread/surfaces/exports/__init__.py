@@ -1,0 +1,1 @@
+"""Exports: a workstream's record in formats of others, from `runtime.record.timeline`."""

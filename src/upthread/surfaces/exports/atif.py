@@ -1,0 +1,315 @@
+"""ATIF: conversations as trajectories, in the Agent Trajectory Interchange Format, version 1.8.
+
+One trajectory for each session that a conversation has had, a rollover's naming the next one; what
+upthread told a session of what was said before is marked as copied. Sub-agents are embedded, and
+named by the result of the call that started them. Read from harbor-framework/harbor,
+rfcs/0001-trajectory-format.md, through the package `atif` 1.8.0, which the tests validate with.
+
+What the format has no word for is in `extra.upthread`: decisions, permissions, effects, what was
+erased. Tokens are known for a turn as a whole; they stand at its last step, with how many requests
+they are of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final, assert_never, cast
+
+from upthread.core import types
+from upthread.core.events import Usage
+from upthread.core.turns.usage import together
+from upthread.runtime.record.timeline import Branch, Call, Item, Said, Timeline, TurnNode
+from upthread.surfaces.cli.terminal.output import plain
+
+SCHEMA: Final = "ATIF-v1.8"
+UNKNOWN: Final = "unknown"
+
+Shape = dict[str, object]
+
+_SOURCES: Final = {
+    types.Speaker.USER: "user",
+    types.Speaker.ASSISTANT: "agent",
+    types.Speaker.TOOL: "system",
+}
+
+
+def trajectories(timeline: Timeline) -> Iterator[Shape]:
+    """Yield the trajectories of a workstream, each one a document of its own."""
+    for branch in timeline.branches():
+        yield from _segments(branch, timeline.name)
+
+
+def _segments(branch: Branch, workstream: str) -> Iterator[Shape]:
+    """Yield a conversation's trajectories, one for each session it went on in."""
+    conversation_id = branch.conversation.conversation_id
+    told_of: set[str] = set()
+    segment = _Segment(branch, workstream, str(conversation_id), told_of=told_of)
+    number = 1
+    for turn in branch.turns():
+        session = turn.view.attached.upstream_session_id if turn.view.attached else None
+        # A turn that never reached a session belongs to the one before it.
+        if session is not None and segment.session not in {None, session}:
+            number += 1
+            following = f"{conversation_id}/{number}"
+            yield segment.document(continued=following)
+            segment = _Segment(branch, workstream, following, told_of=told_of)
+        segment.session = session or segment.session
+        segment.add_turn(turn)
+    for item in branch.items():
+        segment.add_item(item)
+    segment.add_other_children()
+    yield segment.document()
+
+
+class _Segment:
+    """One trajectory while it is put together.
+
+    `told_of` are the sub-agents that are in one of the conversation's trajectories already.
+    """
+
+    def __init__(
+        self, branch: Branch, workstream: str, trajectory_id: str, *, told_of: set[str]
+    ) -> None:
+        self.session: types.UpstreamSessionId | None = None
+        self._branch = branch
+        self._workstream = workstream
+        self._id = trajectory_id
+        self._told_of = told_of
+        self._steps: list[Shape] = []
+        self._children: dict[str, Shape] = {}
+        self._usage: Usage | None = None
+        self._last_agent_step: Shape | None = None
+        self._called_in = 0
+
+    def add_turn(self, turn: TurnNode) -> None:
+        """Add a turn: what was decided, what was told and said, and how it ended."""
+        self._last_agent_step = None
+        for found in turn.decisions:
+            reasons, changes = list(found.reasons), list(found.changes)
+            told: Shape = {
+                "turn_id": turn.turn_id,
+                "run_id": turn.run_id,
+                "decision": found.decision,
+                "reasons": reasons,
+                "changes": changes,
+            }
+            self._step("system", turn.opened_at_ms, f"{found.done}: {found.because}", told)
+        for item in turn.items:
+            self.add_item(item)
+        usage: Usage | None = None
+        for more_usage in turn.usages:
+            usage = together(usage, more_usage)
+        self._count(usage, turn)
+        stop, ended = turn.stop, turn.view.ended
+        told = {"turn_id": turn.turn_id, "outcome": turn.outcome}
+        if ended is not None and ended.report is not None:
+            told["report"] = plain(ended.report)
+        self._step("system", turn.last_at_ms, stop.said if stop else "it has no end", told)
+        self._last_agent_step = None
+
+    def add_item(self, item: Item) -> None:
+        """Add what was said or done."""
+        if isinstance(item, Said):
+            self._say(item)
+            return
+        step = self._agent_step(item.at_ms, item.seq)
+        if isinstance(item.asked, types.ToolCallPart):
+            _appended(step, "tool_calls", _tool_call(item, item.asked))
+        else:
+            # Of a call that is not on record, or erased, only the result can be told.
+            step = self._step("agent", item.at_ms, "", {"message": item.seq, **_known_of(item)})
+        result = self._result(item)
+        if result is not None:
+            observation = cast("Shape", step.setdefault("observation", {}))
+            _appended(observation, "results", result)
+
+    def add_other_children(self) -> None:
+        """Add the sub-agents whose call is not on record."""
+        for child in self._branch.children():
+            if str(child.conversation.conversation_id) not in self._told_of:
+                self._embed(child)
+
+    def document(self, *, continued: str | None = None) -> Shape:
+        """Return the trajectory as it is."""
+        conversation = self._branch.conversation
+        link = next(
+            (each for each in self._branch.chain if each.upstream_session_id == self.session), None
+        )
+        told = {
+            "workstream": self._workstream,
+            "conversation_id": conversation.conversation_id,
+            "address": None if self._branch.is_child else conversation.key.address,
+            "upstream_session_id": self.session,
+            "opened_because": link.opened_because if link else None,
+            "ended_because": link.ended_because if link else None,
+        }
+        document: Shape = {
+            "schema_version": SCHEMA,
+            "session_id": self._workstream,
+            "trajectory_id": self._id,
+            "agent": {
+                "name": link.agent if link else UNKNOWN,
+                "version": (link.agent_version if link else "") or UNKNOWN,
+                "extra": {"role": conversation.key.role, "instance": conversation.instance_name},
+            },
+            "steps": self._steps,
+            "final_metrics": {"total_steps": len(self._steps), **_totals(self._usage)},
+            "extra": {"upthread": told},
+        }
+        if self._children:
+            document["subagent_trajectories"] = list(self._children.values())
+        if continued is not None:
+            document["continued_trajectory_ref"] = continued
+        return document
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    def _step(self, source: str, at_ms: int, message: str, told: Mapping[str, object]) -> Shape:
+        step: Shape = {
+            "step_id": len(self._steps) + 1,
+            "timestamp": _timestamp(at_ms),
+            "source": source,
+            "message": message,
+            "extra": {"upthread": dict(told)},
+        }
+        self._steps.append(step)
+        if source == "agent":
+            self._last_agent_step = step
+        return step
+
+    def _agent_step(self, at_ms: int, seq: int) -> Shape:
+        """Return the step of a call: that of the words before it, or of the calls beside it."""
+        last = self._last_agent_step
+        is_newest = last is not None and last is self._steps[-1]
+        if last is not None and is_newest:
+            # Results without their calls, or the calls of another answer, are a step of their own.
+            if "tool_calls" not in last and "observation" not in last:
+                self._called_in = seq
+                return last
+            if "tool_calls" in last and self._called_in == seq:
+                return last
+        self._called_in = seq
+        return self._step("agent", at_ms, "", {"message": seq})
+
+    def _say(self, said: Said) -> None:
+        told: dict[str, object] = {"message": said.seq}
+        source = _SOURCES[said.speaker]
+        match said.part:
+            case types.TextPart(text=text):
+                self._step(source, said.at_ms, text, told)
+            case types.ContextPart(text=text):
+                step = self._step("user", said.at_ms, text, told)
+                step["is_copied_context"] = True
+            case types.ReasoningPart(text=text):
+                self._step("agent", said.at_ms, "", told)["reasoning_content"] = text
+            case types.FilePart(uri=uri, mime_type=mime_type):
+                self._step(source, said.at_ms, "", {**told, "file": uri, "mime_type": mime_type})
+            case types.UnknownPart(kind=kind, raw=raw):
+                self._step("system", said.at_ms, kind, {**told, "raw": plain(raw)})
+            case types.ErasedPart(kind=kind):
+                self._step(source, said.at_ms, "", {**told, "erased": kind})
+            # A call is an item of its own.
+            case types.ToolCallPart() | types.ToolResultPart():
+                pass
+            case _:
+                assert_never(said.part)
+
+    def _result(self, call: Call) -> Shape | None:
+        children = self._branch.children_of(call)
+        for child in children:
+            self._embed(child)
+        if call.result is None and not children:
+            return None
+        result: Shape = {"extra": {"upthread": {"status": call.status}}}
+        if call.call_id:
+            result["source_call_id"] = call.call_id
+        if isinstance(call.result, types.ToolResultPart):
+            result["content"] = call.result.text
+        if children:
+            result["subagent_trajectory_ref"] = [
+                {"trajectory_id": child.conversation.conversation_id} for child in children
+            ]
+        return result
+
+    def _embed(self, child: Branch) -> None:
+        self._told_of.add(str(child.conversation.conversation_id))
+        for document in _segments(child, self._workstream):
+            self._children[str(document["trajectory_id"])] = document
+
+    def _count(self, usage: Usage | None, turn: TurnNode) -> None:
+        if usage is None:
+            return
+        self._usage = together(self._usage, usage)
+        step = self._last_agent_step or self._step(
+            "agent", turn.last_at_ms, "", {"turn_id": turn.turn_id}
+        )
+        told = {
+            "prompt_tokens": usage.read,
+            "completion_tokens": usage.written,
+            "cached_tokens": usage.cached,
+        }
+        step["metrics"] = {
+            **{name: count for name, count in told.items() if count is not None},
+            "extra": {"cache_written_tokens": usage.cache_written, "of": "the turn"},
+        }
+        if usage.requests:
+            step["llm_call_count"] = usage.requests
+
+
+def _appended(shape: Shape, name: str, value: Shape) -> None:
+    cast("list[Shape]", shape.setdefault(name, [])).append(value)
+
+
+def _tool_call(call: Call, asked: types.ToolCallPart) -> Shape:
+    arguments = plain(asked.arguments)
+    return {
+        "tool_call_id": call.call_id,
+        "function_name": asked.tool_kind,
+        # The format has an object here; what is none is kept under a name of ours.
+        "arguments": arguments if isinstance(arguments, dict) else _named(arguments),
+        "extra": {
+            "upthread": {
+                "title": asked.title,
+                "locations": list(asked.locations),
+                "message": call.seq,
+                **_known_of(call),
+            }
+        },
+    }
+
+
+def _named(arguments: object) -> Shape:
+    return {} if arguments is None else {"value": arguments}
+
+
+def _known_of(call: Call) -> Shape:
+    effect = call.effect
+    told: Shape = {"call_id": call.call_id, "status": call.status}
+    if isinstance(call.asked, types.ErasedPart):
+        told["erased"] = call.asked.kind
+    if call.answer:
+        told |= {"permission": call.answer, "answered_by": call.answered_by}
+    if effect is not None:
+        told |= {
+            "effect": str(effect.state),
+            "is_outward": effect.is_outward,
+            "settled": str(effect.settled) if effect.settled else None,
+        }
+    return told
+
+
+def _totals(usage: Usage | None) -> Shape:
+    if usage is None:
+        return {}
+    told = {
+        "total_prompt_tokens": usage.read,
+        "total_completion_tokens": usage.written,
+        "total_cached_tokens": usage.cached,
+    }
+    return {name: count for name, count in told.items() if count is not None}
+
+
+def _timestamp(at_ms: int) -> str:
+    seconds, milliseconds = divmod(at_ms, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"

@@ -1,0 +1,301 @@
+"""OpenTelemetry: a workstream's runs and turns as spans, in OTLP's JSON, without a dependency.
+
+A run is a workflow, a turn an agent's, a call a tool's; a sub-agent's spans hang under the call
+that started it. One trace for each run, and for each turn that no run asked for. The id of a
+conversation is ours, so it stays the same over rollovers. Ids of spans are made from those of the
+record: exported again, a span is the same span. What was said is left out unless it is asked for.
+
+OTLP's JSON has its ids in hexadecimal and 64-bit numbers as texts: opentelemetry-proto,
+docs/specification.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+import upthread
+from upthread.core import types
+from upthread.core.agents import provider_of
+from upthread.core.events import Usage
+from upthread.core.turns.usage import together
+from upthread.runtime.record.audit import AuditedRun
+from upthread.runtime.record.timeline import Branch, Call, Item, Said, Timeline, TurnNode
+from upthread.surfaces.cli.shapes import run_status
+from upthread.surfaces.cli.terminal.output import plain
+from upthread.surfaces.exports import otel_names as names
+
+KIND_INTERNAL: Final = 1
+STATUS_ERROR: Final = 2
+WORKFLOW: Final = "pipeline"
+"""Every run's workflow: the convention asks for few names, and a workstream's is one of many."""
+
+TRACE_ID_BYTES: Final = 16
+SPAN_ID_BYTES: Final = 8
+_MS_NS: Final = 1_000_000
+_WELL: Final = frozenset({"approved", "done", "running", "idle"})
+
+Shape = dict[str, object]
+Value = str | int | bool | Sequence[str] | None
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a span hangs; `parent` is empty for the root of a trace."""
+
+    trace: str
+    parent: str = ""
+
+
+def document(timeline: Timeline, *, with_content: bool = False) -> Shape:
+    """Return the export of a workstream, as a collector takes it."""
+    resource = _attributes({"service.name": "upthread", "service.version": upthread.__version__})
+    scope = {"name": "upthread", "version": upthread.__version__}
+    spans = list(_Spans(timeline, with_content=with_content).all())
+    scoped = {"scope": scope, "spans": spans}
+    return {"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}
+
+
+class _Spans:
+    """The spans of a workstream, in the order of its conversations, those of its runs last."""
+
+    def __init__(self, timeline: Timeline, *, with_content: bool) -> None:
+        self._timeline = timeline
+        self._with_content = with_content
+        self._ends: dict[str, int] = {}
+
+    def all(self) -> Iterator[Shape]:
+        """Yield them all."""
+        for branch in self._timeline.branches():
+            yield from self._branch(branch, None)
+        # Last: a run ends with the last of its turns.
+        for run in self._timeline.runs:
+            yield self._run(run)
+
+    def _run(self, audited: AuditedRun) -> Shape:
+        run_id, status = audited.run.run_id, run_status(audited.view)
+        started = audited.run.opened_at_ms
+        return self._span(
+            f"{names.INVOKE_WORKFLOW} {WORKFLOW}",
+            Place(trace=trace_id(run_id)),
+            span_id(run_id),
+            between=(started, max(started, self._ends.get(run_id, started))),
+            told={
+                names.OPERATION_NAME: names.INVOKE_WORKFLOW,
+                names.WORKFLOW_NAME: WORKFLOW,
+                names.WORKSTREAM: self._timeline.name,
+                names.RUN_ID: run_id,
+                names.STATUS: status,
+                names.ERROR_TYPE: None if status in _WELL else status,
+            },
+        )
+
+    def _branch(self, branch: Branch, under: Place | None) -> Iterator[Shape]:
+        """Yield a conversation's spans; `under` is where a sub-agent's hang."""
+        calls: list[str] = []
+        for turn in branch.turns():
+            calls += (call.call_id for call in turn.calls)
+            place = under or self._place_of(turn)
+            within = Place(trace=place.trace, parent=span_id(turn.turn_id))
+            yield self._turn(turn, branch, place)
+            yield from self._calls(turn.items, branch, within)
+            if turn.run_id is not None:
+                self._ends[turn.run_id] = max(self._ends.get(turn.run_id, 0), turn.last_at_ms)
+        items = tuple(branch.items())
+        calls += (item.call_id for item in items if isinstance(item, Call))
+        place = under or Place(trace=trace_id(branch.conversation.conversation_id))
+        if items or branch.is_child:
+            yield self._child(items, branch, place)
+            own = span_id(branch.conversation.conversation_id)
+            within = Place(trace=place.trace, parent=own)
+            yield from self._calls(items, branch, within)
+        for child in branch.other_children(calls):
+            yield from self._branch(child, place)
+
+    @staticmethod
+    def _place_of(turn: TurnNode) -> Place:
+        if turn.run_id is None:
+            return Place(trace=trace_id(turn.turn_id))
+        return Place(trace=trace_id(turn.run_id), parent=span_id(turn.run_id))
+
+    def _turn(self, turn: TurnNode, branch: Branch, place: Place) -> Shape:
+        usage: Usage | None = None
+        for more in turn.usages:
+            usage = together(usage, more)
+        attached, found = turn.view.attached, turn.decision
+        stop = turn.stop
+        return self._span(
+            f"{names.INVOKE_AGENT} {branch.conversation.key.role}",
+            place,
+            span_id(turn.turn_id),
+            between=(turn.opened_at_ms, turn.last_at_ms),
+            told={
+                **self._agent(branch, attached.upstream_session_id if attached else None),
+                names.TURN_ID: turn.turn_id,
+                names.TURN_NUMBER: turn.number,
+                names.RUN_ID: turn.run_id,
+                names.DECISION: found.decision if found else None,
+                names.REASONS: found.reasons if found else None,
+                names.OUTCOME: turn.outcome,
+                names.ERROR_TYPE: None if turn.outcome == "ok" else turn.outcome,
+                names.INPUT_TOKENS: usage.read if usage else None,
+                names.OUTPUT_TOKENS: usage.written if usage else None,
+                names.CACHE_READ_TOKENS: usage.cached if usage else None,
+                names.CACHE_CREATION_TOKENS: usage.cache_written if usage else None,
+                **self._said(turn.items),
+            },
+            message=stop.said if stop and turn.outcome != "ok" else "",
+        )
+
+    def _child(self, items: Sequence[Item], branch: Branch, place: Place) -> Shape:
+        started = branch.conversation.opened_at_ms
+        ended = max(
+            [
+                started,
+                *((i.ended_at_ms or i.at_ms) if isinstance(i, Call) else i.at_ms for i in items),
+            ]
+        )
+        session = branch.chain[-1].upstream_session_id if branch.chain else None
+        return self._span(
+            f"{names.INVOKE_AGENT} {branch.conversation.key.role}",
+            place,
+            span_id(branch.conversation.conversation_id),
+            between=(started, ended),
+            told={**self._agent(branch, session), **self._said(items)},
+        )
+
+    def _agent(self, branch: Branch, session: types.UpstreamSessionId | None) -> dict[str, Value]:
+        conversation = branch.conversation
+        link = next((each for each in branch.chain if each.upstream_session_id == session), None)
+        return {
+            names.OPERATION_NAME: names.INVOKE_AGENT,
+            names.PROVIDER_NAME: provider_of(link.agent) if link else "upthread",
+            names.AGENT_NAME: conversation.key.role,
+            names.AGENT_ID: conversation.instance_name,
+            names.AGENT_VERSION: (link.agent_version if link else "") or None,
+            names.CONVERSATION_ID: conversation.conversation_id,
+            names.SESSION_ID: conversation.conversation_id,
+            names.WORKSTREAM: self._timeline.name,
+            names.ADDRESS: None if branch.is_child else conversation.key.address,
+            names.ROLE: conversation.key.role,
+            names.UPSTREAM_SESSION_ID: session,
+        }
+
+    def _calls(self, items: Sequence[Item], branch: Branch, place: Place) -> Iterator[Shape]:
+        for item in items:
+            if isinstance(item, Call):
+                own = span_id(f"{branch.conversation.conversation_id}\0{item.seq}\0{item.call_id}")
+                yield self._call(item, branch, place, own)
+                for child in branch.children_of(item):
+                    yield from self._branch(child, Place(trace=place.trace, parent=own))
+
+    def _call(self, call: Call, branch: Branch, place: Place, own: str) -> Shape:
+        effect = call.effect
+        told: dict[str, Value] = {
+            names.OPERATION_NAME: names.EXECUTE_TOOL,
+            names.TOOL_NAME: call.tool_kind,
+            names.TOOL_CALL_ID: call.call_id or None,
+            names.CONVERSATION_ID: branch.conversation.conversation_id,
+            names.EFFECT: str(effect.state) if effect else None,
+            names.IS_OUTWARD: effect.is_outward if effect else None,
+            names.PERMISSION: call.answer or None,
+            names.ERROR_TYPE: None if call.status == "completed" else call.status,
+        }
+        # A title has the command in it, which is as much content as its arguments are.
+        if self._with_content and isinstance(call.asked, types.ToolCallPart):
+            told[names.TOOL_TITLE] = call.title
+            told[names.TOOL_ARGUMENTS] = _json(call.asked.arguments)
+        if self._with_content and isinstance(call.result, types.ToolResultPart):
+            told[names.TOOL_RESULT] = call.result.text
+        return self._span(
+            f"{names.EXECUTE_TOOL} {call.tool_kind}",
+            place,
+            own,
+            between=(call.at_ms, max(call.at_ms, call.ended_at_ms or call.at_ms)),
+            told=told,
+        )
+
+    def _said(self, items: Sequence[Item]) -> dict[str, Value]:
+        """Return what was said, in the form that the conventions give messages; only if asked."""
+        if not self._with_content:
+            return {}
+        spoken = [
+            (item.speaker is types.Speaker.USER, item.part.text)
+            for item in items
+            if isinstance(item, Said) and isinstance(item.part, types.TextPart | types.ContextPart)
+        ]
+        read = [_message("user", text) for is_user, text in spoken if is_user]
+        written = [_message("assistant", text) for is_user, text in spoken if not is_user]
+        return {
+            names.INPUT_MESSAGES: json.dumps(read),
+            names.OUTPUT_MESSAGES: json.dumps(
+                [{**each, "finish_reason": "stop"} for each in written]
+            ),
+        }
+
+    @staticmethod
+    def _span(
+        name: str,
+        place: Place,
+        own: str,
+        *,
+        between: tuple[int, int],
+        told: Mapping[str, Value],
+        message: str = "",
+    ) -> Shape:
+        started_at_ms, ended_at_ms = between
+        span: Shape = {
+            "traceId": place.trace,
+            "spanId": own,
+            "name": name,
+            "kind": KIND_INTERNAL,
+            "startTimeUnixNano": str(started_at_ms * _MS_NS),
+            "endTimeUnixNano": str(max(started_at_ms, ended_at_ms) * _MS_NS),
+            "attributes": _attributes(told),
+            "status": {"code": STATUS_ERROR, "message": message}
+            if told.get(names.ERROR_TYPE)
+            else {},
+        }
+        return {**span, "parentSpanId": place.parent} if place.parent else span
+
+
+def trace_id(identity: str) -> str:
+    """Return the id of a run's trace, or of a turn's that no run asked for."""
+    return _digest(f"trace\0{identity}", TRACE_ID_BYTES)
+
+
+def span_id(identity: str) -> str:
+    """Return the id of a span, of what it is about."""
+    return _digest(f"span\0{identity}", SPAN_ID_BYTES)
+
+
+def _digest(identity: str, size: int) -> str:
+    # What an id must not be is zero throughout, which no digest comes to.
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+
+
+def _message(role: str, text: str) -> dict[str, object]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def _json(value: types.JsonValue) -> str:
+    return json.dumps(plain(value))
+
+
+def _attributes(told: Mapping[str, Value]) -> list[Shape]:
+    return [
+        {"key": key, "value": _value(value)} for key, value in told.items() if value is not None
+    ]
+
+
+def _value(value: str | int | bool | Sequence[str]) -> Shape:  # noqa: FBT001  # a value
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, str):
+        return {"stringValue": value}
+    return {"arrayValue": {"values": [{"stringValue": each} for each in value]}}

@@ -1,0 +1,108 @@
+"""What a connection remembers of its last commit, and forgets when anybody else has written."""
+
+from __future__ import annotations
+
+import pytest
+
+from upthread.core.types import Fence, Holder, TextPart
+from upthread.errors import ConflictError, FencedError
+from upthread.store.sql.batch import NO_PART
+from upthread.store.sqlite import SqliteStore
+from upthread.store.sqlite.batch import ROWS_MAX, Left
+from upthread.testing.store_conformance import samples
+from upthread.testing.store_conformance.samples import CONVERSATION
+
+HOLDER = Holder(host="build-3", boot_id="b", pid=1, started_at_ticks=1)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two connections to one file, as two processes have them."""
+    one, other = SqliteStore(tmp_path / "store.db"), SqliteStore(tmp_path / "store.db")
+    one.commit(samples.home())
+    yield one, other
+    one.close()
+    other.close()
+
+
+def statements_of(store, work):
+    found = []
+    connection = store.database.connection
+    connection.set_exec_trace(lambda _cursor, statement, _bindings: found.append(statement) or True)
+    work()
+    connection.set_exec_trace(None)
+    return [statement for statement in found if statement.startswith("SELECT")]
+
+
+def leased(store):
+    lease = store.acquire_lease("conversation", HOLDER)
+    return Fence(name=lease.name, token=lease.token)
+
+
+def test_a_commit_after_one_of_its_own_asks_for_nothing(pair):
+    one, _ = pair
+    fence = leased(one)
+    one.commit([samples.said(1)], fences=[fence])
+    assert statements_of(one, lambda: one.commit([samples.said(2)], fences=[fence])) == []
+
+
+def test_a_lease_that_another_connection_took_over_is_seen(pair):
+    one, other = pair
+    fence = leased(one)
+    one.commit([samples.said(1)], fences=[fence])
+    other.release_lease(fence)
+    assert other.acquire_lease("conversation", HOLDER) is not None
+    with pytest.raises(FencedError):
+        one.commit([samples.said(2)], fences=[fence])
+    assert one.message_count(CONVERSATION) == 1
+
+
+def test_a_lease_that_was_given_back_by_the_same_connection_is_seen(pair):
+    one, _ = pair
+    fence = leased(one)
+    one.commit([samples.said(1)], fences=[fence])
+    one.release_lease(fence)
+    with pytest.raises(FencedError):
+        one.commit([samples.said(2)], fences=[fence])
+
+
+def test_what_another_connection_has_said_is_followed(pair):
+    one, other = pair
+    one.commit([samples.said(1)])
+    other.commit([samples.said(2)])
+    with pytest.raises(ConflictError):
+        one.commit([samples.said(2, TextPart(text="another"))])
+    one.commit([samples.said(3)])
+    assert one.message_count(CONVERSATION) == 3
+    assert one.verify(CONVERSATION) is None
+
+
+def test_what_a_commit_that_failed_has_said_is_forgotten(pair):
+    one, _ = pair
+    one.commit([samples.said(1)])
+    with pytest.raises(ConflictError):
+        one.commit([samples.said(2), samples.said(9)])
+    one.commit([samples.said(2)])
+    assert one.verify(CONVERSATION) is None
+    assert one.message_count(CONVERSATION) == 2
+
+
+def test_it_is_bounded():
+    left = Left()
+    left.begin(1)
+    left.tails.update(dict.fromkeys(range(ROWS_MAX + 1), NO_PART))
+    left.committed(1)
+    left.begin(1)
+    assert left.tails == {}
+
+
+def test_it_holds_for_one_data_version_alone():
+    left = Left()
+    left.begin(1)
+    left.held.add(("conversation", 1))
+    left.committed(2)
+    left.begin(2)
+    assert left.held == {("conversation", 1)}
+    # Begun and not committed: nothing of it is to be believed.
+    left.begin(2)
+    assert left.held == set()
