@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from measure import Row, percentile
 from scratch import scratch
 
-from upthread.agents.rehearsal.settings import HOME_VARIABLE
+from upthread.agents.rehearsal.sessions import HOME_VARIABLE
 
 ROUNDS = 12
 ROUNDS_QUICK = 5

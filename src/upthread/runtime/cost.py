@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from msgspec import Struct
 
-from upthread.agents.base import PromptResult
 from upthread.core.codec import encode_json
 from upthread.core.context.briefing import build_briefing
 from upthread.core.decision.freshness import NOTHING_KNOWN, Freshness, change_lines
@@ -52,6 +51,9 @@ from upthread.core.turns.usage import together, unfinished, usage_of_prompt
 from upthread.core.types import CHILD_SLOT, Conversation, Link, Part, ToolCallPart, TurnId
 from upthread.runtime.record.briefing import BriefingRequest, briefing_inputs
 from upthread.store.base import Store
+
+if TYPE_CHECKING:
+    from upthread.agents.base import PromptResult
 
 ESTIMATED_MESSAGES_MAX: Final = 256
 """How many of a session's messages an estimate of its tokens counts, the newest."""

@@ -13,7 +13,7 @@ import pytest
 from tests.support.shipped_stores import disk_full
 from tests.support.sqlite_faults import faulty_file_system
 
-from upthread.core.types import Durability
+from upthread.core.types import Durability, TextPart
 from upthread.errors import StoreError
 from upthread.store.sql.statements import read_migrations
 from upthread.store.sqlite import SqliteStore
@@ -22,7 +22,7 @@ from upthread.testing.store_conformance import samples
 from upthread.testing.store_conformance.samples import CONVERSATION
 
 KNOWN = len(read_migrations("sqlite"))
-BIG = samples.TextPart(text="x" * 20_000)
+BIG = TextPart(text="x" * 20_000)
 
 
 def raw(path):
