@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.live.claude_code import call, claude_environment, command
+from tests.live.pricing import tokens_in
 from tests.live.reading import NOT_READ, NOT_TOLD, NOT_WHOLLY_TOLD, WAYS
 from tests.live.set_up import AgentSetUp
 from tests.support import trusting
@@ -177,6 +178,12 @@ def test_the_same_main_session_goes_on_with_the_same_sub_agent(either_way):
     assert view["last_turn"]["outcome"] == "ok"
     audit = json.dumps(hooked.upthread("audit", workstream))
     assert "HIST n_user=2" in audit, "its reply was recorded"
+    saved = hooked.upthread("savings", workstream)["delegations"]
+    charged = [tokens_in(each) for each in hooked.model.requests]
+    read = [each["tokens_first_read"] for each in saved]
+    assert read[0] in charged
+    # Its transcript may lack the last answer when its hook is heard: then it is not told.
+    assert read[1] is None or read[1] in charged, (read, charged)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.live.codex import call, codex_environment, command
+from tests.live.pricing import tokens_in
 from tests.live.set_up import AgentSetUp
 
 from upthread.testing.rehearsal_model import RehearsalModel
@@ -129,6 +130,9 @@ def test_another_main_session_is_told_whom_to_open_and_finds_the_whole_history(h
     assert len(view["chain"]) == 1
     assert view["last_turn"]["decision"] == "resume"
     assert "HIST n_user=2" in json.dumps(hooked.upthread("audit", "spec-1")), "its reply is kept"
+    saved = hooked.upthread("savings", "spec-1")["delegations"]
+    charged = [tokens_in(each) for each in hooked.model.requests]
+    assert [each["tokens_first_read"] in charged for each in saved] == [True, True]
 
 
 def test_one_that_spawns_anew_all_the_same_gets_the_briefing(hooked):
