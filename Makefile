@@ -1,6 +1,8 @@
 # Two commands do everything: `make demo` and `make test`.
 # Each installs what it needs into .venv and .agents, which git ignores.
-PYTHON ?= python3.11
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3
+IS_NEW := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2>/dev/null && echo $(each))) python3.11)
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
@@ -9,6 +11,7 @@ help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
 .venv/app: requirements/app.lock pyproject.toml
+	@echo "installing upthread and what it needs into .venv, with $(PYTHON)"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/app.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

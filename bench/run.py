@@ -28,6 +28,7 @@ import w10_postgres
 import w11_memory
 import w12_turn
 import w13_tell
+import w14_first_contact
 from measure import Row, machine, machine_line
 from scratch import RESULTS, scratch
 
@@ -45,6 +46,7 @@ WORKLOADS: dict[str, Callable[..., list[Row]]] = {
     "W11": w11_memory.measure,
     "W12": w12_turn.measure,
     "W13": w13_tell.measure,
+    "W14": w14_first_contact.measure,
 }
 HEADINGS = ("", "what", "raw", "ours", "ratio", "limit", "CPU", "", "note")
 

@@ -164,6 +164,7 @@ class Calls:
             "upstream_session_ids": lambda: self._ids["upstream_session_id"],
             "after_seq": lambda: 0,
             "newest": lambda: one([1, 20]),
+            "first": lambda: one([None, 1, 20]),
             "seq": lambda: one([1, 2]),
             "before_ms": lambda: None,
             "due_before_ms": lambda: 2**50,

@@ -229,7 +229,8 @@ class Usage(Struct, frozen=True, kw_only=True):
     first_cached: int | None = None
 
 
-class TurnEnded(Struct, frozen=True, kw_only=True):
+# Written without what is as always: one is written each turn, and most of it is.
+class TurnEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The turn is over. `adopted` marks a reply found in the agent's history after a crash.
 
     `tokens_used` is what the session now holds, `tokens_window` the most it can; None where the

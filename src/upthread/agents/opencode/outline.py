@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from upthread.agents.opencode.histories import AGENT, Database, find_histories, opened
 from upthread.core.history.rules import object_of, text_of
@@ -20,6 +20,9 @@ from upthread.vendors.outline import Ending, Look, SessionOutline, title_of
 
 COPIED_BYTES_MAX: Final = 512 * 1024 * 1024
 """A database with a log and no index of it is read from a copy, which takes time and room."""
+
+Row: TypeAlias = Mapping[str, object]
+"""A session's columns, as many as its table has."""
 
 _STEPS: Final = 20_000
 _TABLES: Final = ("session_v2", "session")
@@ -85,6 +88,14 @@ def _end_in_time(database: Database, look: Look) -> None:
 
 def outlines_in(database: Database, path: Path, look: Look) -> Iterator[SessionOutline]:
     """Yield the sessions of a database that is open, the newest first."""
+    for row in rows_in(database, look):
+        if not look.goes_on():
+            return
+        yield outline_of(database, path, row)
+
+
+def rows_in(database: Database, look: Look) -> Iterator[Row]:
+    """Yield the rows of its sessions, the newest first, each session once."""
     told: set[str] = set()
     for table in _TABLES:
         names = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
@@ -95,15 +106,17 @@ def outlines_in(database: Database, path: Path, look: Look) -> Iterator[SessionO
         order = "time_updated" if "time_updated" in present else "id"
         # Names of columns are ours, from the list above.
         query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order} DESC LIMIT ?"  # noqa: S608
-        for row in list(database.execute(query, (look.sessions_max + 1,))):
-            values = dict(zip(columns, row, strict=True))
-            session_id = _text(values.get("id"))
-            if session_id in told:
-                continue
-            if not look.goes_on():
-                return
-            told.add(session_id)
-            yield _outline(values, list(_newest(database, session_id)), path)
+        for values in list(database.execute(query, (look.sessions_max + 1,))):
+            row = dict(zip(columns, values, strict=True))
+            session_id = _text(row.get("id"))
+            if session_id not in told:
+                told.add(session_id)
+                yield row
+
+
+def outline_of(database: Database, path: Path, row: Row) -> SessionOutline:
+    """Return the outline of a row, with what its newest messages tell."""
+    return _outline(row, list(_newest(database, _text(row.get("id")))), path)
 
 
 def _newest(database: Database, session_id: str) -> Iterator[Mapping[str, Any]]:

@@ -11,11 +11,11 @@ from typing import Final
 import apsw
 
 from upthread.agents.opencode.histories import AGENT, Database, find_histories, opened
-from upthread.agents.opencode.outline import is_read, outlines_in
+from upthread.agents.opencode.outline import is_read, outline_of, rows_in
 from upthread.core.history.rules import JsonObject, object_of, text_of
 from upthread.errors import StoreError
 from upthread.vendors.lines import LINE_BYTES_MAX, read_object
-from upthread.vendors.outline import Look, SessionOutline
+from upthread.vendors.outline import Look
 from upthread.vendors.words import Said, Searched, Words, texts_in
 
 _PARTS: Final = """
@@ -31,19 +31,16 @@ def sessions(data_home: Path, look: Look, held: ExitStack) -> Iterator[Searched]
             continue
         try:
             database = held.enter_context(opened(path))
-            for outline in outlines_in(database, path, look):
+            for row in rows_in(database, look):
+                used_at_ms = row.get("time_updated")
                 yield Searched(
                     agent=AGENT,
-                    used_at_ms=outline.used_at_ms,
-                    outline=partial(_same, outline),
-                    said=partial(_said, database, outline.session_id, look),
+                    used_at_ms=used_at_ms if isinstance(used_at_ms, int) else 0,
+                    outline=partial(outline_of, database, path, row),
+                    said=partial(_said, database, str(row["id"]), look),
                 )
         except (StoreError, apsw.Error):
             look.pass_over(AGENT, "not a database of a known form")
-
-
-def _same(outline: SessionOutline) -> SessionOutline:
-    return outline
 
 
 def _said(database: Database, session_id: str, look: Look, words: Words) -> Iterator[Said]:

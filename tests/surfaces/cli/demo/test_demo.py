@@ -16,7 +16,16 @@ pytestmark = pytest.mark.timeout(400)
 def shown(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     done = subprocess.run(
-        [sys.executable, "-m", "upthread", "demo", "--json", "--keep", str(home / "kept")],
+        [
+            sys.executable,
+            "-m",
+            "upthread",
+            "demo",
+            "--full",
+            "--json",
+            "--keep",
+            str(home / "kept"),
+        ],
         env={"PATH": os.environ["PATH"], "HOME": str(home)},
         capture_output=True,
         text=True,

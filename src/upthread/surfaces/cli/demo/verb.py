@@ -1,10 +1,11 @@
-"""`upthread demo`: the parts, then the table."""
+"""`upthread demo`: one kill; with `--full` the whole job in three parts, then the table."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,9 +13,15 @@ from upthread.config import load_settings
 from upthread.core.text import command
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.demo import with_upthread, without
+from upthread.surfaces.cli.demo import one_kill, with_upthread, without
 from upthread.surfaces.cli.demo.counts import Counts
 from upthread.surfaces.cli.demo.stage import BRIEFED, EXAMPLE, WORKSTREAM, set_stage
+
+NEXT = {
+    "Next: what your agents have on this machine": "upthread",
+    "      the same in the agents you already run": "upthread setup claude",
+    "      a whole job, and the same without upthread": "upthread demo --full",
+}
 
 ROWS = (
     ("ended", "status"),
@@ -32,25 +39,41 @@ ROWS = (
 
 
 def demo(call: Call, keep: Path | None) -> int:
+    """Kill a role in the middle of its work, and start it again. `keep` as for the whole of it."""
+    output = call.output
+    told: list[str] = []
+
+    def say(text: str, style: str = "") -> None:
+        for line in text.split("\n"):
+            told.append(line)
+            if not output.is_json:
+                output.line(line, style)
+
+    with _place(keep) as directory:
+        say("A rehearsal: the agent has rules in place of a model. All else is real.", "dim")
+        say("")
+        shown = one_kill.play(set_stage(directory / "kill"), say)
+    if output.is_json:
+        output.json({"told": told, **shown})
+        return 0
+    for what, words in NEXT.items():
+        output.command(f"{what:<50}", words)
+    return 0
+
+
+def demo_in_full(call: Call, keep: Path | None) -> int:
     """Play the three parts and show what was counted; `keep` keeps all of it below a directory.
 
     Returns 1 where the job was not approved. Raises UsageError for a directory that is there.
     """
     output = call.output
-    # Never into a directory that is there: it is taken away or filled as a whole.
-    if keep is not None and keep.exists():
-        raise UsageError(f"{keep} exists", hint="name a new directory")
-    directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))
     told: list[str] = []
 
     def say(text: str) -> None:
         output.document(f"{text}\n")
 
-    try:
+    with _place(keep) as directory:
         parts = _play(directory, say=told.append if output.is_json else say)
-    finally:
-        if keep is None:
-            shutil.rmtree(directory, ignore_errors=True)
     if output.is_json:
         output.json({"told": told, **{name: asdict(part) for name, part in parts.items()}})
         return _exit_code(parts["with"])
@@ -60,6 +83,20 @@ def demo(call: Call, keep: Path | None) -> int:
         words = ("env", f"UPTHREAD_HOME={home}", "upthread", "-C", str(project), "audit")
         output.command("kept; try: ", command(*words, WORKSTREAM))
     return _exit_code(parts["with"])
+
+
+@contextmanager
+def _place(keep: Path | None) -> Generator[Path]:
+    """Give a new directory, which is taken away afterwards unless somebody keeps it."""
+    # Never into a directory that is there: it is taken away or filled as a whole.
+    if keep is not None and keep.exists():
+        raise UsageError(f"{keep} exists", hint="name a new directory")
+    directory = keep.resolve() if keep else Path(tempfile.mkdtemp(prefix="upthread-demo-"))
+    try:
+        yield directory
+    finally:
+        if keep is None:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _exit_code(ours: Counts) -> int:

@@ -16,8 +16,11 @@ def demo(
         Path | None,
         Option("--keep", metavar="DIR", help="Keep everything below this new directory."),
     ] = None,
+    full: Annotated[
+        bool, Option("--full", help="The whole job, beside the same without continuity.")
+    ] = False,
 ) -> int:
-    """Play the main job with the rehearsal agent, and the same job without continuity."""
+    """Kill a rehearsal agent in the middle of its work and see it go on; --full for more."""
     from upthread.surfaces.cli.demo import verb
 
-    return verb.demo(call, keep)
+    return verb.demo_in_full(call, keep) if full else verb.demo(call, keep)
