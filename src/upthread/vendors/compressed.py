@@ -83,6 +83,11 @@ class ExpandedStream(io.RawIOBase):
         return taken
 
 
+def expanded(file: BinaryIO) -> BinaryIO:
+    """Return what a compressed file holds as a stream with lines."""
+    return io.BufferedReader(ExpandedStream(file))
+
+
 def _library() -> Any:
     # By its name when it is needed: most look at no compressed file.
     return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")

@@ -17,6 +17,7 @@ from upthread.core.history.model import faults
 from upthread.core.types import ToolCallPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
 from upthread.vendors.base import VendorHistory
+from upthread.vendors.compressed import SUFFIX
 from upthread.vendors.lines import Line, read_lines
 
 _SHOWN_CHARACTERS: Final = 200
@@ -118,6 +119,8 @@ def repaired_lines(
     """
     history = read(path)
     before, after = prepare(into, path)
+    # What was compressed is plain once it is repaired, and of two its agent takes the plain one.
+    after = after.with_suffix("") if after.suffix == SUFFIX else after
     keep(path, before)
     parts = [part for message in history.history.messages for part in message.parts]
     answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}

@@ -23,6 +23,7 @@ from upthread.core.codec import decode_json
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
 from upthread.vendors.base import BEGINNING_CHARACTERS_MAX, Unreadable
+from upthread.vendors.compressed import SUFFIX, expanded
 
 LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 DEPTH_MAX: Final = 500
@@ -51,13 +52,16 @@ class Line:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank. StoreError when it cannot be opened."""
+    """Yield the lines of a file that are not blank, of a compressed one those that it holds.
+
+    StoreError when it cannot be opened, and when it is not what its name says.
+    """
     try:
         with streamed(str(path)) as file:
-            yield from _lines(file)
+            yield from _lines(expanded(file) if path.suffix == SUFFIX else file)
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be read: {error.strerror}", hint="check who may read it"
+            f"{path} cannot be read: {error.strerror or error}", hint="check who may read it"
         ) from error
 
 

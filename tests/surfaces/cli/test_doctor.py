@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.agents.opencode.test_histories import fingerprint
 from tests.agents.test_repair import damaged_rollout, damaged_transcript
+from tests.support.agent_homes import compressed
 from tests.vendors.opencode_database import (
     SESSIONS,
     OpenCodeDatabase,
@@ -105,6 +106,35 @@ def test_a_version_nobody_has_seen_is_diagnosed_and_never_repaired(up):
     refused = up("repair", "opencode")
     assert "left alone" in refused.err
     assert not (up.home / "upthread" / "repairs").exists()
+
+
+def test_sound_histories_of_other_versions_are_one_line_for_each_agent(up):
+    database = OpenCodeDatabase(database_of(up), version="0.9.0")
+    for _ in range(5):
+        database.message(database.session(), "user", {"type": "text", "text": "hi"})
+    database.close()
+    told = up("doctor", "opencode")
+    assert told.out.splitlines() == [
+        "opencode: 5 histories of versions nobody has looked at, read as they are",
+        "5 histories sound, 0 not",
+    ]
+    assert up("doctor", "opencode", "--json").json["other_versions"] == {"opencode": 5}
+
+
+def test_compressed_and_archived_threads_of_codex_are_diagnosed_as_plain_ones(up):
+    plain = up.home / ".codex" / "archived_sessions" / "rollout-1.jsonl"
+    damaged_rollout(plain)
+    packed = up.home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-2.jsonl.zst"
+    packed.parent.mkdir(parents=True)
+    packed.write_bytes(compressed(plain.read_bytes()))
+    packed.with_name("rollout-3.jsonl.zst").write_bytes(b"no zstandard")
+    lines = up("doctor", "codex").out.splitlines()
+    assert sum("1 call without a result" in line for line in lines) == 2
+    assert any("rollout-3.jsonl.zst cannot be read" in line for line in lines)
+    packed.with_name("rollout-3.jsonl.zst").unlink()
+    copies = up("repair", "codex", "--json").json["copies"]
+    assert [Path(each["after"]).name for each in copies] == ["rollout-2.jsonl", "rollout-1.jsonl"]
+    assert all(each["left"] == [] for each in copies), "a compressed one is repaired as a plain one"
 
 
 def test_a_store_that_cannot_be_read_is_a_line_of_its_own(up):

@@ -21,6 +21,7 @@ from upthread.core.history.rules import JsonObject, items_of, object_of, text_of
 from upthread.core.turns.stream import INTERRUPTED
 from upthread.core.types import JsonValue
 from upthread.vendors.base import Unreadable, VendorHistory, is_known_version, outlined
+from upthread.vendors.compressed import SUFFIX
 from upthread.vendors.copies import Plan, RepairedCopy, repaired_lines
 from upthread.vendors.lines import Line, read_lines, read_object
 
@@ -31,8 +32,14 @@ _SPEAKERS: Final = {"user": types.Speaker.USER, "assistant": types.Speaker.ASSIS
 
 
 def find_histories(home: Path) -> Iterator[Path]:
-    """Yield the rollouts under a Codex home (`~/.codex`), oldest first."""
-    yield from sorted((home / "sessions").glob("*/*/*/rollout-*.jsonl"))
+    """Yield the rollouts under a Codex home (`~/.codex`), oldest first, then the archived ones.
+
+    Of a thread that is there plain and compressed the plain one: it is the newer.
+    """
+    for place, pattern in (("sessions", "*/*/*/rollout-*.jsonl"), ("archived_sessions", "*.jsonl")):
+        plain = set((home / place).glob(pattern))
+        packed = set((home / place).glob(f"{pattern}{SUFFIX}"))
+        yield from sorted(plain | {path for path in packed if path.with_suffix("") not in plain})
 
 
 def find_rollout(home: Path, session_id: str) -> Path | None:

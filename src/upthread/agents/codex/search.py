@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 from upthread.agents.codex.outline import AGENT, entitled, files, outline_of, titles
 from upthread.boundary.directories import open_below
 from upthread.core.history.rules import JsonObject, object_of, text_of
-from upthread.vendors.compressed import SUFFIX, CompressedError, ExpandedStream
+from upthread.vendors.compressed import SUFFIX, CompressedError, expanded
 from upthread.vendors.lines import decoded
 from upthread.vendors.outline import Look, SessionOutline, epoch_ms
 from upthread.vendors.words import Said, Searched, Words, texts_in
@@ -40,7 +39,7 @@ def _outline(home: Path, place: str, name: str, look: Look) -> SessionOutline | 
 
 def _said(home: Path, place: str, name: str, words: Words) -> Iterator[Said]:
     with open_below(str(home), place) as directory, directory.streamed(name) as file:
-        stream = io.BufferedReader(ExpandedStream(file)) if name.endswith(SUFFIX) else file
+        stream = expanded(file) if name.endswith(SUFFIX) else file
         try:
             for line in words.lines_of(stream):
                 yield from said_in(decoded(line))

@@ -148,7 +148,8 @@ def _tell(call: Call, agent: str, copies: Sequence[RepairedCopy]) -> int:
             output.line(f"still wrong: {line}", "red")
         if not copy.left and not refused[copy.after]:
             output.line(f"valid for {', '.join(PROVIDERS)}", "green")
-        output.line(f"to use it, end {agent} and put the copy in the place of {copy.source}")
+        where = "beside" if copy.source.name != copy.after.name else "in the place of"
+        output.line(f"to use it, end {agent} and put the copy {where} {copy.source}")
     return LEFT_WRONG if is_wrong else 0
 
 

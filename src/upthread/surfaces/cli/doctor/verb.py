@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +67,9 @@ class _Diagnosis:
 
     holdings: Holdings | None = None
     hooks: tuple[HookState, ...] = ()
+    other_versions: Counter[str] = field(default_factory=Counter[str])
+    """How many sound histories each agent has of versions that nobody has looked at."""
+
     is_open: bool = True
     is_whole: bool = True
     """Whether our own record is what was recorded: no page and no message of it is damaged."""
@@ -88,7 +91,10 @@ def doctor(call: Call, agent: str | None) -> int:
         diagnosis.findings += of_hooks
     if agent != OURS:
         for stored in stored_histories(os.environ, agent=agent):
-            _add(diagnosis, finding_of(stored))
+            finding = finding_of(stored)
+            _add(diagnosis, finding)
+            if finding is None and isinstance(stored, VendorHistory):
+                diagnosis.other_versions[stored.agent] += not stored.is_version_known
     _show(call, diagnosis)
     return 0 if diagnosis.is_whole else EXIT_ERROR
 
@@ -130,6 +136,7 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
                 "findings": [asdict(each) for each in diagnosis.findings],
                 "holdings": diagnosis.holdings,
                 "hooks": [asdict(each) for each in diagnosis.hooks],
+                "other_versions": +diagnosis.other_versions,
             }
         )
         return
@@ -141,6 +148,9 @@ def _show(call: Call, diagnosis: _Diagnosis) -> None:
     for each in diagnosis.findings:
         output.row((f"{each.store} {one_line(each.history)}: ", "bold"), (one_line(each.what), ""))
         output.command("  ", each.cure)
+    for agent, number in (+diagnosis.other_versions).items():
+        histories = "1 history" if number == 1 else f"{number} histories"
+        output.line(f"{agent}: {histories} of versions nobody has looked at, read as they are")
     _show_sums(output, diagnosis)
 
 
@@ -169,7 +179,8 @@ def finding_of(stored: VendorHistory | StoreError) -> Finding | None:
             cure=stored.hint,
         )
     found = faults_of(stored.history.messages)
-    if not found and not stored.unreadable and stored.is_version_known:
+    # Months of histories are always of other versions: that alone is nothing to do about.
+    if not found and not stored.unreadable:
         return None
     return Finding(
         store=stored.agent,

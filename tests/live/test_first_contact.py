@@ -1,0 +1,114 @@
+"""What the real agents have stored is listed as it is, and what can be resumed is resumed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.live import claude_code, codex
+from tests.live.claude_code import claude_environment
+from tests.live.codex import codex_environment
+from tests.live.opencode import opencode_environment
+from tests.live.shell import Shell, agents_left, only
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+TASK = json.dumps(
+    {"description": "sub", "prompt": "Look. [[SAY seen]]", "subagent_type": "general"}
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One agent: what its program is called, what makes a sub-agent, and that one's role."""
+
+    agent: str
+    program: str
+    delegation: str
+    role: str
+
+
+WAYS = {
+    "claude-code": Way(
+        "claude-code", "claude", claude_code.delegation("Look. [[SAY seen]]"), "general-purpose"
+    ),
+    "opencode": Way("opencode", "opencode", f"[[CALL task {TASK}]]", "general"),
+    "codex": Way("codex", "codex", codex.delegation("Look. [[SAY seen]]"), ""),
+}
+
+
+@pytest.fixture(params=list(WAYS))
+def way(request) -> Way:
+    return WAYS[request.param]
+
+
+@pytest.fixture
+def shell(way, request, model, project, tmp_path) -> Iterator[Shell]:
+    binaries, home = tmp_path / "bin", tmp_path / "home"
+    binaries.mkdir()
+    binary = request.getfixturevalue(f"{way.program}_binary")
+    (binaries / way.program).symlink_to(binary)
+    environments = {
+        "claude": claude_environment,
+        "opencode": opencode_environment,
+        "codex": codex_environment,
+    }
+    environment = {
+        **environments[way.program](home, model),
+        "PATH": f"{binaries}:/usr/bin:/bin",
+        "UPTHREAD_HOME": str(tmp_path / "upthread"),
+    }
+    # Codex tells a branch only of a repository that has a commit.
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    commit = (*identity, "commit", "-qm", "seed", "--allow-empty")
+    for words in (("checkout", "-qb", "feature/export"), commit):
+        subprocess.run(("git", *words), cwd=project, check=True, capture_output=True)
+    yield Shell(project, environment)
+    assert agents_left(tmp_path) == []
+
+
+def looked_at(shell: Shell, tmp_path: Path) -> Mapping[str, object]:
+    """What somebody sees who has no record of ours."""
+    stranger = {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "stranger")}
+    (told,) = Shell(shell.project, stranger).lines("--all")
+    return told
+
+
+def test_what_an_agent_stored_is_listed_as_it_is_and_can_be_gone_on_with(way, shell, tmp_path):
+    lines = shell.lines("tell", "w/planner", f"{way.delegation} [[SAY done]]")
+    session = only(lines, "result")["upstream_session_id"]
+    told = looked_at(shell, tmp_path)
+    (main,) = told["sessions"]
+    assert (main["agent"], main["session_id"]) == (way.agent, session)
+    assert main["directory"] == str(shell.project.resolve())
+    assert main["title"]
+    assert main["model"]
+    assert main["version"]
+    assert main["tokens"] > 0
+    assert main["ending"] == "ended"
+    assert main["branch"] in {"feature/export", None}
+    assert (main["branch"] is None) == (way.agent == "opencode"), "it keeps no branch"
+    assert main["resume_command"][-1] == session
+    (numbers,) = told["agents"]
+    assert numbers["here"]["sub_agents"] == 1
+    assert told["passed_over"] == []
+    assert not told["foreign"]
+    stranger = {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "stranger")}
+    other = Shell(shell.project, stranger)
+    other.lines("adopt", "w/planner", session, "--agent", way.agent)
+    again = other.lines("tell", "w/planner", "[[SAY I am back]]")
+    assert only(again, "turn_started")["upstream_session_id"] == session
+    assert only(again, "result")["decision"].startswith("resume")
+
+
+def test_what_was_said_to_a_real_agent_is_found(way, shell, tmp_path):
+    shell.lines("tell", "w/planner", "Count the zebras in Lisbon. [[SAY done]]")
+    stranger = {**shell.environment, "UPTHREAD_HOME": str(tmp_path / "stranger")}
+    *hits, result = Shell(shell.project, stranger).lines("search", "zebras", "lisbon")
+    assert result["hits"] == len(hits) > 0
+    assert {hit["agent"] for hit in hits} == {way.agent}
+    assert "Count the zebras in Lisbon" in hits[0]["text"]
