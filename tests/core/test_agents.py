@@ -60,3 +60,9 @@ def test_models_are_from_whom_the_row_says_and_else_from_whoever_the_agent_asks(
     assert provider_of("claude-code") == "anthropic"
     assert provider_of("opencode") == "opencode"
     assert provider_of("nobody") == "nobody"
+
+
+def test_the_provider_is_the_rows_and_else_the_agents_own_name():
+    assert provider_of("claude-code") == "anthropic"
+    assert provider_of("opencode") == "opencode"
+    assert provider_of("acp:mine") == "acp:mine"

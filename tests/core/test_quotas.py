@@ -218,6 +218,11 @@ def test_what_is_said_in_a_turn_is_counted_together(kind):
         (UsageReported(upstream_session_id=SESSION, tokens_used=-1), "tokens"),
         (UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_read=11), "tokens"),
         (UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_written=-1), "tokens"),
+        (UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_cached=11), "tokens"),
+        (
+            UsageReported(upstream_session_id=SESSION, tokens_used=1, tokens_cache_written=-1),
+            "tokens",
+        ),
         (TextReceived(upstream_session_id=UpstreamSessionId("s" * 21), text=""), "ids"),
     ],
 )
