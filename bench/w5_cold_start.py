@@ -106,7 +106,7 @@ def _commands() -> dict[str, tuple[str, ...]]:
         "open the store, resolve, close": (python, "-c", _RESOLVE),
     }
     if _has_cli():
-        cli = (python, "-m", "upthread.surfaces.cli")
+        cli = (python, "-m", "upthread")
         commands["upthread --version"] = (*cli, "--version")
         commands["upthread id, no such address"] = (*cli, "id", "spec-42/planner")
     return commands
