@@ -6,6 +6,7 @@ the parts it and the CLI start from. Bytecode is compiled before, as an installe
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -32,6 +33,15 @@ CALLS = 100
 CALLS_QUICK = 20
 HOOK_P95_US_MAX = 100_000.0
 REQUEST = "request.json"
+LOOKS: Mapping[str, tuple[tuple[str, ...], float]] = {
+    "upthread id": (("id", "spec-42/planner"), 6),
+    "upthread ls": (("ls",), 10),
+    "upthread show": (("show", "spec-42"), 10),
+    "upthread why": (("why", "spec-42/planner"), 10),
+    "upthread status": (("status",), 10),
+    "upthread --help": (("--help",), 10),
+}
+"""What people and scripts look at most, and how many interpreters that do nothing it may cost."""
 
 
 def measure(*, is_quick: bool) -> list[Row]:
@@ -47,14 +57,20 @@ def measure(*, is_quick: bool) -> list[Row]:
         environment |= {"UPTHREAD_HOME": str(directory), "UPTHREAD_DB": str(database)}
         commands = _commands()
         commands[HOOK] = _hook(directory, environment)
-        timings = _timings(commands, environment, ROUNDS_QUICK if is_quick else ROUNDS)
+        program = (sys.executable, "-m", "upthread")
+        commands |= {name: (*program, *words) for name, (words, _) in LOOKS.items()}
+        with contextlib.chdir(_told(directory, environment)):
+            timings = _timings(commands, environment, ROUNDS_QUICK if is_quick else ROUNDS)
         calls = CALLS_QUICK if is_quick else CALLS
         walls = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
         with writing(database, writers=WRITERS):
             beside = [_started(commands[HOOK], environment)[0] for _ in range(calls)]
             undecided = _undecided(commands[HOOK], environment)
     nothing = timings.pop(NOTHING)
-    rows = [compared("W5", what, nothing, timing, None) for what, timing in timings.items()]
+    rows = [
+        compared("W5", what, nothing, timing, LOOKS[what][1] if what in LOOKS else None)
+        for what, timing in timings.items()
+    ]
     busy = f"while {WRITERS} writers commit to the record"
     return [*rows, _slow(walls, ""), _slow(beside, busy), _row_of(undecided, busy)]
 
@@ -110,6 +126,21 @@ def _commands() -> dict[str, tuple[str, ...]]:
         commands["upthread --version"] = (*cli, "--version")
         commands["upthread id, no such address"] = (*cli, "id", "spec-42/planner")
     return commands
+
+
+def _told(directory: Path, environment: Mapping[str, str]) -> Path:
+    """Return a project in which one role has been told something; nothing is under way in it."""
+    project = directory / "told"
+    project.mkdir()
+    person = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    tell = ("tell", "spec-42/planner", "Say hello.", "--agent", "rehearsal")
+    for words in (
+        ("git", "init", "-q"),
+        ("git", *person, "commit", "-q", "--allow-empty", "-m", "The first one."),
+        (sys.executable, "-m", "upthread", *tell),
+    ):
+        subprocess.run(words, cwd=project, env=environment, check=True, capture_output=True)
+    return project
 
 
 def _hook(directory: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
