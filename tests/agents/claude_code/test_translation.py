@@ -293,4 +293,4 @@ def test_a_word_that_is_none_is_kept_and_ends_nothing(odd):
     for told in ({"type": odd}, {"type": "system", "subtype": odd, "session_id": "s"}):
         (kept,) = Translator().translate(told)
         assert isinstance(kept, UnknownReceived)
-        assert kept.raw == said
+        assert kept.raw == told

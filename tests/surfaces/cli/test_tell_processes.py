@@ -17,7 +17,7 @@ def note(event, arguments):
         started.append([event])
 
 sys.addaudithook(note)
-from upthread.surfaces.cli.__main__ import main
+from upthread.surfaces.cli.program import main
 code = main({arguments!r})
 sys.stderr.write("\\nstarted:" + json.dumps(started))
 sys.exit(code)
