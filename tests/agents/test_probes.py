@@ -37,7 +37,7 @@ def test_what_it_said_is_remembered_of_exactly_that_command(tmp_path):
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("change", ["size", "time", "another_file", "gone"])
+@pytest.mark.parametrize("change", ["size", "time", "words_alone", "another_file", "gone"])
 def test_another_program_at_the_same_place_is_asked_again(tmp_path, change):
     path = tmp_path / "agent"
     command = program(path)
@@ -48,6 +48,9 @@ def test_another_program_at_the_same_place_is_asked_again(tmp_path, change):
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     elif change == "time":
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    elif change == "words_alone":
+        path.write_bytes(b"\x7fELF 2")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     elif change == "another_file":
         program(tmp_path / "new", b"\x7fELF 2")
         os.utime(tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -136,10 +136,10 @@ def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
     ]
     (audited,) = [
         each
-        for each in surfaces.json(audit, case.workstream, form="json")["conversations"]
+        for each in surfaces.json(audit, case.workstream, form="json", into=None)["conversations"]
         if each["address"] == address
     ]
-    written = surfaces.text(audit, case.workstream, form="md")
+    written = surfaces.text(audit, case.workstream, form="md", into=None)
     said = {
         "show": in_text(surfaces.text(inspect.show, address), "because"),
         "show --json": in_json(surfaces.json(inspect.show, address)),
@@ -161,8 +161,8 @@ def test_every_surface_says_the_same_of_a_workstream(surfaces: Surfaces, case: C
     said = {
         "show": in_text(surfaces.text(inspect.show, name), "because"),
         "show --json": in_json(surfaces.json(inspect.show, name)),
-        "audit": in_markdown(surfaces.text(audit, name, form="md"), "- state: "),
-        "audit --json": in_json(surfaces.json(audit, name, form="json")),
+        "audit": in_markdown(surfaces.text(audit, name, form="md", into=None), "- state: "),
+        "audit --json": in_json(surfaces.json(audit, name, form="json", into=None)),
         "MCP status": in_json(surfaces.mcp[name]),
     }
     assert set(said.values()) == {said["show"]}, said
@@ -186,7 +186,7 @@ def test_the_list_of_all_says_of_each_what_the_others_say(surfaces: Surfaces):
 def test_every_surface_says_the_same_of_a_turns_decision(surfaces: Surfaces, case: Case):
     address, session = f"{case.workstream}/planner", f"ses_{case.number}"
     shown = surfaces.json(inspect.show, address)["last_turn"]
-    (audited, *_) = surfaces.json(audit, case.workstream, form="json")["conversations"]
+    (audited, *_) = surfaces.json(audit, case.workstream, form="json", into=None)["conversations"]
     codes = {
         "show --json": (shown["decision"], tuple(shown["reasons"])),
         "audit --json": (audited["turns"][0]["decision"], tuple(audited["turns"][0]["reasons"])),
@@ -195,7 +195,7 @@ def test_every_surface_says_the_same_of_a_turns_decision(surfaces: Surfaces, cas
     words = reasons_in_words((case.reason, "unchanged"))
     done = done_in_words(case.decision, None)
     assert f"; {done} ({words}), " in surfaces.text(inspect.show, address)
-    written = surfaces.text(audit, case.workstream, form="md")
+    written = surfaces.text(audit, case.workstream, form="md", into=None)
     assert f"- decision: {done} `{session}`: {words}" in written
 
 

@@ -435,8 +435,8 @@ def _oldest(real: Real, owner: Any, *, newest: int | None = None, **named: Any) 
     return rows if newest is None else rows[: max(newest, 0)]
 
 
-def _inclusive(real: Real, owner: Any, *, after_seq: int = 0, newest: int | None = None) -> Any:
-    return real(owner, after_seq=max(after_seq - 1, 0), newest=newest)
+def _inclusive(real: Real, owner: Any, *, after_seq: int = 0, **named: Any) -> Any:
+    return real(owner, after_seq=max(after_seq - 1, 0), **named)
 
 
 def _skipping(real: Real, owner: Any, **named: Any) -> Any:

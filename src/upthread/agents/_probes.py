@@ -33,8 +33,9 @@ SAID_CHARACTERS_MAX: Final = 200
 DAY_MS: Final = 24 * 3600 * 1000
 
 
-_Stamp: TypeAlias = tuple[int, int, int, int]
-"""A file's device, inode, size, and the moment in nanoseconds at which it was changed."""
+_Stamp: TypeAlias = tuple[int, int, int, int, int]
+"""A file's device, inode, size, and in nanoseconds when it was last written, and changed at all:
+the time of the last write can be put back."""
 
 
 class _Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +105,7 @@ def _stamps(command: Sequence[str]) -> tuple[_Stamp, ...]:
 
 def _stamp(program: str) -> _Stamp:
     found = os.stat(program)  # noqa: PTH116  # a plain question
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read(path: Path) -> Mapping[str, _Probe]:

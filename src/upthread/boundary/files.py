@@ -323,8 +323,9 @@ def stamp_of(path: str) -> str:
         found = os.stat(path)
     except OSError:
         return ""
-    # The number too: what takes a file's place may have its size, and its time if it was kept.
-    return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
+    # The number too: what takes a file's place may have its size, and its time if it was kept. And
+    # when the file was changed at all: the time of its last write can be put back (`touch -r`).
+    return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}:{found.st_ctime_ns}"
 
 
 # --- who else may write a file --------------------------------------------------------------------

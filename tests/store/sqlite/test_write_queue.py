@@ -75,6 +75,15 @@ def test_a_holder_that_stands_still_costs_a_wait_and_no_write(store, holder):
     assert store.conversation(samples.CONVERSATION) is not None
 
 
+def test_a_queue_that_stood_still_is_waited_for_once_and_not_by_each_write(store, holder):
+    store.commit(samples.home())
+    started_s = time.monotonic()
+    for _ in range(5):
+        store.commit(samples.home())
+    assert time.monotonic() - started_s < 0.3
+    assert holder.poll() is None, "it holds the queue still"
+
+
 def test_a_holder_that_is_killed_stops_nobody(store, holder):
     holder.kill()
     holder.wait()

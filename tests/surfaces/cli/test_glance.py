@@ -113,6 +113,17 @@ def remote_added(up):
     git(up, "remote", "add", "origin", "https://example.org/one.git")
 
 
+def rewritten_with_its_time_put_back(up):
+    config = up.directory / ".git" / "config"
+    status = config.stat()
+    config.write_text(config.read_text().replace("bare = false", "bare = False"))
+    os.utime(config, ns=(status.st_atime_ns, status.st_mtime_ns))
+    now = config.stat()
+    assert (now.st_size, now.st_ino, now.st_mtime_ns) == (
+        *(status.st_size, status.st_ino, status.st_mtime_ns),
+    )
+
+
 def git_damaged(up):
     shutil.rmtree(up.directory / ".git" / "refs")
 
@@ -183,7 +194,7 @@ CHANGES = [
     *(home_open, configured, configured_by_the_person, role_added, committed, another_history),
     *(remote_added, git_damaged, git_gone, database_gone, database_cut_short, database_is_a_link),
     *(key_gone, key_readable_by_others, seen_by_hooks, known_elsewhere, begun_anew),
-    *(forged, half_written, replaced_by_a_link),
+    *(forged, half_written, replaced_by_a_link, rewritten_with_its_time_put_back),
 ]
 
 

@@ -84,6 +84,7 @@ def arguments_of(verb: str, values: Values) -> list[str]:
         "AGENT": "claude",
         "FILE": values.line,
         "[QUESTION] TEXT": "an answer",
+        "WORDS": re.findall("[A-Za-z]{3,}", values.line)[0],
     }
     given: list[str] = []
     for each in parameters_of(verb_function(verb)):

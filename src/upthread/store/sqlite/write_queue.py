@@ -23,6 +23,8 @@ _LOOK_S: Final = 0.0003
 _LOOKS_SHORT_MAX: Final = 300
 _LOOK_LATER_S: Final = 0.005
 _WAIT_MAX_S: Final = 5.0
+_PASSED_BY_S: Final = 60.0
+"""For how long a queue that stood still is passed by: a turn is many writes, each would wait."""
 
 _TAKE: Final = fcntl.LOCK_EX | fcntl.LOCK_NB
 _GIVE: Final = fcntl.LOCK_UN
@@ -36,12 +38,13 @@ class WriteQueue:
         self._wait_s = min(wait_s, _WAIT_MAX_S)
         self._descriptor: int | None = None
         self._is_usable = True
+        self._stood_still_until_s = 0.0
 
     def enter(self) -> None:
-        """Wait for our turn, and for no longer than `wait_s` or five seconds."""
+        """Wait for our turn: `wait_s` or five seconds at most; then, for a minute, not at all."""
         if self._descriptor is None and not self._is_open():
             return
-        if not self._is_taken():
+        if not self._is_taken() and time.monotonic() >= self._stood_still_until_s:
             self._wait()
 
     def leave(self) -> None:
@@ -59,7 +62,10 @@ class WriteQueue:
         # Not within flock, which knows no limit: a holder that was stopped would stop everybody.
         deadline_s = time.monotonic() + self._wait_s
         looks = 0
-        while not self._is_taken() and time.monotonic() < deadline_s:
+        while not self._is_taken():
+            if time.monotonic() >= deadline_s:
+                self._stood_still_until_s = time.monotonic() + _PASSED_BY_S
+                return
             time.sleep(_LOOK_S if looks < _LOOKS_SHORT_MAX else _LOOK_LATER_S)
             looks += 1
 

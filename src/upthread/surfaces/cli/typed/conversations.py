@@ -180,8 +180,8 @@ def savings(
         Option(
             "--prices",
             metavar="P",
-            help="What you pay for a million tokens: read=3,cached=0.3,cache_written=3.75,"
-            "written=15.",
+            help="What you pay for a million tokens, such as read=3,written=15 "
+            "(also: cached, cache_written).",
         ),
     ] = None,
 ) -> int:
