@@ -271,5 +271,5 @@ def test_after_a_kill_the_next_delegation_is_told_and_nothing_is_doubled(desk, a
 def test_after_a_kill_the_line_and_the_next_delegation_tell_of_the_interruption(after_the_kill):
     line = after_the_kill.line
     assert CUT_OFF.search(line)
-    assert "nothing stands against it" not in line
+    assert "nothing has changed since" not in line
     assert "plan.md" in after_the_kill.shown

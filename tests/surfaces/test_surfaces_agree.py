@@ -143,7 +143,7 @@ def test_every_surface_says_the_same_of_a_role(surfaces: Surfaces, case: Case):
     said = {
         "show": in_text(surfaces.text(inspect.show, address), "because"),
         "show --json": in_json(surfaces.json(inspect.show, address)),
-        "why": in_text(surfaces.text(inspect.why, address, agent=None), "is"),
+        "why": in_text(surfaces.text(inspect.why, address, agent=None), "state"),
         "why --json": in_json(surfaces.json(inspect.why, address, agent=None)),
         "audit": in_markdown(written.partition(f"## `{address}`")[2], "It is "),
         "audit --json": in_json(audited),
@@ -206,9 +206,9 @@ def test_every_surface_says_the_same_of_the_last_and_the_next_decision(
     address = f"{case.workstream}/planner"
     told, asked = surfaces.json(inspect.why, address, agent=None), surfaces.mcp[address]
     text = surfaces.text(inspect.why, address, agent=None)
-    for name in ("last", "now"):
+    for name, label in (("last", "last"), ("now", "next")):
         assert told[name] == asked[name]
-        (line,) = re.findall(rf"^  {name}  +(.+)$", text, re.MULTILINE)
+        (line,) = re.findall(rf"^  {label}  +(.+)$", text, re.MULTILINE)
         assert line.endswith(f": {told[name]['words']}")
         assert told[name]["words"] == reasons_in_words(told[name]["reasons"])
 

@@ -79,7 +79,7 @@ def test_what_a_decision_rested_on_is_read_back_from_the_store():
 
 
 def test_a_session_of_a_limited_agent_is_asked_all_the_same_and_that_is_said():
-    """Who asks again may know better; that nothing stands against it would be wrong."""
+    """Who asks again may know better; that nothing has changed would be wrong."""
     inputs = HandshakeInputs(
         conversation_id=ConversationId("con_1"),
         agent="rehearsal",

@@ -75,11 +75,11 @@ def test_a_price_is_told_where_it_is_worth_a_place_in_the_line():
     own = Tokens(count=20_000, is_estimate=False)
     large = Price(resume=tokens(41_000), briefing=tokens(22_000), fixed=own)
     assert price_in_words(small) == (
-        "~100 tokens to resume, cache cold; ~10 to brief, the agent's own not known yet"
+        "~100 tokens to resume, cache cold; ~10 to brief, the agent's own prompt not measured yet"
     )
     assert cost_in_words(small) == ""
     assert cost_in_words(large) == (
-        "~41k tokens to resume; ~22k to brief, 20k of either the agent's own"
+        "~41k tokens to resume; ~22k to brief, 20k of either the agent's own prompt"
     )
     assert price_in_words(NOTHING_PRICED) == cost_in_words(NOTHING_PRICED) == ""
 

@@ -127,17 +127,17 @@ spec-42/validator (Leda-validator): approved
   session 2    ses_2 (rehearsal; opened: the role starts fresh every time)
   last turn    2 turns; STARTED FRESH with a briefing (the role starts fresh every time), finished: approved
   verdict      approved
-  knows        4 files; 1 command whose reading is not known
+  read         4 files; 1 command whose reading is not known
   open it with nothing: rehearsal has no interface of its own
 """)
     assert tidy(up("why", "spec-42/validator").out) == snapshot("""\
 spec-42/validator (Leda-validator): approved
-  is    approved, and that still holds: R1: greeter/words.py has it; R2: greeter/greet.py has it; R3: greeter/greet.py has it; R4: greeter/__main__.py has it; R5: README.md has it; `python -I check.py` ended with exit code 0: all 3 greetings are right
+  state approved, and that still holds: R1: greeter/words.py has it; R2: greeter/greet.py has it; R3: greeter/greet.py has it; R4: greeter/__main__.py has it; R5: README.md has it; `python -I check.py` ended with exit code 0: all 3 greetings are right
   last  STARTED FRESH ses_1 with a briefing · 2nd turn: the role starts fresh every time
-        ~N tokens to resume; ~N to brief, the agent's own not known yet
-  knows 4 files; 1 command whose reading is not known
-  now   it would start a fresh session with a briefing: the role starts fresh every time
-        ~N tokens to resume; ~N to brief, the agent's own not known yet
+        ~N tokens to resume; ~N to brief, the agent's own prompt not measured yet
+  read  4 files; 1 command whose reading is not known
+  next  it would start a fresh session with a briefing: the role starts fresh every time
+        ~N tokens to resume; ~N to brief, the agent's own prompt not measured yet
 """)
     assert timeless(up("ls").out) == snapshot("""\
 WORKSTREAM  NAME  STATE     SINCE  AGENT      OPEN  TURNS  ROLES

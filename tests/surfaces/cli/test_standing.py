@@ -77,7 +77,7 @@ def test_show_and_why_of_a_limit_say_until_when_and_what_goes_on(shared):
     # What `why` says is what `tell` does.
     asked = "the agent said that it is limited; it is asked all the same"
     assert asked in why
-    assert "nothing stands against it" not in why.partition("  now ")[2]
+    assert "nothing has changed since" not in why.partition("  next ")[2]
     assert as_json["now"]["reasons"][0] == "agent_limited"
     assert as_json["now"]["limit"]["reason"] == "rate_limited"
     assert as_json["standing"]["until_ms"] == as_json["now"]["limit"]["until_ms"]

@@ -251,7 +251,7 @@ def test_a_file_that_was_touched_after_the_kill_is_one_to_look_at_again(killed):
     os.utime(killed.transcript, ns=(an_hour_ago_ns, an_hour_ago_ns))
     killed.place.upthread("drain")
     why = killed.place.run("why", "spec-42/planner").out
-    assert "made.txt" in why.partition("  now  ")[2]
+    assert "made.txt" in why.partition("  next  ")[2]
 
 
 def test_a_sub_agent_that_was_gone_on_with_and_never_got_the_prompt_is_not_doubled(killed):

@@ -301,7 +301,7 @@ RULES: Final[tuple[Rule, ...]] = (
         reason="unchanged",
         decision=RESUME,
         applies=lambda _: True,
-        says="nothing stands against it",
+        says="nothing has changed since",
     ),
 )
 """In order of priority. The docs' table is generated from here."""

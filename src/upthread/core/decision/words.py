@@ -140,7 +140,7 @@ def because_in_words(
 
 
 def price_in_words(price: Price) -> str:
-    """`41k tokens to resume, cache cold; ~22k to brief, 20k of either the agent's own`.
+    """`41k tokens to resume, cache cold; ~22k to brief, 20k of either the agent's own prompt`.
 
     Empty where nothing is known. While nobody knows what the agent reads by itself, it says so: the
     briefing's figure is that of our words alone.
@@ -149,9 +149,9 @@ def price_in_words(price: Price) -> str:
         return ""
     cache = "" if price.cache == "unknown" else f", cache {price.cache}"
     own = (
-        f"{price.fixed.in_words} of either the agent's own"
+        f"{price.fixed.in_words} of either the agent's own prompt"
         if price.fixed
-        else "the agent's own not known yet"
+        else "the agent's own prompt not measured yet"
     )
     brief = f"{price.briefing.in_words} to brief"
     return f"{price.resume.in_words} tokens to resume{cache}; {brief}, {own}"

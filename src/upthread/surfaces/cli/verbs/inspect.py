@@ -131,7 +131,7 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
         output.json({"instance_name": instance_name, **shapes.why(found)})
         return 0
     output.row((conversation_name(view.conversation), "bold"), (f": {found.standing.state}", ""))
-    output.line(f"  is    {standing_in_words(found.standing)}", "dim")
+    output.line(f"  state {standing_in_words(found.standing)}", "dim")
     if found.standing.command:
         output.command("        go on with ", found.standing.command)
     if found.last is not None:
@@ -142,9 +142,9 @@ def why(call: Call, address: str, *, agent: str | None) -> int:
     _write_cut_off(output, view, indent="        ")
     write_doubts(output, view.conversation.key.workstream, view.in_doubt)
     if found.reading is not None:
-        output.line(f"  knows {found.reading.in_words}")
+        output.line(f"  read  {found.reading.in_words}")
     now = intention_in_words(found.now.decision, one_line(session or ""))
-    output.line(f"  now   it would {now}: {reasons_in_words(found.now.reasons)}")
+    output.line(f"  next  it would {now}: {reasons_in_words(found.now.reasons)}")
     _write_grounds(output, found.now)
     if found.now.hint:
         output.line(f"        {found.now.hint}", "dim")
@@ -278,7 +278,7 @@ def _show_role(output: Output, view: RoleView, shown: Shown) -> None:
         return
     output.row((conversation_name(view.conversation), "bold"), (f": {view.state}", ""))
     limits = [("limited to", one_line(line)) for line in shown.limits]
-    known = [("knows", shown.reading.in_words)] if shown.reading else []
+    known = [("read", shown.reading.in_words)] if shown.reading else []
     lacking = lacking_in_words(*shown.lacking)
     older = [("the record", one_line(lacking))] if lacking else []
     more_lines = (*older, *known, *limits)
