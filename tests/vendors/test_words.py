@@ -60,3 +60,27 @@ def test_the_texts_of_a_value_are_told_in_their_order_however_deep():
     for _ in range(100_000):
         deep = [deep]
     assert list(texts_in(deep)) == ["end"]  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_said_to_be_larger_than_any_disk_is_read_to_its_first_hole(tmp_path):
+    path = tmp_path / "sparse.jsonl"
+    path.write_bytes(b'{"text": "the word"}\n')
+    with path.open("r+b") as file:
+        file.truncate(10 * 1024**4)
+    with path.open("rb") as stream:
+        assert list(Words(["word"]).lines_of(stream)) == [b'{"text": "the word"}']
+        assert stream.tell() <= 2 * module.PIECE_BYTES
+
+
+def test_a_line_without_an_end_is_gone_through_once_and_not_again_with_each_piece():
+    class Endless(io.RawIOBase):
+        """Bytes without a line's end, a hundred of the longest lines long."""
+
+        def __init__(self) -> None:
+            self.left = 100 * module.LINE_BYTES_MAX // module.PIECE_BYTES
+
+        def read(self, size=-1):
+            self.left -= 1
+            return b"a" * size if self.left >= 0 else b""
+
+    assert list(Words(["word"]).lines_of(Endless())) == []

@@ -76,15 +76,21 @@ class Words:
         return all(each.search(raw) for each in self._in_lines)
 
     def lines_of(self, stream: BinaryIO) -> Iterator[bytes]:
-        """Yield the lines of a stream that have them all. A line that is too long has none."""
-        left = b""
-        while piece := stream.read(PIECE_BYTES):
-            block = left + piece
-            cut = block.rfind(b"\n") + 1
-            left = block[cut:] if len(block) - cut <= LINE_BYTES_MAX else b""
+        """Yield the lines of a stream that have them all. A line that is too long has none.
+
+        What comes after a byte that no text has is not read: that file is no transcript, or was
+        cut off there by a crash. Sparse ones are as large as they say they are.
+        """
+        left: list[bytes] = []
+        for piece in _pieces(stream):
+            cut = piece.rfind(b"\n") + 1
             if cut:
-                yield from self._lines_in(block[:cut])
-        yield from self._lines_in(left)
+                yield from self._lines_in(b"".join([*left, piece[:cut]]))
+                left.clear()
+            left.append(piece[cut:])
+            if sum(map(len, left)) > LINE_BYTES_MAX:
+                left.clear()
+        yield from self._lines_in(b"".join(left))
 
     def _lines_in(self, block: bytes) -> Iterator[bytes]:
         start = 0
@@ -95,6 +101,14 @@ class Words:
             line = block[begun:start]
             if all(each.search(line) for each in self._in_lines[1:]):
                 yield line
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    while piece := stream.read(PIECE_BYTES):
+        text, nul, _ = piece.partition(b"\0")
+        yield text
+        if nul:
+            return
 
 
 def _options() -> re2.Options:
