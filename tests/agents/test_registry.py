@@ -131,6 +131,8 @@ async def test_nothing_installed_is_an_empty_answer(tmp_path, monkeypatch):
 CALLED = {
     "stored": ("read_stored", "read_session", "read_asked", "stamp_of"),
     "histories": ("find_histories", "read_histories", "repair"),
+    "outline": ("outlines",),
+    "search": ("sessions",),
 }
 """What is called of each part by name, which no type checker sees."""
 
