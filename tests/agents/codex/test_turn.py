@@ -203,6 +203,21 @@ def test_a_request_that_is_told_again_is_counted_once(told):
     assert (told.turn.tokens_in, told.turn.tokens_out) == (20, 4)
 
 
+def test_what_a_resumed_thread_took_before_is_not_counted_again_however_late_it_is_told():
+    turn = Turn(OWN, title=TITLE)
+    before = {"last": {"totalTokens": 12, "inputTokens": 10}, "total": {"totalTokens": 12}}
+    now = {"last": {"totalTokens": 24, "inputTokens": 20}, "total": {"totalTokens": 36}}
+
+    def told(method, **members):
+        return turn.take(method, {"threadId": OWN, **members}, roles={})
+
+    assert told("thread/tokenUsage/updated", turnId="t-before", tokenUsage=before) == ()
+    told("turn/started", turn={"id": "t-own"})
+    assert told("thread/tokenUsage/updated", turnId="t-before", tokenUsage=before) == ()
+    (counted,) = told("thread/tokenUsage/updated", turnId="t-own", tokenUsage=now)
+    assert (counted.tokens_read, turn.tokens_in) == (20, 20)
+
+
 def test_what_codex_tries_again_is_kept_and_remembered_until_it_says_something(told):
     info = {"responseStreamDisconnected": {"httpStatusCode": 429}}
     error = {"message": "Reconnecting... 1/5", "codexErrorInfo": info}

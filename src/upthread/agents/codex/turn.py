@@ -252,6 +252,9 @@ class Turn:
         if total is not None and self._totals.get(session) == total:
             return ()
         self._totals[session] = total
+        if session == self.session and not self.turn_id:
+            # Of its last turn: told on a resume, by a busy Codex only once a prompt was sent.
+            return ()
         if session == self.session:
             # What its sub-agents took is reported under their own threads.
             self.tokens_in = _sum(self.tokens_in, member(last, "inputTokens"))
