@@ -11,5 +11,5 @@ from typing import Final
 IS_THOROUGH: Final = bool(os.environ.get("UPTHREAD_THOROUGH") or os.environ.get("UPTHREAD_SOAK"))
 """Whether a test that tries many cases tries all it knows."""
 
-EXAMPLES: Final = 100 if IS_THOROUGH else 40
+EXAMPLES: Final = 100 if IS_THOROUGH else 25
 """Of each property, where a test does not say how many."""
