@@ -64,7 +64,7 @@ async def open_project(
     env = dict(os.environ if environment is None else environment)
     system = replace(system or System(), end_process_group=_end_process_group)
     asked = Asked(directory=Path(directory), environment=env, database=database, project=project)
-    opened = await system.in_thread(lambda: _opened(asked, is_looking=system.is_looking))
+    opened = await system.in_thread(lambda: open_record(asked, is_looking=system.is_looking))
     try:
         store = ProjectStore(
             opened.store,
@@ -103,8 +103,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     project: str | None
 
 
-class _Opened(Struct, frozen=True, kw_only=True):
-    """What an opening found."""
+class Opened(Struct, frozen=True, kw_only=True):
+    """What an opening found. `store` is the whole of it: whoever takes it closes it."""
 
     settings: Settings
     redactor: Redactor
@@ -114,7 +114,8 @@ class _Opened(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
 
 
-def _opened(asked: Asked, *, is_looking: bool) -> _Opened:
+def open_record(asked: Asked, *, is_looking: bool = False) -> Opened:
+    """Open the record behind a directory. Blocking; raises ConfigError, StoreError, UsageError."""
     # Made before anything is read.
     openings = Openings(str(asked.directory), asked.environment, asked.database)
     remembered = None if asked.project else openings.recall()
@@ -125,7 +126,7 @@ def _opened(asked: Asked, *, is_looking: bool) -> _Opened:
     return _opened_anew(asked, openings)
 
 
-def _opened_again(asked: Asked, remembered: Opening) -> _Opened | None:
+def _opened_again(asked: Asked, remembered: Opening) -> Opened | None:
     """Open what was found the last time; None where the database knows more than it did then.
 
     The configuration was read and checked then, and no file of it has changed: it is read again
@@ -142,7 +143,7 @@ def _opened_again(asked: Asked, remembered: Opening) -> _Opened | None:
         database=remembered.database,
         outward_patterns=remembered.outward_patterns,
     )
-    return _Opened(
+    return Opened(
         settings=settings,
         redactor=later(lambda: _redactor(settings)),
         policy=later(lambda: record_policy(settings)),
@@ -151,7 +152,7 @@ def _opened_again(asked: Asked, remembered: Opening) -> _Opened | None:
     )
 
 
-def _opened_anew(asked: Asked, openings: Openings) -> _Opened:
+def _opened_anew(asked: Asked, openings: Openings) -> Opened:
     from upthread.boundary.own_home import home_directory
     from upthread.client.project_identity import (
         PROJECT_VARIABLE,
@@ -174,7 +175,7 @@ def _opened_anew(asked: Asked, openings: Openings) -> _Opened:
     except BaseException:
         store.close()
         raise
-    return _Opened(
+    return Opened(
         settings=settings,
         redactor=redactor,
         policy=record_policy(settings),

@@ -319,24 +319,34 @@ class Conversations:
 
         Two processes that choose at the same moment do not collide.
         """
-        while True:
-            known = self._store.workstream(project_id, workstream)
-            if known is not None:
-                return known.base_name
-            # No two of a project have the same: the store refuses the second one (S11).
-            taken = {other.base_name for other in self._store.workstreams(project_id)}
-            name = choose_base_name(workstream, taken)
-            write = OpenWorkstream(
-                project_id=project_id,
-                workstream=workstream,
-                base_name=name,
-                opened_at_ms=self._system.now_ms(),
-            )
-            try:
-                self._store.commit((write,))
-            except ConflictError:
-                continue  # another process named this workstream, or took this name: look again
-            return name
+        return name_workstream(self._store, project_id, workstream, now_ms=self._system.now_ms)
+
+
+def name_workstream(
+    store: Store, project_id: ProjectId, workstream: str, *, now_ms: Callable[[], int]
+) -> str:
+    """Return the workstream's base name, given on first use. Blocking.
+
+    Two processes that choose at the same moment do not collide.
+    """
+    while True:
+        known = store.workstream(project_id, workstream)
+        if known is not None:
+            return known.base_name
+        # No two of a project have the same: the store refuses the second one (S11).
+        taken = {other.base_name for other in store.workstreams(project_id)}
+        name = choose_base_name(workstream, taken)
+        write = OpenWorkstream(
+            project_id=project_id,
+            workstream=workstream,
+            base_name=name,
+            opened_at_ms=now_ms(),
+        )
+        try:
+            store.commit((write,))
+        except ConflictError:
+            continue  # another process named this workstream, or took this name: look again
+        return name
 
 
 def refused(address: str, decision: Decision, *, tokens: str = "") -> RefusedError:

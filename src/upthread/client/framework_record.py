@@ -1,0 +1,133 @@
+"""A project's record, opened for the store of an agent framework. Blocking; any thread may call.
+
+The frameworks have their own event loops and threads, and call their stores from all of them. So
+this opens the record once, for as long as the process lives, and takes one call at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from threading import RLock
+from typing import Final, Self
+
+from msgspec import Struct
+
+from upthread.client.project_opener import Asked, Opened, open_record
+from upthread.core.names import Address, key_of, parse_address, parse_role, parse_workstream
+from upthread.core.types import ConversationKey
+from upthread.errors import ConfigError, UsageError
+from upthread.runtime.record.entry_log import EntryLog
+from upthread.runtime.record.project_store import ProjectStore
+from upthread.runtime.system import System, user_name
+from upthread.store.base import Store
+
+THREAD_PREFIX: Final = "thread-"
+"""Begins the workstream of a thread whose own name no workstream may have."""
+
+NAME_BYTES_MAX: Final = 160
+"""A longer name of a thread would leave no room beside it in what people read."""
+
+
+class KnownThread(Struct, frozen=True, kw_only=True):
+    """A thread of a framework, by what its workstream is called."""
+
+    workstream: str
+    log: EntryLog
+
+
+class FrameworkRecord:
+    """The record of the project a directory belongs to; made on first use, closed by `close`.
+
+    `database` and `environment` as for `open_project`. Raises ConfigError, StoreError, UsageError.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        database: str | None = None,
+        project: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        env = dict(os.environ if environment is None else environment)
+        asked = Asked(
+            directory=Path(directory), environment=env, database=database, project=project
+        )
+        self._opened: Opened = open_record(asked)
+        self._system = System()
+        self.lock = RLock()
+        """Held over several calls that belong together: the store takes one at a time."""
+        # No policy stands in front of it: a value that is not whole is of no use to its framework.
+        # What is said beside it passes the redactor in the log itself.
+        self._store: Store = ProjectStore(
+            self._opened.store,
+            self._opened.project_id,
+            by_user=user_name(env),
+            now_ms=self._system.now_ms,
+        )
+
+    def log(self, framework: str, thread: str, *, address: str | None = None) -> EntryLog:
+        """Return the log of a framework's thread.
+
+        Under `address` it is a conversation that `tell` reaches as well; without, the thread is a
+        workstream with the framework as its role. Raises UsageError for a name that is none,
+        ConfigError where the record may keep no text.
+        """
+        place = parse_address(address) if address else _place(framework, thread)
+        self._require_text(place.role)
+        return self._log(framework, key_of(self._opened.project_id, place))
+
+    def threads(self, framework: str) -> Iterator[KnownThread]:
+        """Yield the threads of a framework, oldest first."""
+        role = parse_role(framework)
+        project_id = self._opened.project_id
+        with self.lock:
+            names = [each.workstream for each in self._store.workstreams(project_id)]
+        for name in names:
+            key = key_of(project_id, Address(workstream=name, role=role))
+            with self.lock:
+                found = self._store.resolve(key)
+            if found is not None:
+                yield KnownThread(workstream=name, log=self._log(framework, key))
+
+    def close(self) -> None:
+        """Close the record. Idempotent; what was appended stays."""
+        with self.lock:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _log(self, framework: str, key: ConversationKey) -> EntryLog:
+        redacted: Callable[[str], str] = self._opened.redactor.redact
+        return EntryLog(
+            self._store, self._system, key, framework, redacted=redacted, lock=self.lock
+        )
+
+    def _require_text(self, role: str) -> None:
+        if self._opened.policy.of_role(role) == "index":
+            raise ConfigError(
+                'record = "index" keeps no text, and a framework needs its values back whole',
+                hint=f'say in upthread.toml: [roles.{role}] record = "redacted"',
+                role=role,
+            )
+
+
+def _place(framework: str, thread: str) -> Address:
+    """Return where a thread is kept. Its name where a workstream may have it, else a digest."""
+    role = parse_role(framework)
+    try:
+        workstream = parse_workstream(thread)
+    except UsageError:
+        workstream = ""
+    is_fit = workstream == thread and len(thread.encode()) <= NAME_BYTES_MAX
+    if not is_fit or thread.startswith(THREAD_PREFIX):
+        digest = hashlib.sha256(thread.encode("utf-8", "surrogatepass")).hexdigest()
+        workstream = THREAD_PREFIX + digest[:32]
+    return Address(workstream=workstream, role=role)

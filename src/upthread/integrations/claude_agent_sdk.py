@@ -1,0 +1,210 @@
+"""A session store of the Claude Agent SDK on upthread's record:
+`ClaudeAgentOptions(session_store=UpthreadSessionStore())`.
+
+All 14 contracts of the suite the SDK ships. Entries are kept whole, since a transcript whose
+thinking is redacted cannot be resumed; what search and audit read beside them is redacted. Each
+transcript is a conversation, a workstream `PROJECT_KEY/SESSION_ID` with the role
+`claude-agent-sdk`. Written for claude-agent-sdk 0.2.187.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from claude_agent_sdk import fold_session_summary
+from claude_agent_sdk.types import (
+    SessionKey,
+    SessionListSubkeysKey,
+    SessionStore,
+    SessionStoreEntry,
+    SessionStoreListEntry,
+    SessionSummaryEntry,
+)
+
+from upthread.client.framework_record import FrameworkRecord
+from upthread.core.types import JsonValue, Speaker
+from upthread.errors import ConflictError
+from upthread.integrations.folds import Folds
+from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
+
+FRAMEWORK: Final = "claude-agent-sdk"
+SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
+
+
+class Transcript:
+    """One transcript: its entries in order, and what was last said of all of it."""
+
+    def __init__(self) -> None:
+        self.key: SessionKey | None = None
+        self.entries: list[SessionStoreEntry] = []
+        self.uuids: set[str] = set()
+        self.mtime_ms = 0
+        self.summary: SessionSummaryEntry | None = None
+
+    def apply(self, entry: Entry) -> None:
+        """Take in a batch. What others said in the conversation is none of the transcript."""
+        if entry.told:
+            return
+        value = cast("dict[str, Any]", entry.value)
+        self.key = cast("SessionKey", value["key"])
+        self.mtime_ms = value["mtime"]
+        self.summary = value["summary"]
+        batch: list[SessionStoreEntry] = value["entries"]
+        self.entries += batch
+        self.uuids.update(each["uuid"] for each in batch if "uuid" in each)
+
+
+class UpthreadSessionStore(SessionStore):
+    """Transcripts in the record of the project that `directory` belongs to.
+
+    `record` is one that is open already, and stays open. A batch that comes again adds nothing to
+    entries with a `uuid`; one without is appended again, as the SDK has it.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        database: str | None = None,
+        record: FrameworkRecord | None = None,
+    ) -> None:
+        self._record = record or FrameworkRecord(directory, database=database)
+        self._is_own = record is None
+        self._folds = Folds(self._record, Transcript)
+
+    def close(self) -> None:
+        """Close the record, unless it was given."""
+        if self._is_own:
+            self._record.close()
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Append a batch: all that is new of it, in one synced commit."""
+        if entries:
+            await asyncio.to_thread(self._append, key, entries)
+
+    def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
+        log = self._log(key)
+        while True:
+            followed = self._folds.of(log)
+            transcript = followed.fold
+            new = list(_new(entries, transcript.uuids))
+            if not new:
+                return
+            # Never back, whatever the clock does: it tells the SDK which session is the newest.
+            mtime_ms = max(time.time_ns() // 1_000_000, transcript.mtime_ms + 1)
+            value: dict[str, object] = {
+                "key": dict(key),
+                "mtime": mtime_ms,
+                "entries": new,
+                "summary": self._summary(key, transcript, new, mtime_ms),
+            }
+            text, speaker = _said(new)
+            entry = NewEntry(value=cast("JsonValue", value), text=text, speaker=speaker)
+            try:
+                log.append((entry,), after=followed.seen)
+            except ConflictError:
+                continue  # another process was first: some of it may be there by now
+            return
+
+    def _summary(
+        self,
+        key: SessionKey,
+        transcript: Transcript,
+        new: list[SessionStoreEntry],
+        mtime_ms: int,
+    ) -> SessionSummaryEntry | None:
+        if key.get("subpath"):
+            return None
+        folded = fold_session_summary(transcript.summary, key, new)
+        return {**folded, "mtime": mtime_ms}
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return a transcript, deep-equal to what was appended; None for one that never was."""
+
+        def look() -> list[SessionStoreEntry] | None:
+            with self._record.lock:
+                return list(self._folds.of(self._log(key)).fold.entries) or None
+
+        return await asyncio.to_thread(look)
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the main transcripts of a project, with when each was last appended to."""
+        found = await asyncio.to_thread(lambda: list(self._transcripts(project_key)))
+        return [
+            {"session_id": key["session_id"], "mtime": each.mtime_ms}
+            for key, each in found
+            if not key.get("subpath")
+        ]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return what the SDK folded of each main transcript of a project."""
+        found = await asyncio.to_thread(lambda: list(self._transcripts(project_key)))
+        return [each.summary for _, each in found if each.summary is not None]
+
+    async def delete(self, key: SessionKey) -> None:
+        """Erase a transcript, and with a main one those of its sub-agents."""
+
+        def erase() -> None:
+            for known, _ in list(self._transcripts(key["project_key"])):
+                is_meant = known.get("subpath", "") == key.get("subpath", "")
+                if known["session_id"] == key["session_id"] and (
+                    is_meant or not key.get("subpath")
+                ):
+                    self._log(known).rewrite(lambda _: ())
+
+        await asyncio.to_thread(erase)
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the sub-agents of a session, by their subpaths."""
+        found = await asyncio.to_thread(lambda: list(self._transcripts(key["project_key"])))
+        return [
+            subpath
+            for known, _ in found
+            if known["session_id"] == key["session_id"] and (subpath := known.get("subpath"))
+        ]
+
+    def _log(self, key: SessionKey) -> EntryLog:
+        names = (key["project_key"], key["session_id"], key.get("subpath"))
+        return self._record.log(FRAMEWORK, "/".join(filter(None, names)))
+
+    def _transcripts(self, project_key: str) -> Iterator[tuple[SessionKey, Transcript]]:
+        """Yield a project's transcripts by their newest batch alone: their entries are not read."""
+        for known in self._record.threads(FRAMEWORK):
+            with self._record.lock:
+                newest = list(known.log.entries(newest=1))
+            transcript = Transcript()
+            for entry in newest:
+                transcript.apply(entry)
+            key = transcript.key
+            if key is not None and key["project_key"] == project_key:
+                yield key, transcript
+
+
+def _new(entries: Sequence[SessionStoreEntry], known: set[str]) -> Iterator[SessionStoreEntry]:
+    seen: set[str] = set()
+    for entry in entries:
+        uuid = entry.get("uuid")
+        if uuid is None or (uuid not in known and uuid not in seen):
+            yield entry
+        if uuid is not None:
+            seen.add(uuid)
+
+
+def _said(entries: Sequence[SessionStoreEntry]) -> tuple[str, Speaker]:
+    """Return what a person reads of a batch, and who said the last of it."""
+    texts: list[str] = []
+    speaker = Speaker.TOOL
+    for entry in cast("Sequence[dict[str, Any]]", entries):
+        message = entry.get("message")
+        content = cast("dict[str, Any]", message).get("content") if isinstance(message, dict) else 0
+        blocks = [{"text": content}] if isinstance(content, str) else content
+        for block in cast("list[Any]", blocks) if isinstance(blocks, list) else ():
+            text = block.get("text") if isinstance(block, dict) else None
+            if isinstance(text, str) and text:
+                texts.append(text)
+                speaker = SPEAKERS.get(entry.get("type", ""), Speaker.TOOL)
+    return "\n\n".join(texts), speaker

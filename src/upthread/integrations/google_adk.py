@@ -1,0 +1,333 @@
+"""A session service of Google's ADK on upthread's record: `UpthreadSessionService()`.
+
+Or without code, in `services.yaml`: `{scheme: upthread, type: session, class:
+upthread.integrations.google_adk.UpthreadSessionService}`, then
+`adk web --session_service_uri=upthread://.`. Events stand in the order of their appends, whatever
+their clocks said; who appends is told apart by the number of the last event, not by a time. Written
+for google-adk 2.13.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from google.adk.errors._stale_session_error import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.platform import time as platform_time
+from google.adk.sessions._session_util import extract_state_delta, make_json_safe_state
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+
+from upthread.client.framework_record import FrameworkRecord
+from upthread.core.types import JsonValue, Speaker
+from upthread.errors import ConflictError, UsageError
+from upthread.integrations.folds import Followed, Folds
+from upthread.runtime.record.entry_log import (
+    Append,
+    Entry,
+    EntryLog,
+    NewEntry,
+    append_together,
+)
+
+FRAMEWORK: Final = "google-adk"
+URI_SCHEME: Final = "upthread://"
+SHARED: Final = "state of"
+"""Begins the name of the log that holds what is shared by an app's or a user's sessions."""
+
+
+class StoredSession:
+    """A session as its log tells it, or the state that sessions share. Created by its first entry."""
+
+    def __init__(self) -> None:
+        self.app_name = self.user_id = self.session_id = ""
+        self.state: dict[str, Any] = {}
+        self.events: list[dict[str, Any]] = []
+        self.last_update_time = 0.0
+
+    def apply(self, entry: Entry) -> None:
+        """Take in what created it, an event, or a change of shared state."""
+        if entry.told:
+            return
+        value = cast("dict[str, Any]", entry.value)
+        if "created" in value:
+            self.app_name, self.user_id, self.session_id = value["created"]
+            self.last_update_time = value["at"]
+        if "event" in value:
+            self.events.append(value["event"])
+            self.last_update_time = value["event"]["timestamp"]
+        self.state.update(value.get("state", {}))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it was created, and not deleted since."""
+        return bool(self.session_id)
+
+
+class UpthreadSessionService(BaseSessionService):
+    """Sessions in the record of the project that `directory` belongs to.
+
+    `uri` is what `services.yaml` gives: `upthread://DIRECTORY`. An event and all it changes, of the
+    session, the user and the app, are one synced commit. `record` is one that is open already.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        uri: str | None = None,
+        database: str | None = None,
+        record: FrameworkRecord | None = None,
+        **_: object,
+    ) -> None:
+        place = uri.removeprefix(URI_SCHEME) or "." if uri else directory
+        self._record = record or FrameworkRecord(place, database=database)
+        self._is_own = record is None
+        self._folds = Folds(self._record, StoredSession)
+
+    async def close(self) -> None:
+        """Close the record, unless it was given."""
+        if self._is_own:
+            await asyncio.to_thread(self._record.close)
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Create a session. AlreadyExistsError where one has this id, also at the same moment."""
+        name = (session_id or "").strip() or str(uuid.uuid4())
+        deltas = extract_state_delta(make_json_safe_state(state or {}))
+        return await asyncio.to_thread(self._create, (app_name, user_id, name), deltas)
+
+    def _create(self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]) -> Session:
+        log = self._log(*place)
+        while True:
+            followed = self._folds.of(log)
+            if followed.fold.is_there:
+                raise AlreadyExistsError(f"Session with id {place[2]} already exists.")
+            at = platform_time.get_time()
+            value = {"created": list(place), "at": at, "state": deltas["session"]}
+            entry = NewEntry(value=cast("JsonValue", value))
+            try:
+                append_together(
+                    (
+                        Append(log=log, entries=(entry,), after=followed.seen),
+                        *self._shared(place, deltas),
+                    )
+                )
+            except ConflictError:
+                continue
+            return self._session(self._folds.of(log), None)
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session with its events in the order of their appends, None where none is."""
+
+        def look() -> Session | None:
+            with self._record.lock:
+                followed = self._folds.of(self._log(app_name, user_id, (session_id or "").strip()))
+                return self._session(followed, config) if followed.fold.is_there else None
+
+        return await asyncio.to_thread(look)
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """Return sessions without their events, the one updated last as the last."""
+
+        def look() -> ListSessionsResponse:
+            with self._record.lock:
+                none = GetSessionConfig(num_recent_events=0)
+                found = [self._session(each, none) for each in self._all(app_name, user_id)]
+            found.sort(key=lambda each: (each.last_update_time, each.user_id, each.id))
+            return ListSessionsResponse(sessions=found)
+
+        return await asyncio.to_thread(look)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Erase a session: what was in it is gone from the record. The user's state stays."""
+        log = self._log(app_name, user_id, (session_id or "").strip())
+        await asyncio.to_thread(log.rewrite, lambda _: ())
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return what a user's sessions share, without the prefix."""
+
+        def look() -> dict[str, Any]:
+            with self._record.lock:
+                return _copied(self._folds.of(self._shared_log(app_name, user_id)).fold.state)
+
+        return await asyncio.to_thread(look)
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event, with what it changes. StaleSessionError where the session has moved on.
+
+        An event that comes again is the one that is there: nothing is appended for it.
+        """
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        is_new = await asyncio.to_thread(self._append, session, event)
+        return self._commit_event_to_session(session, event) if is_new else event
+
+    def _append(self, session: Session, event: Event) -> bool:
+        place = (session.app_name, session.user_id, session.id)
+        log = self._log(*place)
+        told = _told(event)
+        delta = make_json_safe_state((event.actions.state_delta if event.actions else None) or {})
+        deltas = extract_state_delta(delta)
+        while True:
+            followed = self._folds.of(log)
+            stored = followed.fold
+            if not stored.is_there:
+                raise SessionNotFoundError(f"Session {session.id} not found.")
+            if any(each["id"] == event.id and each == told for each in reversed(stored.events)):
+                return False
+            self._require_current(session, followed)
+            value = {"event": told, "state": deltas["session"]}
+            entry = NewEntry(
+                value=cast("JsonValue", value), text=_said(event), speaker=_speaker(event)
+            )
+            try:
+                appended = append_together(
+                    (
+                        Append(log=log, entries=(entry,), after=followed.seen),
+                        *self._shared(place, deltas),
+                    )
+                )
+            except ConflictError:
+                continue
+            session.last_update_time = event.timestamp
+            session._storage_update_marker = _marker(followed.generation, appended[0][0])  # noqa: SLF001
+            return True
+
+    def _require_current(self, session: Session, followed: Followed[StoredSession]) -> None:
+        """Refuse to append to what the caller has not read: its next step would rest on less."""
+        marker = session._storage_update_marker  # noqa: SLF001  # theirs, for just this
+        is_stale = (
+            marker != _marker(followed.generation, followed.seen)
+            if marker is not None
+            else followed.fold.last_update_time > session.last_update_time
+        )
+        if is_stale:
+            raise StaleSessionError(
+                "The session has been modified in storage since it was loaded. "
+                "Please reload the session before appending more events."
+            )
+
+    # --- below: logs, and what they come to ------------------------------------------------------
+
+    def _log(self, app_name: str, user_id: str, session_id: str) -> EntryLog:
+        # As JSON would be: no name of one user can be read as another's with a session of his.
+        names = "/".join(each.replace("%", "%25").replace("/", "%2F") for each in (app_name, user_id))
+        return self._record.log(FRAMEWORK, f"{names}/{session_id}")
+
+    def _shared_log(self, app_name: str, user_id: str | None) -> EntryLog:
+        names = [app_name] if user_id is None else [app_name, user_id]
+        told = "/".join(each.replace("%", "%25").replace("/", "%2F") for each in names)
+        return self._record.log(FRAMEWORK, f"{SHARED} {told}")
+
+    def _shared(
+        self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]
+    ) -> Iterator[Append]:
+        app_name, user_id, _ = place
+        for owner, delta in ((None, deltas["app"]), (user_id, deltas["user"])):
+            if delta:
+                entry = NewEntry(value=cast("JsonValue", {"state": delta}))
+                yield Append(log=self._shared_log(app_name, owner), entries=(entry,))
+
+    def _all(self, app_name: str, user_id: str | None) -> Iterator[Followed[StoredSession]]:
+        for known in self._record.threads(FRAMEWORK):
+            followed = self._folds.of(known.log)
+            stored = followed.fold
+            is_meant = stored.is_there and stored.app_name == app_name
+            if is_meant and user_id in {None, stored.user_id}:
+                yield followed
+
+    def _session(
+        self, followed: Followed[StoredSession], config: GetSessionConfig | None
+    ) -> Session:
+        stored = followed.fold
+        shared = {
+            prefix + name: value
+            for prefix, owner in ((State.APP_PREFIX, None), (State.USER_PREFIX, stored.user_id))
+            for name, value in self._folds.of(
+                self._shared_log(stored.app_name, owner)
+            ).fold.state.items()
+        }
+        session = Session(
+            id=stored.session_id,
+            app_name=stored.app_name,
+            user_id=stored.user_id,
+            state=_copied({**stored.state, **shared}),
+            events=[Event.model_validate(each) for each in _wanted(stored.events, config)],
+            last_update_time=stored.last_update_time,
+        )
+        session._storage_update_marker = _marker(followed.generation, followed.seen)  # noqa: SLF001
+        return session
+
+
+def _wanted(
+    events: list[dict[str, Any]], config: GetSessionConfig | None
+) -> list[dict[str, Any]]:
+    if config is None:
+        return events
+    if config.num_recent_events is not None:
+        events = events[-config.num_recent_events :] if config.num_recent_events else []
+    if config.after_timestamp is not None:
+        # From the newest back to the first that is older, as ADK's own services have it.
+        older = [at for at, each in enumerate(events) if each["timestamp"] < config.after_timestamp]
+        events = events[older[-1] + 1 :] if older else events
+    return events
+
+
+def _told(event: Event) -> dict[str, Any]:
+    """Return an event whole, as data. UsageError for a value that is no data."""
+    try:
+        return cast("dict[str, Any]", event.model_dump(mode="json", exclude_none=True))
+    except ValueError as error:
+        raise UsageError(
+            f"the event {event.id} cannot be kept: {error}",
+            hint="give its state and parts values that JSON can say",
+            event_id=event.id,
+        ) from error
+
+
+def _marker(generation: int, seq: int) -> str:
+    return f"{generation}:{seq}"
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(each) for name, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
+
+
+def _said(event: Event) -> str:
+    parts = (event.content.parts if event.content else None) or []
+    return "\n\n".join(each.text for each in parts if each.text)
+
+
+def _speaker(event: Event) -> Speaker:
+    return Speaker.USER if event.author == "user" else Speaker.ASSISTANT

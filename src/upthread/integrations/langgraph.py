@@ -1,0 +1,457 @@
+"""LangGraph's checkpointer on upthread's record: `graph.compile(checkpointer=UpthreadSaver())`.
+
+All eight capabilities of langgraph-checkpoint-conformance 0.0.2, sync and async. Each thread is a
+conversation of its own, a workstream with the role `langgraph`, so `upthread ls`, `search`, `audit`
+and `forget` reach it. Written for langgraph-checkpoint 4.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from upthread.client.framework_record import FrameworkRecord
+from upthread.core.types import JsonValue, Speaker
+from upthread.errors import UsageError
+from upthread.integrations.checkpoint_log import (
+    CheckpointThread,
+    SavedCheckpoint,
+    SavedWrite,
+    Stored,
+    Typed,
+    is_typed,
+)
+from upthread.integrations.folds import Folds
+from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
+
+FRAMEWORK: Final = "langgraph"
+SPEAKERS: Final = {"human": Speaker.USER, "ai": Speaker.ASSISTANT}
+DELTA_COUNTERS: Final = "counters_since_delta_snapshot"
+"""Where a checkpoint's metadata names its DeltaChannels (CheckpointMetadata, beta)."""
+
+
+class UpthreadSaver(BaseCheckpointSaver[str]):
+    """Checkpoints in the record of the project that `directory` belongs to.
+
+    `record` is one that is open already, and stays open; else one is opened with `directory` and
+    `database`, and closed by `close`. Any thread and any number of processes may use a thread of
+    LangGraph's at the same time. Raises StoreError for a record that cannot be read or written,
+    UsageError for a value its serializer cannot encode, before anything is written.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        database: str | None = None,
+        record: FrameworkRecord | None = None,
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        super().__init__(serde=serde)
+        self._record = record or FrameworkRecord(directory, database=database)
+        self._is_own = record is None
+        self._folds = Folds(self._record, CheckpointThread)
+
+    def close(self) -> None:
+        """Close the record, unless it was given."""
+        if self._is_own:
+            self._record.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint a configuration names, else its thread's newest; None without."""
+        thread_id, namespace = _place(config)
+        thread = self._thread(thread_id)
+        wanted = get_checkpoint_id(config)
+        saved = (
+            thread.checkpoints.get(namespace, {}).get(wanted)
+            if wanted
+            else thread.latest(namespace)
+        )
+        return self._tuple(thread, namespace, saved) if saved else None
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002  # theirs
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, of each namespace the newest first; those whose metadata match."""
+        wanted = get_checkpoint_id(config) if config else None
+        end = get_checkpoint_id(before) if before else None
+        left = limit
+        for thread, namespace in self._listed(config):
+            for checkpoint_id in sorted(thread.checkpoints[namespace], reverse=True):
+                if (wanted and checkpoint_id != wanted) or (end and checkpoint_id >= end):
+                    continue
+                if left is not None and left <= 0:
+                    return
+                found = self._tuple(thread, namespace, thread.checkpoints[namespace][checkpoint_id])
+                metadata = cast("dict[str, Any]", found.metadata)
+                if all(metadata.get(name) == value for name, value in (filter or {}).items()):
+                    left = left - 1 if left is not None else None
+                    yield found
+
+    def _listed(self, config: RunnableConfig | None) -> Iterator[tuple[CheckpointThread, str]]:
+        if config is None:
+            threads = [self._folded(known.log) for known in self._record.threads(FRAMEWORK)]
+        else:
+            threads = [self._thread(config["configurable"]["thread_id"])]
+        wanted = config["configurable"].get("checkpoint_ns") if config else None
+        for thread in threads:
+            for namespace in thread.checkpoints:
+                if wanted is None or namespace == wanted:
+                    yield thread, namespace
+
+    def _tuple(
+        self, thread: CheckpointThread, namespace: str, saved: SavedCheckpoint
+    ) -> CheckpointTuple:
+        checkpoint = self.serde.loads_typed(saved.checkpoint)
+        values = {
+            channel: self._loaded(value)
+            for channel, version in checkpoint["channel_versions"].items()
+            if (value := thread.blobs.get((namespace, channel, version))) is not None
+        }
+        writes = thread.ordered_writes(namespace, saved.checkpoint_id)
+        parent = _config(thread.thread_id, namespace, saved.parent) if saved.parent else None
+        return CheckpointTuple(
+            config=_config(thread.thread_id, namespace, saved.checkpoint_id),
+            checkpoint={**checkpoint, "channel_values": values},
+            metadata=self.serde.loads_typed(saved.metadata),
+            parent_config=parent,
+            pending_writes=[
+                (each.task_id, each.channel, self.serde.loads_typed(each.value)) for each in writes
+            ],
+        )
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint, and of its channels those that are new. One synced commit."""
+        thread_id, namespace = _place(config)
+        rest = cast("dict[str, Any]", checkpoint.copy())
+        values = rest.pop("channel_values")
+        saved = SavedCheckpoint(
+            checkpoint_id=checkpoint["id"],
+            parent=config["configurable"].get("checkpoint_id"),
+            checkpoint=self._dumped(rest),
+            metadata=self._dumped(get_checkpoint_metadata(config, metadata)),
+            versions=dict(checkpoint["channel_versions"]),
+        )
+        stored: dict[str, tuple[Any, Stored]] = {
+            channel: (version, self._stored(values[channel]) if channel in values else None)
+            for channel, version in new_versions.items()
+        }
+        thread = self._thread(thread_id)
+        texts, speaker = self._said(thread, namespace, stored, values)
+        entry = thread.put_entry(namespace, saved, stored)
+        self._append(thread_id, NewEntry(value=entry, text=texts, speaker=speaker))
+        return _config(thread_id, namespace, checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Keep what a task wrote. Of a write that is there already the first one stays."""
+        thread_id, namespace = _place(config)
+        checkpoint_id = config["configurable"]["checkpoint_id"]
+        saved = tuple(
+            SavedWrite(
+                task_id=task_id,
+                index=WRITES_IDX_MAP.get(channel, index),
+                channel=channel,
+                value=self._dumped(value),
+                task_path=task_path,
+            )
+            for index, (channel, value) in enumerate(writes)
+        )
+        if saved:
+            entry = CheckpointThread.writes_entry(namespace, checkpoint_id, saved)
+            self._append(thread_id, NewEntry(value=entry))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Erase a thread: what was in it is gone from the record, not only out of sight."""
+        self._rewrite(self._log(thread_id), lambda _: set())
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Erase the checkpoints of these runs, with their writes, in whichever thread."""
+        runs = set(run_ids)
+        for known in self._record.threads(FRAMEWORK) if runs else ():
+            thread = self._folded(known.log)
+            if any(self._run_of(each) in runs for each in _all(thread)):
+                self._rewrite(known.log, lambda now: _keys(now) - self._of_runs(now, runs))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread whole, with all ancestors, to one that has nothing yet.
+
+        Raises UsageError where the target holds checkpoints, which a copy would mix with.
+        """
+        source = self._thread(source_thread_id)
+        if not source.checkpoints:
+            return
+        target = self._log(target_thread_id)
+        if self._thread(target_thread_id).checkpoints:
+            raise UsageError(
+                f"the thread {target_thread_id!r} holds checkpoints already",
+                hint="copy to a thread of another name, or delete this one first",
+                thread_id=target_thread_id,
+            )
+        entries = source.kept(_keys(source))
+        for entry in entries:
+            cast("dict[str, JsonValue]", entry).update(
+                {"thread": target_thread_id} if "put" in cast("dict[str, Any]", entry) else {}
+            )
+        target.append([NewEntry(value=each) for each in entries], after=target.last())
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Erase all checkpoints of threads but the newest of each namespace; `delete`: all.
+
+        Of a graph with DeltaChannels the ancestors stay back to the snapshot that each channel is
+        rebuilt from: without them it would read as empty, and no error would say so.
+        """
+        if strategy not in {"keep_latest", "delete"}:
+            raise UsageError(
+                f"{strategy!r} is no strategy of pruning", hint="keep_latest or delete"
+            )
+        for thread_id in thread_ids:
+            keep = self._latest if strategy == "keep_latest" else lambda _: set()
+            self._rewrite(self._log(thread_id), keep)
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """Return a version after `current`. Two branches never have the same one."""
+        number = int(str(current).partition(".")[0]) if current is not None else 0
+        return f"{number + 1:032}.{random.random():016}"  # noqa: S311  # it tells apart, no more
+
+    # --- the same, async: each on a thread of its own, as LangGraph's own savers have it ----------
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See `get_tuple`."""
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002  # theirs
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """See `list`."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (each := await asyncio.to_thread(next, found, None)) is not None:
+            yield each
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """See `put`."""
+        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """See `put_writes`."""
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """See `delete_thread`."""
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """See `delete_for_runs`."""
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """See `copy_thread`."""
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """See `prune`."""
+        await asyncio.to_thread(lambda: self.prune(thread_ids, strategy=strategy))
+
+    # --- below: the log of a thread, and its fold ------------------------------------------------
+
+    def _log(self, thread_id: str) -> EntryLog:
+        return self._record.log(FRAMEWORK, thread_id)
+
+    def _thread(self, thread_id: str) -> CheckpointThread:
+        thread = self._folded(self._log(thread_id))
+        thread.thread_id = thread_id
+        return thread
+
+    def _folded(self, log: EntryLog) -> CheckpointThread:
+        return self._folds.of(log).fold
+
+    def _append(self, thread_id: str, entry: NewEntry) -> None:
+        self._log(thread_id).append((entry,))
+
+    def _rewrite(
+        self, log: EntryLog, keep: Callable[[CheckpointThread], set[tuple[str, str]]]
+    ) -> None:
+        def kept(entries: Sequence[Entry]) -> Sequence[NewEntry]:
+            thread = CheckpointThread()
+            for entry in entries:
+                thread.apply(entry)
+            return [NewEntry(value=each) for each in thread.kept(keep(thread))]
+
+        log.rewrite(kept)
+
+    # --- below: what is kept of a thread ---------------------------------------------------------
+
+    def _latest(self, thread: CheckpointThread) -> set[tuple[str, str]]:
+        kept: set[tuple[str, str]] = set()
+        for namespace in thread.checkpoints:
+            saved = thread.latest(namespace)
+            if saved is not None:
+                kept.add((namespace, saved.checkpoint_id))
+                kept |= {
+                    (namespace, each.checkpoint_id)
+                    for each in self._rebuilt_from(thread, namespace, saved)
+                }
+        return kept
+
+    def _rebuilt_from(
+        self, thread: CheckpointThread, namespace: str, saved: SavedCheckpoint
+    ) -> Iterator[SavedCheckpoint]:
+        """Yield the ancestors that the DeltaChannels of a checkpoint are rebuilt from."""
+        counters = self.serde.loads_typed(saved.metadata).get(DELTA_COUNTERS) or {}
+        missing = {each for each in counters if not _has(thread, namespace, saved, each)}
+        for ancestor in thread.ancestors(namespace, saved.checkpoint_id) if missing else ():
+            yield ancestor
+            missing = {each for each in missing if not _has(thread, namespace, ancestor, each)}
+            if not missing:
+                return
+
+    def _run_of(self, saved: SavedCheckpoint) -> object:
+        return self.serde.loads_typed(saved.metadata).get("run_id")
+
+    def _of_runs(self, thread: CheckpointThread, runs: set[str]) -> set[tuple[str, str]]:
+        return {
+            (namespace, each.checkpoint_id)
+            for namespace, checkpoints in thread.checkpoints.items()
+            for each in checkpoints.values()
+            if self._run_of(each) in runs
+        }
+
+    # --- below: values ---------------------------------------------------------------------------
+
+    def _dumped(self, value: object) -> Typed:
+        try:
+            return self.serde.dumps_typed(value)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"a value of type {type(value).__name__} cannot be kept: {error}",
+                hint="give the saver a serializer that knows it: UpthreadSaver(serde=…)",
+            ) from error
+
+    def _stored(self, value: object) -> Stored:
+        if type(value) is list:  # a subclass would come back as a list
+            return tuple(self._dumped(each) for each in cast("list[object]", value))
+        return self._dumped(value)
+
+    def _loaded(self, stored: Stored) -> object:
+        if is_typed(stored):
+            return self.serde.loads_typed(cast("Typed", stored))
+        return [self.serde.loads_typed(each) for each in cast("tuple[Typed, ...]", stored)]
+
+    def _said(
+        self,
+        thread: CheckpointThread,
+        namespace: str,
+        stored: Mapping[str, tuple[Any, Stored]],
+        values: Mapping[str, Any],
+    ) -> tuple[str, Speaker]:
+        """Return what is new of messages in it, as a person reads it, and who said the last."""
+        texts: list[str] = []
+        speaker = Speaker.TOOL
+        for channel in stored:
+            value = values.get(channel)
+            if type(value) is not list:
+                continue
+            known = thread.newest.get((namespace, channel))
+            before = thread.blobs.get((namespace, channel, known)) if known else None
+            for message in value[len(before or ()) :]:
+                content = getattr(message, "content", None)
+                if isinstance(content, str) and content:
+                    texts.append(content)
+                    speaker = SPEAKERS.get(getattr(message, "type", ""), Speaker.TOOL)
+        return "\n\n".join(texts), speaker
+
+
+def _place(config: RunnableConfig) -> tuple[str, str]:
+    place = config["configurable"]
+    return str(place["thread_id"]), place.get("checkpoint_ns", "")
+
+
+def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": namespace,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+def _has(thread: CheckpointThread, namespace: str, saved: SavedCheckpoint, channel: str) -> bool:
+    version = saved.versions.get(channel)
+    return version is not None and thread.blobs.get((namespace, channel, version)) is not None
+
+
+def _all(thread: CheckpointThread) -> Iterator[SavedCheckpoint]:
+    for checkpoints in thread.checkpoints.values():
+        yield from checkpoints.values()
+
+
+def _keys(thread: CheckpointThread) -> set[tuple[str, str]]:
+    """Return (namespace, id) of all checkpoints, and of writes that came before theirs."""
+    found = {(name, each) for name, known in thread.checkpoints.items() for each in known}
+    return found | set(thread.writes)

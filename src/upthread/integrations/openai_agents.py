@@ -1,0 +1,180 @@
+"""A session of the OpenAI Agents SDK on upthread's record: `Runner.run(…, session=UpthreadSession(…))`.
+
+Items come back as they were added, ids and all, which is what the runner compares when it takes
+back what a failed call had added. Under an `address` it is one conversation with `upthread tell`:
+what was told there is in the history here, and what is said here is in its briefings.
+Written for openai-agents 0.24.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from agents.items import TResponseInputItem
+from agents.memory.session_settings import SessionSettings, resolve_session_limit
+
+from upthread.client.framework_record import FrameworkRecord
+from upthread.core.types import JsonValue, Speaker
+from upthread.errors import ConflictError
+from upthread.integrations.folds import Folds
+from upthread.runtime.record.entry_log import Entry, NewEntry
+
+FRAMEWORK: Final = "openai-agents"
+SPEAKERS: Final = {"user": Speaker.USER, "assistant": Speaker.ASSISTANT}
+
+
+class ItemLog:
+    """A session's items: those that were added and not taken back, oldest first.
+
+    `own` has the number of each that this framework added, None for what was told by others.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[TResponseInputItem] = []
+        self.own: list[int | None] = []
+
+    def apply(self, entry: Entry) -> None:
+        """Take in an item, or that the newest one was taken back."""
+        if entry.told:
+            role = "user" if entry.speaker is Speaker.USER else "assistant"
+            self._add(cast("TResponseInputItem", {"role": role, "content": entry.told}), None)
+            return
+        value = cast("dict[str, Any]", entry.value)
+        if "popped" in value:
+            at = self.own.index(value["popped"])
+            del self.items[at], self.own[at]
+        else:
+            self._add(value["item"], entry.seq)
+
+    def _add(self, item: TResponseInputItem, seq: int | None) -> None:
+        self.items.append(item)
+        self.own.append(seq)
+
+    def newest(self) -> tuple[int, TResponseInputItem] | None:
+        """Return the newest item that this framework added with its number, None without one."""
+        for at in range(len(self.own) - 1, -1, -1):
+            seq = self.own[at]
+            if seq is not None:
+                return seq, self.items[at]
+        return None
+
+
+class UpthreadSession:
+    """The history of one session, in the record of the project that `directory` belongs to.
+
+    `record` is one that is open already, and stays open. Any number of processes may use a session
+    at the same time: `add_items` is atomic, and `pop_item` never gives one item to two callers.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        directory: str | Path = ".",
+        *,
+        database: str | None = None,
+        record: FrameworkRecord | None = None,
+        address: str | None = None,
+        session_settings: SessionSettings | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings = session_settings or SessionSettings()
+        self._record = record or FrameworkRecord(directory, database=database)
+        self._is_own = record is None
+        self._log = self._record.log(FRAMEWORK, session_id, address=address)
+        self._folds = Folds(self._record, ItemLog)
+
+    def close(self) -> None:
+        """Close the record, unless it was given."""
+        if self._is_own:
+            self._record.close()
+
+    async def get_items(
+        self,
+        limit: int | None = None,
+        *,
+        wrapper: object = None,  # noqa: ARG002  # the runner gives it to those that take it
+    ) -> list[TResponseInputItem]:
+        """Return the history, oldest first; with `limit` the newest so many, all below 0."""
+        wanted = resolve_session_limit(limit, self.session_settings)
+        return await asyncio.to_thread(self._items, wanted)
+
+    def _items(self, limit: int | None) -> list[TResponseInputItem]:
+        with self._record.lock:
+            items = self._folds.of(self._log).fold.items
+            if limit is None or limit < 0:
+                kept = list(items)
+            else:
+                kept = items[-limit:] if limit else []
+        # Of the caller's own, as after a read: what it changes in them changes no history.
+        return [_copied(each) for each in kept]
+
+    async def add_items(
+        self,
+        items: Sequence[TResponseInputItem],
+        *,
+        wrapper: object = None,  # noqa: ARG002
+    ) -> None:
+        """Append items: all of them are there afterwards, or none. Synced."""
+        new = [_entry(each) for each in items]
+        await asyncio.to_thread(self._log.append, new)
+
+    async def pop_item(
+        self,
+        *,
+        wrapper: object = None,  # noqa: ARG002
+    ) -> TResponseInputItem | None:
+        """Take the newest item back and return it, None where there is none."""
+        return await asyncio.to_thread(self._pop)
+
+    def _pop(self) -> TResponseInputItem | None:
+        while True:
+            followed = self._folds.of(self._log)
+            newest = followed.fold.newest()
+            if newest is None:
+                return None
+            seq, item = newest
+            try:
+                self._log.append((NewEntry(value={"popped": seq}),), after=followed.seen)
+            except ConflictError:
+                continue  # somebody added or took one back: another one is the newest now
+            return _copied(item)
+
+    async def clear_session(
+        self,
+        *,
+        wrapper: object = None,  # noqa: ARG002
+    ) -> None:
+        """Erase the history: it is gone from the record, not only out of sight."""
+        await asyncio.to_thread(self._log.rewrite, lambda _: ())
+
+
+def _entry(item: TResponseInputItem) -> NewEntry:
+    value = cast("dict[str, Any]", item)
+    speaker = SPEAKERS.get(value.get("role", ""), Speaker.TOOL)
+    return NewEntry(
+        value={"item": cast("JsonValue", item)}, text=_said(value.get("content")), speaker=speaker
+    )
+
+
+def _said(content: object) -> str:
+    """Return what a person reads of an item's content: its text, or that of its parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = cast("list[object]", content)
+    texts = [cast("dict[str, Any]", each).get("text") for each in parts if isinstance(each, dict)]
+    return "\n\n".join(each for each in texts if isinstance(each, str) and each)
+
+
+def _copied(item: TResponseInputItem) -> TResponseInputItem:
+    return cast("TResponseInputItem", _deep(cast("JsonValue", item)))
+
+
+def _deep(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _deep(each) for name, each in value.items()}
+    return [_deep(each) for each in value] if isinstance(value, list) else value

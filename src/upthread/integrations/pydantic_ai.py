@@ -1,0 +1,285 @@
+"""A conversation store of Pydantic AI on upthread's record: `UpthreadConversationStore()`.
+
+Each conversation is a log: a save appends its record and the messages that are new, in one commit,
+where nobody saved meanwhile. Written for pydantic-ai-slim 2.68.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import TypeAdapter
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+    ConversationStore,
+)
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.tools import DeferredToolRequests
+from pydantic_ai.usage import RunUsage
+
+from upthread.client.framework_record import FrameworkRecord
+from upthread.core.types import JsonValue, Speaker
+from upthread.errors import ConflictError, StoreError
+from upthread.integrations.folds import Folds
+from upthread.runtime.record.entry_log import Entry, EntryLog, NewEntry
+
+FRAMEWORK: Final = "pydantic-ai"
+FORMAT_VERSION: Final = 1
+
+USAGE: Final = TypeAdapter(RunUsage)
+DEFERRED: Final = TypeAdapter(DeferredToolRequests | None)
+
+
+class SavedConversation:
+    """A conversation: its newest record, None once it was deleted, and all its entries by id."""
+
+    def __init__(self) -> None:
+        self.record: dict[str, Any] | None = None
+        self.entries: dict[str, dict[str, Any]] = {}
+
+    def apply(self, entry: Entry) -> None:
+        """Take in a save. What others said in the conversation is none of it."""
+        if entry.told:
+            return
+        value = cast("dict[str, Any]", entry.value)
+        self.record = value["record"]
+        self.entries.update((each["id"], each) for each in value["entries"])
+
+    @property
+    def revision(self) -> str | None:
+        """The revision that is stored, None where no record is."""
+        return self.record["revision"] if self.record else None
+
+    def history(self, head_id: str | None, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the entries up to one, oldest first; KeyError where one of them is not here."""
+        found: list[dict[str, Any]] = []
+        while head_id is not None and (limit is None or len(found) < limit):
+            found.append(self.entries[head_id])
+            head_id = found[-1]["parent_id"]
+        return found[::-1]
+
+
+class UpthreadConversationStore(ConversationStore):
+    """Conversations in the record of the project that `directory` belongs to.
+
+    A fork takes the history it shares with it, so deleting the conversation it came from leaves it
+    whole; and a deleted conversation's entries are erased with it. `record` is one that is open
+    already, and stays open.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        database: str | None = None,
+        record: FrameworkRecord | None = None,
+    ) -> None:
+        self._record = record or FrameworkRecord(directory, database=database)
+        self._is_own = record is None
+        self._folds = Folds(self._record, SavedConversation)
+
+    def close(self) -> None:
+        """Close the record, unless it was given."""
+        if self._is_own:
+            self._record.close()
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """Return a conversation's record, None where the store does not have it."""
+
+        def look() -> ConversationRecord | None:
+            with self._record.lock:
+                return _record(self._folds.of(self._log(conversation_id)).fold.record)
+
+        return await asyncio.to_thread(look)
+
+    async def read_records(
+        self, *, scope: str | None = None, limit: int | None = None
+    ) -> Sequence[ConversationRecord]:
+        """Return the records, the one saved last first; with `scope` those of it alone."""
+
+        def look() -> list[ConversationRecord]:
+            found: list[ConversationRecord] = []
+            for known in self._record.threads(FRAMEWORK):
+                # The newest save says it all: no message of the conversation is read.
+                saved = SavedConversation()
+                for entry in known.log.entries(newest=1):
+                    saved.apply(entry)
+                record = _record(saved.record)
+                if record is not None and scope in {None, record.scope}:
+                    found.append(record)
+            return sorted(found, key=lambda each: each.updated_at, reverse=True)[:limit]
+
+        return await asyncio.to_thread(look)
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Save a record with the entries that are new in it, where nobody has saved meanwhile."""
+        await asyncio.to_thread(self._write, record, new_entries, expected_revision)
+
+    def _write(
+        self,
+        record: ConversationRecord,
+        new_entries: Sequence[ConversationEntry],
+        expected_revision: str | None,
+    ) -> None:
+        log = self._log(record.conversation_id)
+        new = [_told(each) for each in new_entries]
+        text = "\n\n".join(filter(None, (_said(each.message) for each in new_entries)))
+        while True:
+            followed = self._folds.of(log)
+            saved = followed.fold
+            if saved.revision != expected_revision:
+                raise ConversationConflict(record.conversation_id)
+            entries = self._with_shared(record, saved, new)
+            value = {"record": _told_record(record), "entries": entries}
+            entry = NewEntry(
+                value=cast("JsonValue", value), text=text, speaker=_speaker(new_entries)
+            )
+            try:
+                log.append((entry,), after=followed.seen)
+            except ConflictError:
+                continue  # somebody wrote: the next look says whether it was this record
+            return
+
+    def _with_shared(
+        self, record: ConversationRecord, saved: SavedConversation, new: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return the entries to append: of a fork also those of its source that it goes on from."""
+        own = saved.entries.keys() | {each["id"] for each in new}
+        wanted = {new[0]["parent_id"] if new else None, record.head_id, *record.branches}
+        missing = {each for each in wanted if each is not None} - own
+        if not missing:
+            return new
+        source = self._folds.of(self._log(record.forked_from or record.conversation_id)).fold
+        shared: dict[str, dict[str, Any]] = {}
+        for head_id in missing:
+            try:
+                shared.update((each["id"], each) for each in source.history(head_id))
+            except KeyError:
+                raise ConversationConflict(record.conversation_id) from None
+        return [*shared.values(), *new]
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Erase a conversation, its entries with it."""
+
+        def erased(entries: Sequence[Entry]) -> Sequence[NewEntry]:
+            saved = SavedConversation()
+            for entry in entries:
+                saved.apply(entry)
+            if saved.revision != expected_revision:
+                raise ConversationConflict(conversation_id)
+            return ()
+
+        def erase() -> None:
+            log = self._log(conversation_id)
+            if self._folds.of(log).fold.record is None:
+                raise ConversationConflict(conversation_id)
+            log.rewrite(erased)
+
+        await asyncio.to_thread(erase)
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """Return one entry. LookupError where no conversation has it."""
+        return (await asyncio.to_thread(self._history, entry_id, 1))[-1]
+
+    async def read_history(
+        self, head_id: str | None, *, limit: int | None = None
+    ) -> list[ConversationEntry]:
+        """Return the entries up to one, oldest first, or the last `limit` of them; LookupError."""
+        return await asyncio.to_thread(self._history, head_id, limit)
+
+    def _history(self, head_id: str | None, limit: int | None) -> list[ConversationEntry]:
+        if head_id is None:
+            return []
+        with self._record.lock:
+            # Nearly always the one whose record was read just before.
+            for saved in self._folds.known():
+                if head_id in saved.entries:
+                    return [_entry(each) for each in saved.history(head_id, limit)]
+            for known in self._record.threads(FRAMEWORK):
+                saved = self._folds.of(known.log).fold
+                if head_id in saved.entries:
+                    return [_entry(each) for each in saved.history(head_id, limit)]
+        raise LookupError(head_id)
+
+    def _log(self, conversation_id: str) -> EntryLog:
+        return self._record.log(FRAMEWORK, conversation_id)
+
+
+def _told(entry: ConversationEntry) -> dict[str, Any]:
+    (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+    return {
+        "id": entry.id,
+        "parent_id": entry.parent_id,
+        "kind": entry.kind,
+        "message": message,
+    }
+
+
+def _entry(told: dict[str, Any]) -> ConversationEntry:
+    (message,) = ModelMessagesTypeAdapter.validate_python([told["message"]])
+    return ConversationEntry(id=told["id"], parent_id=told["parent_id"], message=message)
+
+
+def _told_record(record: ConversationRecord) -> dict[str, Any]:
+    return {
+        "conversation_id": record.conversation_id,
+        "head_id": record.head_id,
+        "usage": USAGE.dump_python(record.usage, mode="json"),
+        "deferred_tool_requests": DEFERRED.dump_python(record.deferred_tool_requests, mode="json"),
+        "scope": record.scope,
+        "forked_from": record.forked_from,
+        "forked_at": record.forked_at,
+        "branches": list(record.branches),
+        "revision": record.revision,
+        "updated_at": record.updated_at.isoformat(),
+        "format_version": record.format_version,
+    }
+
+
+def _record(told: dict[str, Any] | None) -> ConversationRecord | None:
+    if told is None:
+        return None
+    if told["format_version"] != FORMAT_VERSION:
+        raise StoreError(
+            f"the conversation {told['conversation_id']!r} has format {told['format_version']}, and "
+            f"{FORMAT_VERSION} is what this knows",
+            hint="a newer Pydantic AI wrote it: bring upthread up to date as well",
+        )
+    return ConversationRecord(
+        conversation_id=told["conversation_id"],
+        head_id=told["head_id"],
+        usage=USAGE.validate_python(told["usage"]),
+        deferred_tool_requests=DEFERRED.validate_python(told["deferred_tool_requests"]),
+        scope=told["scope"],
+        forked_from=told["forked_from"],
+        forked_at=told["forked_at"],
+        branches=list(told["branches"]),
+        revision=told["revision"],
+        updated_at=datetime.fromisoformat(told["updated_at"]),
+    )
+
+
+def _said(message: ModelMessage) -> str:
+    """Return what a person reads of a message: what the user and the model said."""
+    kinds = {"user-prompt", "text"}
+    texts = [getattr(each, "content", "") for each in message.parts if each.part_kind in kinds]
+    return "\n\n".join(each for each in texts if isinstance(each, str) and each)
+
+
+def _speaker(entries: Sequence[ConversationEntry]) -> Speaker:
+    last = entries[-1].message if entries else None
+    if last is None:
+        return Speaker.TOOL
+    return Speaker.ASSISTANT if last.kind == "response" else Speaker.USER
