@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(shell $(each) -c '$(IS_NEW)' 2
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test live check soak bench lock format docs agents clean
+.PHONY: help demo test live frameworks check soak bench lock format docs agents clean
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
@@ -51,6 +51,16 @@ docs: .venv/dev  ## write the generated parts of the docs again
 live: .venv/dev agents  ## all tests of the real agents: loopback only, a HOME that is watched
 	$(BIN)/python tools/enclosed.py $(PYTEST) tests/live -n 2 --dist loadgroup -m "not soak"
 
+.frameworks/installed: requirements/frameworks.lock pyproject.toml
+	@echo "installing the agent frameworks into .frameworks"
+	$(PYTHON) -m venv .frameworks
+	.frameworks/bin/python -m pip install --quiet --require-hashes -r requirements/frameworks.lock
+	.frameworks/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+frameworks: .frameworks/installed  ## the agent frameworks' own suites, and ours, on our stores for them
+	.frameworks/bin/python -m pytest tests/integrations -n 2 --dist loadgroup -m "not soak"
+
 soak: .venv/dev agents  ## the long versions of the crash, fault and property tests
 	UPTHREAD_SOAK=1 $(PYTEST) -m soak -n 2 --timeout 3600
 	$(BIN)/python tools/mutants.py --sample 40
@@ -61,10 +71,11 @@ bench: .venv/dev  ## our figures beside the raw limit, in one interleaved run
 lock:            ## resolve the lock files again
 	$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -o requirements/app.lock pyproject.toml requirements/build.in
+	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -o requirements/frameworks.lock --group frameworks pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --no-emit-index-url --no-header --generate-hashes -c requirements/app.lock --group test --group check -o requirements/dev.lock
 
 format: .venv/dev  ## write the format
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
 
 clean:           ## remove all that make made
-	rm -rf .venv .agents .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .agents .frameworks .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,9 +23,12 @@ EVERY_DAY = (
 """What of the real agents' tests `make test` runs: that a session is opened, gone on with, lost.
 OpenCode's continuity, whole pipelines in new processes, takes minutes: it is in `make live`."""
 
+OTHERS = tuple(f"--ignore=tests/{part}" for part in ("core", "live", "integrations"))
+"""Other parts have these: the core its own, real agents and frameworks are `make live`, `frameworks`."""
+
 PARTS = (
     ("the core", (*PYTEST, "tests/core")),
-    ("all but the real agents", (*PYTEST, "--ignore=tests/core", "--ignore=tests/live")),
+    ("all but the real agents", (*PYTEST, *OTHERS)),
     # With loopback only, a HOME that is watched and a /tmp of their own, where the machine allows.
     ("the real agents", ("tools/enclosed.py", sys.executable, *PYTEST, *EVERY_DAY)),
 )

@@ -93,6 +93,11 @@ class FrameworkRecord:
             if found is not None:
                 yield KnownThread(workstream=name, log=self._log(framework, key))
 
+    def scrub(self) -> None:
+        """Leave no trace of what was erased, in any file. As long as writing the record anew."""
+        with self.lock:
+            self._store.scrub()
+
     def close(self) -> None:
         """Close the record. Idempotent; what was appended stays."""
         with self.lock:

@@ -134,6 +134,10 @@ class EntryLog:
 
         What others said in the conversation is among them; what was forgotten is left out.
         """
+        for message in self._messages(after, newest):
+            yield from self._in(message)
+
+    def _messages(self, after: int, newest: int | None) -> Iterator[Message]:
         with self.lock:
             conversation = self._conversation()
         while conversation is not None:
@@ -144,8 +148,7 @@ class EntryLog:
                     first=ENTRIES_AT_ONCE if newest is None else None,
                     newest=newest,
                 )
-            for message in page:
-                yield from self._in(message)
+            yield from page
             if newest is not None or len(page) < ENTRIES_AT_ONCE:
                 return
             after = page[-1].seq
@@ -156,6 +159,12 @@ class EntryLog:
             conversation = self._conversation()
             found = self._store.message(conversation.conversation_id, seq) if conversation else None
         return next(self._in(found), None) if found else None
+
+    def texts(self) -> Iterator[str]:
+        """Yield what search, briefings and audit read of the conversation, oldest first."""
+        for message in self._messages(0, None):
+            if message.text:
+                yield message.text
 
     def append(self, entries: Sequence[NewEntry], *, after: int | None = None) -> tuple[int, ...]:
         """Append values and return their numbers. With `after` only where that is the last one.

@@ -1,0 +1,83 @@
+"""What has changed between two values of JSON: a snapshot is kept as its difference to the last.
+
+A framework's snapshot holds a whole conversation, each time. Told as a difference, the bytes of a
+thread grow with what is new. Pure; `changed(a, b)` and `applied(a, difference)` are inverse to each
+other for all JSON, which a property test says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from upthread.core.types import JsonValue
+
+SAME: Final[JsonValue] = 0
+"""A difference is 0 for none, else an object with one key: `v` a new value; `l` of a list, how many
+elements stay and those after; `o` of an object, its changed members and the names of those that
+went."""
+
+
+def changed(before: JsonValue, after: JsonValue) -> JsonValue:
+    """Return what makes `after` of `before`."""
+    if isinstance(before, list) and isinstance(after, list):
+        return _changed_list(before, after)
+    if isinstance(before, dict) and isinstance(after, dict):
+        return _changed_object(before, after)
+    return SAME if _is_same(before, after) else {"v": after}
+
+
+def applied(before: JsonValue, difference: JsonValue) -> JsonValue:
+    """Return what a difference makes of a value. What has not changed is shared with it."""
+    if difference == SAME and not isinstance(difference, Mapping):
+        return before
+    told = cast("Mapping[str, JsonValue]", difference)
+    if "v" in told:
+        return told["v"]
+    if "l" in told:
+        kept, new = cast("tuple[int, Sequence[JsonValue]]", told["l"])
+        return [*cast("Sequence[JsonValue]", before)[:kept], *new]
+    members, gone = cast("tuple[Mapping[str, JsonValue], Sequence[str]]", told["o"])
+    old = cast("Mapping[str, JsonValue]", before)
+    left = {name: value for name, value in old.items() if name not in set(gone)}
+    return {
+        **left,
+        **{
+            name: applied(old[name], each) if name in old else cast("Any", each)["v"]
+            for name, each in members.items()
+        },
+    }
+
+
+def _changed_list(before: Sequence[JsonValue], after: Sequence[JsonValue]) -> JsonValue:
+    most = min(len(before), len(after))
+    kept = next((at for at in range(most) if not _is_same(before[at], after[at])), most)
+    if kept == len(before) == len(after):
+        return SAME
+    return {"l": [kept, list(after[kept:])]}
+
+
+def _changed_object(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonValue:
+    members = {
+        name: difference
+        for name, value in after.items()
+        if (difference := changed(before[name], value) if name in before else {"v": value}) != SAME
+    }
+    gone = [name for name in before if name not in after]
+    # Its members in another order are another value to who shows them, and no other in JSON.
+    return {"o": [members, gone]} if members or gone else SAME
+
+
+def _is_same(one: JsonValue, other: JsonValue) -> bool:
+    """As `==`, but that 1, 1.0 and True are three: a value comes back as the type it was."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list):
+        others = cast("list[JsonValue]", other)
+        return len(one) == len(others) and all(map(_is_same, one, others))
+    if isinstance(one, dict):
+        members = cast("dict[str, JsonValue]", other)
+        return one.keys() == members.keys() and all(
+            _is_same(value, members[name]) for name, value in one.items()
+        )
+    return one == other

@@ -1,0 +1,111 @@
+"""The Claude Agent SDK's session store: its own suite, and what that does not ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+
+import pytest
+from claude_agent_sdk import fold_session_summary
+from claude_agent_sdk.testing import run_session_store_conformance
+
+from upthread.integrations import claude_agent_sdk
+from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
+
+KEY = {"project_key": "-home-me", "session_id": "11111111-2222-3333-4444-555555555555"}
+SECRET = "AKIA" + "IOSFODNN7EXAMPLF"
+
+
+def said(text, **more):
+    message = {"role": "user", "content": text}
+    return {"type": "user", "uuid": str(uuid.uuid4()), "message": message, **more}
+
+
+class Fresh:
+    """A record for each contract, as their suite wants it: a project of its own."""
+
+    def __init__(self, place):
+        self.place, self.opened = place, []
+
+    def __call__(self):
+        number = len(self.opened)
+        directory = self.place.directory / f"fresh-{number}"
+        directory.mkdir()
+        record = claude_agent_sdk.FrameworkRecord(
+            directory, database=self.place.database, environment=self.place.environment
+        )
+        self.opened.append(record)
+        return UpthreadSessionStore(record=record)
+
+
+def test_all_fourteen_contracts_of_their_suite_are_kept(place):
+    fresh = Fresh(place)
+    asyncio.run(run_session_store_conformance(fresh))
+    assert len(fresh.opened) >= 14
+    for each in fresh.opened:
+        each.close()
+
+
+@pytest.mark.parametrize("text", ["\ud800 alone", "a\0b", "x" * 10_000_000, SECRET])
+def test_an_entry_comes_back_equal_though_the_record_is_redacted(place, text):
+    entry = said(text, thinking={"signature": "a" * 500})
+    with place.open() as opened:
+        asyncio.run(UpthreadSessionStore(record=opened).append(KEY, [entry]))
+    with place.open() as opened:
+        assert asyncio.run(UpthreadSessionStore(record=opened).load(KEY)) == [entry]
+
+
+def test_what_search_and_audit_read_of_it_is_redacted(record):
+    asyncio.run(UpthreadSessionStore(record=record).append(KEY, [said(f"my key is {SECRET}")]))
+    log = record.log("claude-agent-sdk", f"{KEY['project_key']}/{KEY['session_id']}")
+    (text,) = log.texts()
+    assert "my key is" in text
+    assert SECRET not in text
+
+
+def test_a_batch_that_comes_again_from_another_process_adds_nothing(place):
+    batch = [said("one"), said("two")]
+    for _ in range(2):
+        with place.open() as opened:
+            asyncio.run(UpthreadSessionStore(record=opened).append(KEY, batch))
+    with place.open() as opened:
+        assert asyncio.run(UpthreadSessionStore(record=opened).load(KEY)) == batch
+
+
+def test_of_a_batch_that_is_there_in_part_the_rest_is_added(record):
+    store = UpthreadSessionStore(record=record)
+    first, second = said("one"), said("two")
+    asyncio.run(store.append(KEY, [first]))
+    asyncio.run(store.append(KEY, [first, second]))
+    assert asyncio.run(store.load(KEY)) == [first, second]
+
+
+def test_the_time_of_a_session_never_goes_back(record, monkeypatch):
+    store = UpthreadSessionStore(record=record)
+    asyncio.run(store.append(KEY, [said("one")]))
+    ((before,),) = (asyncio.run(store.list_sessions(KEY["project_key"])),)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    asyncio.run(store.append(KEY, [said("two")]))
+    ((after,),) = (asyncio.run(store.list_sessions(KEY["project_key"])),)
+    assert after["mtime"] > before["mtime"]
+
+
+def test_the_summary_is_what_the_sdk_folds_of_all_batches(record):
+    store, summary = UpthreadSessionStore(record=record), None
+    for text in ("one", "two", "three"):
+        batch = [said(text, timestamp="2026-01-01T00:00:00Z", gitBranch=text)]
+        asyncio.run(store.append(KEY, batch))
+        summary = fold_session_summary(summary, KEY, batch)
+    (found,) = asyncio.run(store.list_session_summaries(KEY["project_key"]))
+    assert found["data"] == summary["data"]
+
+
+def test_a_session_is_erased_with_its_sub_agents_and_nothing_else(record):
+    store = UpthreadSessionStore(record=record)
+    sub, other = {**KEY, "subpath": "subagents/agent-1"}, {**KEY, "session_id": "other"}
+    for key in (KEY, sub, other):
+        asyncio.run(store.append(key, [said("hi")]))
+    asyncio.run(store.delete(KEY))
+    assert asyncio.run(store.load(KEY)) is asyncio.run(store.load(sub)) is None
+    assert asyncio.run(store.load(other)) is not None

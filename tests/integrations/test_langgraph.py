@@ -1,0 +1,227 @@
+"""LangGraph's checkpointer: its own suite, what that does not ask, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import random
+import uuid
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+
+from upthread.errors import UsageError
+from upthread.integrations.langgraph import UpthreadSaver
+
+
+def test_all_eight_capabilities_of_their_suite_are_kept(place):
+    @checkpointer_test(name="upthread")
+    async def saver():
+        # Each of its tests begins with a saver that has nothing: threads here are named by chance.
+        with place.open() as opened:
+            yield UpthreadSaver(record=opened)
+
+    report = asyncio.run(validate(saver))
+    assert report.passed_all()
+    assert all(each.tests_passed for each in report.results.values())
+    assert len(report.results) == 8
+
+
+class Talk(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+    steps: Annotated[list[str], operator.add]
+
+
+def talking(saver: BaseCheckpointSaver, steps: int = 3):
+    graph = StateGraph(Talk)
+    names = [f"step{at}" for at in range(steps)]
+    for name in names:
+        graph.add_node(
+            name, lambda _, name=name: {"messages": [AIMessage(name)], "steps": [name]}
+        )
+    for one, other in zip([START, *names], [*names, END], strict=True):
+        graph.add_edge(one, other)
+    return graph.compile(checkpointer=saver)
+
+
+def config(thread: str = "thread"):
+    return {"configurable": {"thread_id": thread}}
+
+
+def without_ids(state):
+    return [(type(each).__name__, each.content) for each in state["messages"]]
+
+
+def test_a_graph_goes_on_in_another_process_as_with_their_own(place):
+    theirs, seen = InMemorySaver(), []
+    for said in ("one", "two"):
+        expected = talking(theirs).invoke({"messages": [HumanMessage(said)]}, config())
+        with place.open() as opened:
+            seen = talking(UpthreadSaver(record=opened)).invoke(
+                {"messages": [HumanMessage(said)]}, config()
+            )
+        assert without_ids(seen) == without_ids(expected)
+        assert seen["steps"] == expected["steps"]
+    with place.open() as opened:
+        history = list(talking(UpthreadSaver(record=opened)).get_state_history(config()))
+    assert [each.metadata["step"] for each in history] == [
+        each.metadata["step"] for each in talking(theirs).get_state_history(config())
+    ]
+
+
+def test_async_and_sync_are_one_store(record):
+    saver = UpthreadSaver(record=record)
+    asyncio.run(talking(saver).ainvoke({"messages": [HumanMessage("hi")]}, config()))
+    assert len(talking(saver).get_state(config()).values["messages"]) == 4
+
+
+def test_an_old_checkpoint_can_be_gone_on_from_and_both_branches_stay(record):
+    graph = talking(UpthreadSaver(record=record))
+    graph.invoke({"messages": [HumanMessage("hi")]}, config())
+    earlier = [each for each in graph.get_state_history(config()) if len(each.next)][1]
+    forked = graph.update_state(earlier.config, {"messages": [HumanMessage("no, this")]})
+    gone_on = graph.invoke(None, forked)
+    assert "no, this" in {each.content for each in gone_on["messages"]}
+    kept = [without_ids(each.values) for each in graph.get_state_history(config()) if each.values]
+    assert any("no, this" not in {text for _, text in said} and len(said) == 4 for said in kept)
+
+
+def lists_of(saver, sizes):
+    parent = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    version = None
+    for size in sizes:
+        version = saver.get_next_version(version, None)
+        parent = saver.put(
+            parent,
+            {
+                "v": 1,
+                "id": f"{size:08}",
+                "ts": "2026-01-01T00:00:00+00:00",
+                "channel_values": {"messages": [f"message {at} " + "x" * 200 for at in range(size)]},
+                "channel_versions": {"messages": version},
+                "versions_seen": {},
+            },
+            {"source": "loop", "step": size, "parents": {}},
+            {"messages": version},
+        )
+    return parent
+
+
+def test_bytes_grow_with_what_is_said_and_not_with_its_square(sqlite_place):
+    taken = []
+    for most in (50, 100, 200):
+        with sqlite_place.open() as opened:
+            saver = UpthreadSaver(record=opened)
+            saver.delete_thread("t")
+            lists_of(saver, range(1, most + 1))
+            log = opened.log("langgraph", "t")
+            taken.append(sum(len(str(each.value)) for each in log.entries()))
+    assert taken[1] < taken[0] * 2.2
+    assert taken[2] < taken[1] * 2.2
+
+
+def test_a_list_that_shrinks_or_changes_comes_back_as_it_was(record):
+    saver = UpthreadSaver(record=record)
+    chance = random.Random(7)
+    parent, version, expected = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, None, {}
+    for step in range(60):
+        version = saver.get_next_version(version, None)
+        value = [chance.choice("abc") * chance.randrange(3) for _ in range(chance.randrange(6))]
+        expected[f"{step:04}"] = value
+        checkpoint = {
+            "v": 1,
+            "id": f"{step:04}",
+            "ts": "",
+            "channel_values": {"c": value},
+            "channel_versions": {"c": version},
+            "versions_seen": {},
+        }
+        parent = saver.put(parent, checkpoint, {"step": step}, {"c": version})
+    found = {each.checkpoint["id"]: each.checkpoint["channel_values"]["c"] for each in saver.list(config("t"))}
+    assert found == expected
+
+
+def joined(before, writes):
+    return [*(before or []), *(each for write in writes for each in write)]
+
+
+class Counted(TypedDict):
+    items: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=100)]
+
+
+def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from(record):
+    """Their eight tests of pruning pass where this is not kept, and the channel reads as empty."""
+    saver = UpthreadSaver(record=record)
+    graph = StateGraph(Counted)
+    graph.add_node("add", lambda state: {"items": [str(len(state["items"]))]})
+    graph.add_edge(START, "add")
+    graph.add_edge("add", END)
+    compiled = graph.compile(checkpointer=saver)
+    for _ in range(5):
+        before = compiled.invoke({"items": ["said"]}, config())
+    saver.prune(["thread"])
+    assert compiled.get_state(config()).values == before
+    assert compiled.invoke({"items": ["more"]}, config())["items"][: len(before["items"])] == before["items"]
+
+
+@pytest.mark.parametrize(
+    "value", ["\ud800", "\0", "x" * 10_000_000, float("inf"), {"a": [1, None, {"b": b"\xff"}]}]
+)
+def test_any_value_comes_back_as_it_was(record, value):
+    saver = UpthreadSaver(record=record)
+    key = {"configurable": {"thread_id": str(uuid.uuid4()), "checkpoint_ns": ""}}
+    checkpoint = {
+        "v": 1,
+        "id": "1",
+        "ts": "",
+        "channel_values": {"c": value, "l": [value]},
+        "channel_versions": {"c": "1", "l": "1"},
+        "versions_seen": {},
+    }
+    theirs = InMemorySaver()
+    for each in (saver, theirs):
+        each.put(key, checkpoint, {}, {"c": "1", "l": "1"})
+    # Of a lone surrogate LangGraph's own serializer makes a question mark, whatever the store.
+    expected = theirs.get_tuple(key).checkpoint["channel_values"]
+    assert expected == {"c": value, "l": [value]} or value == "\ud800"
+    assert saver.get_tuple(key).checkpoint["channel_values"] == expected
+
+
+def test_what_cannot_be_encoded_is_refused_and_nothing_of_it_is_written(record):
+    saver = UpthreadSaver(record=record)
+    key = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1"}}
+    with pytest.raises(UsageError, match="serde="):
+        saver.put_writes(key, [("fine", 1), ("not", lambda: None)], "task")
+    assert list(record.log("langgraph", "t").entries()) == []
+
+
+def test_what_a_deleted_thread_held_is_nowhere_in_the_record(sqlite_place):
+    with sqlite_place.open() as opened:
+        saver = UpthreadSaver(record=opened)
+        talking(saver).invoke({"messages": [HumanMessage("a-thing-to-forget")]}, config())
+        saver.delete_thread("thread")
+        assert saver.get_tuple(config()) is None
+        assert list(saver.list(None)) == []
+        opened.scrub()
+    files = [each for each in sqlite_place.directory.glob("record.db*") if each.is_file()]
+    assert files
+    assert not any(b"a-thing-to-forget" in each.read_bytes() for each in files)
+
+
+def test_a_copy_goes_its_own_way_and_none_is_made_over_another(record):
+    saver = UpthreadSaver(record=record)
+    graph = talking(saver)
+    graph.invoke({"messages": [HumanMessage("hi")]}, config("one"))
+    saver.copy_thread("one", "other")
+    graph.invoke({"messages": [HumanMessage("more")]}, config("other"))
+    assert len(graph.get_state(config("one")).values["messages"]) == 4
+    assert len(graph.get_state(config("other")).values["messages"]) == 8
+    with pytest.raises(UsageError, match="holds checkpoints already"):
+        saver.copy_thread("one", "other")

@@ -1,0 +1,133 @@
+"""The OpenAI Agents SDK's session: beside its own SQLiteSession as oracle, and through its runner."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from agents import Agent, Runner, function_tool
+from agents.memory import SQLiteSession
+from agents.testing import ScriptedModel, assistant_message, function_call
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upthread.errors import UsageError
+from upthread.integrations.openai_agents import UpthreadSession
+
+ITEMS = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text()}),
+    max_size=3,
+)
+CALLS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), ITEMS),
+        st.tuples(st.just("pop"), st.none()),
+        st.tuples(st.just("get"), st.sampled_from([None, -1, 0, 1, 2, 5])),
+        st.tuples(st.just("clear"), st.none()),
+    ),
+    max_size=12,
+)
+
+
+async def answers(session, calls):
+    told = []
+    for verb, given_ in calls:
+        if verb == "add":
+            await session.add_items(given_)
+        elif verb == "pop":
+            told.append(await session.pop_item())
+        elif verb == "get":
+            told.append(await session.get_items(given_))
+        else:
+            await session.clear_session()
+    return [*told, await session.get_items()]
+
+
+def test_it_answers_as_their_own_whatever_is_called(sqlite_place):
+    with sqlite_place.open() as opened:
+        count = 0
+
+        @given(CALLS)
+        def compare(calls):
+            nonlocal count
+            count += 1
+            ours = asyncio.run(answers(UpthreadSession(f"s{count}", record=opened), calls))
+            assert ours == asyncio.run(answers(SQLiteSession(f"s{count}"), calls))
+
+        compare()
+
+
+def test_its_items_are_read_by_another_process_and_no_one_is_given_to_two(place):
+    with place.open() as one, place.open() as other:
+        first, second = UpthreadSession("s", record=one), UpthreadSession("s", record=other)
+        asyncio.run(first.add_items([{"role": "user", "content": str(at)} for at in range(10)]))
+
+        async def pop_all():
+            popped = await asyncio.gather(
+                *(each.pop_item() for each in (first, second) for _ in range(6))
+            )
+            return [each["content"] for each in popped if each is not None]
+
+        assert sorted(asyncio.run(pop_all())) == [str(at) for at in range(10)]
+
+
+@pytest.mark.parametrize("content", ["\ud800", "a\0b", "x" * 10_000_000])
+def test_any_text_comes_back_as_it_was(record, content):
+    session, item = UpthreadSession("s", record=record), {"role": "user", "content": content}
+    asyncio.run(session.add_items([item]))
+    assert asyncio.run(session.get_items()) == [item]
+
+
+def test_what_is_no_json_is_refused_and_nothing_of_the_batch_is_there(record):
+    session = UpthreadSession("s", record=record)
+    with pytest.raises(UsageError):
+        asyncio.run(session.add_items([{"role": "user", "content": "fine"}, {"content": object()}]))
+    assert asyncio.run(session.get_items()) == []
+
+
+def agent_of(model, done):
+    @function_tool
+    def deploy() -> str:
+        done.append("deployed")
+        return "done"
+
+    return Agent(name="a", model=model, tools=[deploy])
+
+
+def test_a_run_with_a_tool_goes_on_in_another_process(place):
+    done = []
+    with place.open() as opened:
+        model = ScriptedModel([function_call("deploy", {}, call_id="call_1"), assistant_message("it is out")])
+        result = asyncio.run(
+            Runner.run(agent_of(model, done), "deploy", session=UpthreadSession("s", record=opened))
+        )
+    assert (result.final_output, done) == ("it is out", ["deployed"])
+    with place.open() as opened:
+        session = UpthreadSession("s", record=opened)
+        model = ScriptedModel([assistant_message("yes")])
+        asyncio.run(Runner.run(agent_of(model, done), "is it out?", session=session))
+        kinds = [each.get("type", each.get("role")) for each in asyncio.run(session.get_items())]
+    assert kinds == [
+        "user",
+        "function_call",
+        "function_call_output",
+        "message",
+        "user",
+        "message",
+    ]
+    assert done == ["deployed"]
+
+
+def test_under_an_address_it_is_one_conversation_with_tell(sqlite_place):
+    with sqlite_place.open() as opened:
+        session = UpthreadSession("any", record=opened, address="spec-42/planner")
+        asyncio.run(session.add_items([{"role": "user", "content": "the colour is teal"}]))
+    told = sqlite_place.tell("spec-42/planner", "[[rehearse: say noted]]")
+    assert "noted" in told
+    with sqlite_place.open() as opened:
+        session = UpthreadSession("any", record=opened, address="spec-42/planner")
+        texts = [each["content"] for each in asyncio.run(session.get_items())]
+        assert texts[0] == "the colour is teal"
+        assert any("noted" in each for each in texts[1:])
+        with pytest.raises(UsageError, match="upthread tell"):
+            asyncio.run(session.clear_session())
