@@ -24,7 +24,7 @@ EVERY_DAY = (
 OpenCode's continuity, whole pipelines in new processes, takes minutes: it is in `make live`."""
 
 OTHERS = tuple(f"--ignore=tests/{part}" for part in ("core", "live", "integrations"))
-"""Other parts have these: the core its own, real agents and frameworks are `make live`, `frameworks`."""
+"""Other parts have these; the rest of the real agents is `make live`, the frameworks their own."""
 
 PARTS = (
     ("the core", (*PYTEST, "tests/core")),

@@ -1,4 +1,4 @@
-"""A record for each test, on both databases; the frameworks are in `.frameworks` (`make frameworks`)."""
+"""A record for each test, on both databases. `make frameworks` installs the frameworks."""
 
 from __future__ import annotations
 

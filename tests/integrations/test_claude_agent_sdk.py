@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 
 import pytest
 from claude_agent_sdk import fold_session_summary
@@ -12,6 +11,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 from upthread.integrations import claude_agent_sdk
 from upthread.integrations.claude_agent_sdk import UpthreadSessionStore
+from upthread.runtime.system import new_id
 
 KEY = {"project_key": "-home-me", "session_id": "11111111-2222-3333-4444-555555555555"}
 SECRET = "AKIA" + "IOSFODNN7EXAMPLF"
@@ -19,7 +19,7 @@ SECRET = "AKIA" + "IOSFODNN7EXAMPLF"
 
 def said(text, **more):
     message = {"role": "user", "content": text}
-    return {"type": "user", "uuid": str(uuid.uuid4()), "message": message, **more}
+    return {"type": "user", "uuid": new_id("ent"), "message": message, **more}
 
 
 class Fresh:

@@ -11,8 +11,10 @@ from upthread.integrations.json_delta import SAME, applied, changed
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
-    lambda each: st.lists(each, max_size=4)
-    | st.dictionaries(st.sampled_from(["a", "b", "v", "l", "o"]), each, max_size=4),
+    lambda each: (
+        st.lists(each, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b", "v", "l", "o"]), each, max_size=4)
+    ),
     max_leaves=20,
 )
 

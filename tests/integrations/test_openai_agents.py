@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK's session: beside its own SQLiteSession as oracle, and through its runner."""
+"""The OpenAI Agents SDK's session: beside its own as oracle, and through its runner."""
 
 from __future__ import annotations
 
@@ -97,14 +97,16 @@ def agent_of(model, done):
 def test_a_run_with_a_tool_goes_on_in_another_process(place):
     done = []
     with place.open() as opened:
-        model = ScriptedModel([function_call("deploy", {}, call_id="call_1"), assistant_message("it is out")])
+        model = ScriptedModel(
+            [[function_call("deploy", {}, call_id="call_1")], [assistant_message("it is out")]]
+        )
         result = asyncio.run(
             Runner.run(agent_of(model, done), "deploy", session=UpthreadSession("s", record=opened))
         )
     assert (result.final_output, done) == ("it is out", ["deployed"])
     with place.open() as opened:
         session = UpthreadSession("s", record=opened)
-        model = ScriptedModel([assistant_message("yes")])
+        model = ScriptedModel([[assistant_message("yes")]])
         asyncio.run(Runner.run(agent_of(model, done), "is it out?", session=session))
         kinds = [each.get("type", each.get("role")) for each in asyncio.run(session.get_items())]
     assert kinds == [

@@ -235,7 +235,7 @@ class UpthreadHistoryProvider(HistoryProvider):
         self,
         session_id: str | None,
         *,
-        state: dict[str, Any] | None = None,  # noqa: ARG002  # of providers that keep it there
+        state: dict[str, Any] | None = None,  # of providers that keep it there
         **_: Any,
     ) -> list[Message]:
         """Return a session's messages, oldest first; none for a session that never was."""
@@ -247,7 +247,7 @@ class UpthreadHistoryProvider(HistoryProvider):
         session_id: str | None,
         messages: Sequence[Message],
         *,
-        state: dict[str, Any] | None = None,  # noqa: ARG002
+        state: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
         """Append messages: all of them, or none. Synced."""
@@ -300,7 +300,7 @@ class UpthreadSessionStore(SessionStore):
         return AgentSession.from_dict(cast("dict[str, Any]", found)) if found else None
 
     async def set(self, session_id: str, session: AgentSession) -> None:
-        """Keep a copy of a session in place of the one before. ValueError for an id that is none."""
+        """Keep a copy of a session in place of the one before. ValueError for a bad id."""
         self.validate_session_id(session_id)
         snapshot = cast("JsonValue", session.to_dict())
         log = self._log(session_id)

@@ -105,9 +105,7 @@ class CheckpointThread:
         }
 
     @staticmethod
-    def writes_entry(
-        namespace: str, checkpoint_id: str, writes: Sequence[SavedWrite]
-    ) -> JsonValue:
+    def writes_entry(namespace: str, checkpoint_id: str, writes: Sequence[SavedWrite]) -> JsonValue:
         """Return what is appended for the writes of one task."""
         return {
             "writes": namespace,
@@ -175,7 +173,11 @@ class CheckpointThread:
             # below 0 (WRITES_IDX_MAP).
             if index < 0 or (task_id, index) not in stored:
                 stored[task_id, index] = SavedWrite(
-                    task_id=task_id, index=index, channel=channel, value=_typed(value), task_path=path
+                    task_id=task_id,
+                    index=index,
+                    channel=channel,
+                    value=_typed(value),
+                    task_path=path,
                 )
 
     # --- what is read ----------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""A session store of the Claude Agent SDK on upthread's record:
+"""A session store of the Claude Agent SDK on upthread's record.
+
 `ClaudeAgentOptions(session_store=UpthreadSessionStore())`.
 
 All 14 contracts of the suite the SDK ships. Entries are kept whole, since a transcript whose

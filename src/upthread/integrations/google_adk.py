@@ -10,7 +10,6 @@ for google-adk 2.13.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -32,7 +31,7 @@ from google.adk.sessions.state import State
 from upthread.client.framework_record import FrameworkRecord
 from upthread.core.types import JsonValue, Speaker
 from upthread.errors import ConflictError, UsageError
-from upthread.integrations.folds import Followed, Folds
+from upthread.integrations.folds import Folds, Followed
 from upthread.runtime.record.entry_log import (
     Append,
     Entry,
@@ -40,6 +39,7 @@ from upthread.runtime.record.entry_log import (
     NewEntry,
     append_together,
 )
+from upthread.runtime.system import new_id
 
 FRAMEWORK: Final = "google-adk"
 URI_SCHEME: Final = "upthread://"
@@ -48,7 +48,7 @@ SHARED: Final = "state of"
 
 
 class StoredSession:
-    """A session as its log tells it, or the state that sessions share. Created by its first entry."""
+    """A session as its log tells it, created by its first entry; or the state that some share."""
 
     def __init__(self) -> None:
         self.app_name = self.user_id = self.session_id = ""
@@ -110,7 +110,7 @@ class UpthreadSessionService(BaseSessionService):
         session_id: str | None = None,
     ) -> Session:
         """Create a session. AlreadyExistsError where one has this id, also at the same moment."""
-        name = (session_id or "").strip() or str(uuid.uuid4())
+        name = (session_id or "").strip() or new_id("ses")
         deltas = extract_state_delta(make_json_safe_state(state or {}))
         return await asyncio.to_thread(self._create, (app_name, user_id, name), deltas)
 
@@ -240,13 +240,14 @@ class UpthreadSessionService(BaseSessionService):
 
     def _log(self, app_name: str, user_id: str, session_id: str) -> EntryLog:
         # As JSON would be: no name of one user can be read as another's with a session of his.
-        names = "/".join(each.replace("%", "%25").replace("/", "%2F") for each in (app_name, user_id))
+        names = "/".join(
+            each.replace("%", "%25").replace("/", "%2F") for each in (app_name, user_id)
+        )
         return self._record.log(FRAMEWORK, f"{names}/{session_id}")
 
     def _shared_log(self, app_name: str, user_id: str | None) -> EntryLog:
-        names = [app_name] if user_id is None else [app_name, user_id]
-        told = "/".join(each.replace("%", "%25").replace("/", "%2F") for each in names)
-        return self._record.log(FRAMEWORK, f"{SHARED} {told}")
+        names = _names(app_name) if user_id is None else _names(app_name, user_id)
+        return self._record.log(FRAMEWORK, f"{SHARED} {names}")
 
     def _shared(
         self, place: tuple[str, str, str], deltas: Mapping[str, dict[str, Any]]
@@ -288,9 +289,7 @@ class UpthreadSessionService(BaseSessionService):
         return session
 
 
-def _wanted(
-    events: list[dict[str, Any]], config: GetSessionConfig | None
-) -> list[dict[str, Any]]:
+def _wanted(events: list[dict[str, Any]], config: GetSessionConfig | None) -> list[dict[str, Any]]:
     if config is None:
         return events
     if config.num_recent_events is not None:
@@ -312,6 +311,11 @@ def _told(event: Event) -> dict[str, Any]:
             hint="give its state and parts values that JSON can say",
             event_id=event.id,
         ) from error
+
+
+def _names(*names: str) -> str:
+    """Return names as one: with none of them can another user's be said."""
+    return "/".join(each.replace("%", "%25").replace("/", "%2F") for each in names)
 
 
 def _marker(generation: int, seq: int) -> str:

@@ -1,4 +1,6 @@
-"""A session of the OpenAI Agents SDK on upthread's record: `Runner.run(…, session=UpthreadSession(…))`.
+"""A session of the OpenAI Agents SDK on upthread's record.
+
+`Runner.run(agent, "…", session=UpthreadSession("chat-7"))`.
 
 Items come back as they were added, ids and all, which is what the runner compares when it takes
 back what a failed call had added. Under an `address` it is one conversation with `upthread tell`:
@@ -95,7 +97,7 @@ class UpthreadSession:
         self,
         limit: int | None = None,
         *,
-        wrapper: object = None,  # noqa: ARG002  # the runner gives it to those that take it
+        wrapper: object = None,  # the runner gives it to those that take it
     ) -> list[TResponseInputItem]:
         """Return the history, oldest first; with `limit` the newest so many, all below 0."""
         wanted = resolve_session_limit(limit, self.session_settings)
@@ -104,10 +106,8 @@ class UpthreadSession:
     def _items(self, limit: int | None) -> list[TResponseInputItem]:
         with self._record.lock:
             items = self._folds.of(self._log).fold.items
-            if limit is None or limit < 0:
-                kept = list(items)
-            else:
-                kept = items[-limit:] if limit else []
+            first = 0 if limit is None or limit < 0 else max(0, len(items) - limit)
+            kept = items[first:]
         # Of the caller's own, as after a read: what it changes in them changes no history.
         return [_copied(each) for each in kept]
 
@@ -115,7 +115,7 @@ class UpthreadSession:
         self,
         items: Sequence[TResponseInputItem],
         *,
-        wrapper: object = None,  # noqa: ARG002
+        wrapper: object = None,
     ) -> None:
         """Append items: all of them are there afterwards, or none. Synced."""
         new = [_entry(each) for each in items]
@@ -124,7 +124,7 @@ class UpthreadSession:
     async def pop_item(
         self,
         *,
-        wrapper: object = None,  # noqa: ARG002
+        wrapper: object = None,
     ) -> TResponseInputItem | None:
         """Take the newest item back and return it, None where there is none."""
         return await asyncio.to_thread(self._pop)
@@ -145,7 +145,7 @@ class UpthreadSession:
     async def clear_session(
         self,
         *,
-        wrapper: object = None,  # noqa: ARG002
+        wrapper: object = None,
     ) -> None:
         """Erase the history: it is gone from the record, not only out of sight."""
         await asyncio.to_thread(self._log.rewrite, lambda _: ())

@@ -253,8 +253,8 @@ def _record(told: dict[str, Any] | None) -> ConversationRecord | None:
         return None
     if told["format_version"] != FORMAT_VERSION:
         raise StoreError(
-            f"the conversation {told['conversation_id']!r} has format {told['format_version']}, and "
-            f"{FORMAT_VERSION} is what this knows",
+            f"the conversation {told['conversation_id']!r} has the format "
+            f"{told['format_version']}, and {FORMAT_VERSION} is what this knows",
             hint="a newer Pydantic AI wrote it: bring upthread up to date as well",
         )
     return ConversationRecord(

@@ -7,11 +7,11 @@ is an ApplicationError that Temporal does not try again. Written for temporalio 
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -39,22 +39,35 @@ async def upthread_tell(tell: Tell) -> Told:
     """Tell a role once for this activity, however often Temporal runs it, and return its reply."""
     info = activity.info()
     key = f"temporal:{info.workflow_id}:{info.activity_id}"
-    beating = asyncio.create_task(_heartbeats(tell.address))
     try:
         async with open_project(tell.directory, database=tell.database) as up:
             options = TellOptions(agent=tell.agent, when_busy="wait")
-            return await tell_once(up, key, tell.address, tell.text, options)
+            return await _heartbeating(
+                lambda: tell_once(up, key, tell.address, tell.text, options), tell.address
+            )
     except UpthreadError as error:
         raise ApplicationError(
             str(error), type=type(error).__name__, non_retryable=is_final(error)
         ) from error
-    finally:
-        beating.cancel()
-        with suppress(asyncio.CancelledError):
-            await beating
 
 
-async def _heartbeats(address: str) -> None:
-    while True:
-        activity.heartbeat(address)
-        await asyncio.sleep(HEARTBEAT_S)
+async def _heartbeating(work: Callable[[], Awaitable[Told]], address: str) -> Told:
+    """Do the work and say that it goes on. Its error is raised as it is, and in no group."""
+    results: list[Told] = []
+    failed: list[UpthreadError] = []
+
+    async def heartbeats() -> None:
+        while True:
+            activity.heartbeat(address)
+            await anyio.sleep(HEARTBEAT_S)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(heartbeats)
+        try:
+            results.append(await work())
+        except UpthreadError as error:
+            failed.append(error)
+        group.cancel_scope.cancel()
+    if failed:
+        raise failed[0]
+    return results[0]

@@ -20,7 +20,11 @@ RESUME_WITH_REPLAY = "resume_with_replay"
 START_FRESH = "start_fresh_with_briefing"
 REFUSE = "refuse"
 
+FRAMEWORK = "framework"
+"""The decision and the reason of a turn that an agent framework drove through its own store."""
+
 _DONE = {
+    FRAMEWORK: "KEPT for its framework",
     "forked": "FORKED {session}",
     FIRST: "STARTED {session}",
     RESUME: "RESUMED {session}",
@@ -79,6 +83,7 @@ READ_BACK = "read_back"
 """The reason of a turn that only the agent's own session had: nothing was decided here."""
 
 OTHER_REASONS = {
+    FRAMEWORK: "its agent framework drove it: nothing was decided here",
     READ_BACK: "it was read back from the agent's own session, which alone had it",
     "child": "a sub-agent was started",
     "adopted": "a person handed it over",

@@ -32,6 +32,7 @@ from upthread.core.commands import (
     RecordTurnEvent,
     Write,
 )
+from upthread.core.decision.words import FRAMEWORK
 from upthread.core.events import TurnEnded, TurnIntended
 from upthread.core.names import shown
 from upthread.core.types import (
@@ -52,9 +53,6 @@ from upthread.errors import ConflictError, UsageError
 from upthread.runtime.system import System
 from upthread.runtime.turns.conversation import name_workstream
 from upthread.store.base import Store
-
-FRAMEWORK: Final = "framework"
-"""The decision and the reason of a turn that a framework drove: upthread decided nothing."""
 
 KIND_PREFIX: Final = "framework:"
 """Begins the kind of each part that holds a framework's value."""
@@ -320,7 +318,7 @@ class EntryLog:
 
     def _moved(self, after: int, last: int) -> ConflictError:
         return ConflictError(
-            f"{shown(self.key.address)} has gone on: entry {after} was to be its last, and {last} is",
+            f"{shown(self.key.address)} has gone on: entry {after} was to be its last, not {last}",
             hint="read it again, and decide on what it says now",
             address=self.key.address,
         )
@@ -380,7 +378,7 @@ class _Stands(Struct, frozen=True, kw_only=True):
 def _turn(
     system: System, conversation_id: ConversationId, last: int
 ) -> tuple[TurnId, tuple[Write, ...]]:
-    """Return a turn that is over as soon as it is open: nothing of it is upthread's to go on with."""
+    """Return a turn that is over as soon as it is open: upthread has nothing to go on with."""
     turn_id, now_ms = TurnId(system.new_id("trn")), system.now_ms()
     intended = TurnIntended(decision=FRAMEWORK, reasons=(FRAMEWORK,), prompt_seq=last + 1)
     events = (intended, TurnEnded(outcome=Outcome.OK, detail="driven by a framework"))

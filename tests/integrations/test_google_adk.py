@@ -1,0 +1,194 @@
+"""The ADK's session service: beside its in-memory one as oracle, and where its own ones fail."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from google.adk.errors._stale_session_error import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.genai import types
+
+from upthread.integrations.google_adk import UpthreadSessionService
+
+WHOSE = {"app_name": "app", "user_id": "user"}
+ONE = {**WHOSE, "session_id": "s"}
+
+
+@pytest.fixture(params=["theirs", "ours"])
+def service(request, place):
+    if request.param == "theirs":
+        yield InMemorySessionService()
+        return
+    with place.open() as opened:
+        yield UpthreadSessionService(record=opened)
+
+
+def event(text="hi", *, at=None, **delta):
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    actions = EventActions(state_delta=delta)
+    more = {"timestamp": at} if at is not None else {}
+    return Event(author="user", content=content, actions=actions, **more)
+
+
+def texts(session):
+    return [each.content.parts[0].text for each in session.events]
+
+
+def test_state_goes_to_whom_it_belongs_and_temporary_state_nowhere(service):
+    async def talk():
+        session = await service.create_session(**ONE, state={"a": 1, "app:b": 2, "user:c": 3})
+        await service.append_event(session, event(**{"a": 4, "user:c": 5, "temp:d": 6}))
+        other = await service.create_session(**WHOSE, session_id="other")
+        elsewhere = await service.create_session(app_name="app", user_id="you", session_id="s")
+        again = await service.get_session(**ONE)
+        return (
+            session.state.get("temp:d"),
+            again.state,
+            other.state,
+            elsewhere.state,
+            await service.get_user_state(**WHOSE),
+            again.events[0].actions.state_delta,
+        )
+
+    assert asyncio.run(talk()) == (
+        6,
+        {"a": 4, "app:b": 2, "user:c": 5},
+        {"app:b": 2, "user:c": 5},
+        {"app:b": 2},
+        {"c": 5},
+        {"a": 4, "user:c": 5},
+    )
+
+
+def test_the_errors_are_those_the_runner_knows(service):
+    async def wrong():
+        session = await service.create_session(**ONE)
+        with pytest.raises(AlreadyExistsError):
+            await service.create_session(**WHOSE, session_id=" s ")
+        await service.delete_session(**ONE)
+        assert await service.get_session(**ONE) is None
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(session, event())
+
+    asyncio.run(wrong())
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"num_recent_events": 0}, []),
+        ({"num_recent_events": 2}, ["1", "2"]),
+        ({"after_timestamp": 20.0}, ["1", "2"]),
+        ({"num_recent_events": 3, "after_timestamp": 30.0}, ["2"]),
+    ],
+)
+def test_part_of_the_events_is_given_as_asked(service, config, expected):
+    async def talk():
+        session = await service.create_session(**ONE)
+        for at in range(3):
+            await service.append_event(session, event(str(at), at=10.0 * (at + 1)))
+        return await service.get_session(**ONE, config=GetSessionConfig(**config))
+
+    assert texts(asyncio.run(talk())) == expected
+
+
+def test_an_event_that_comes_again_is_the_one_that_is_there(service):
+    async def twice():
+        session, said = await service.create_session(**ONE), event("once")
+        await service.append_event(session, said)
+        await service.append_event(session, said)
+        return await service.get_session(**ONE)
+
+    assert texts(asyncio.run(twice())) == ["once"]
+
+
+def test_partial_events_are_not_kept(service):
+    async def talk():
+        session = await service.create_session(**ONE)
+        await service.append_event(session, Event(author="a", partial=True))
+        return await service.get_session(**ONE)
+
+    assert asyncio.run(talk()).events == []
+
+
+def test_a_clock_that_steps_back_reorders_nothing(place):
+    async def talk(service):
+        session = await service.create_session(**ONE)
+        for at, when in enumerate((2_000_000_000.0, 1_000_000_000.0, 1_500_000_000.0)):
+            await service.append_event(session, event(str(at), at=when))
+        return await service.get_session(**ONE)
+
+    with place.open() as opened:
+        session = asyncio.run(talk(UpthreadSessionService(record=opened)))
+    assert texts(session) == ["0", "1", "2"]
+    assert session.last_update_time == 1_500_000_000.0
+
+
+def test_who_has_not_read_the_newest_event_is_told(place):
+    async def talk(service):
+        await service.create_session(**ONE)
+        one, other = await service.get_session(**ONE), await service.get_session(**ONE)
+        await service.append_event(one, event("one"))
+        with pytest.raises(StaleSessionError):
+            await service.append_event(other, event("other"))
+        again = await service.get_session(**ONE)
+        await service.append_event(again, event("other"))
+        return await service.get_session(**ONE)
+
+    with place.open() as opened:
+        assert texts(asyncio.run(talk(UpthreadSessionService(record=opened)))) == ["one", "other"]
+
+
+def test_eight_cold_openings_at_once_all_come_through(place):
+    def one(number):
+        with place.open() as opened:
+            service = UpthreadSessionService(record=opened)
+            return asyncio.run(service.create_session(**WHOSE, session_id=str(number))).id
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(one, range(8))) == [str(at) for at in range(8)]
+    with place.open() as opened:
+        listed = asyncio.run(UpthreadSessionService(record=opened).list_sessions(**WHOSE))
+    assert len(listed.sessions) == 8
+
+
+def test_of_many_that_create_one_session_exactly_one_does(place):
+    async def race(service):
+        return await asyncio.gather(
+            *(service.create_session(**ONE) for _ in range(8)), return_exceptions=True
+        )
+
+    with place.open() as opened:
+        found = asyncio.run(race(UpthreadSessionService(record=opened)))
+    assert sum(not isinstance(each, AlreadyExistsError) for each in found) == 1
+
+
+def test_names_with_slashes_are_not_taken_for_another_users(place):
+    async def two(service):
+        await service.create_session(app_name="a/b", user_id="c", session_id="d", state={"x": 1})
+        await service.create_session(app_name="a", user_id="b/c", session_id="d", state={"x": 2})
+        first = await service.get_session(app_name="a/b", user_id="c", session_id="d")
+        second = await service.get_session(app_name="a", user_id="b/c", session_id="d")
+        return first.state["x"], second.state["x"]
+
+    with place.open() as opened:
+        assert asyncio.run(two(UpthreadSessionService(record=opened))) == (1, 2)
+
+
+def test_it_is_made_from_a_uri_as_services_yaml_does(sqlite_place, monkeypatch):
+    monkeypatch.setenv("UPTHREAD_HOME", sqlite_place.environment["UPTHREAD_HOME"])
+
+    async def create():
+        service = UpthreadSessionService(uri=f"upthread://{sqlite_place.repository}")
+        made = await service.create_session(**ONE)
+        await service.close()
+        return made.id
+
+    assert asyncio.run(create()) == "s"
