@@ -49,11 +49,21 @@ def test_an_agent_is_named_by_its_name_its_program_and_as_it_is_set_up(row):
 
 @ROWS
 def test_a_session_is_opened_by_its_id_and_by_no_option(row):
-    command = row.resume_command("ses_1")
-    assert command == ((*row.resumed_by, "ses_1") if row.resumed_by else None)
+    session = "01a1fefd-1436-70d0-b61e-0c7b73ca6add"
+    command = row.resume_command(session)
+    assert command == ((*row.resumed_by, session) if row.resumed_by else None)
+    if command is not None:
+        elsewhere = row.resume_command(session, ("/opt/x", "run"))
+        assert elsewhere == ("/opt/x", "run", *command[1:])
     assert row.resume_command("--help") is None
     assert row.resume_command("") is None
     assert row.opens_sub_agents == ("open_sub_agents" in row.ways[0].can)
+
+
+def test_an_id_that_its_own_interface_takes_for_something_else_opens_nothing():
+    assert AGENTS["codex"].resume_command("spec-42") is None, "a thread's name"
+    assert AGENTS["claude-code"].resume_command("a742ea7680ae1c821") is None, "a sub-agent's"
+    assert AGENTS["claude-code"].resume_command("a742ea7680ae1c821\n") is not None
 
 
 def test_models_are_from_whom_the_row_says_and_else_from_whoever_the_agent_asks():

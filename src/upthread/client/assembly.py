@@ -22,6 +22,7 @@ from upthread.runtime.system import host_name
 
 if TYPE_CHECKING:
     from upthread.client.adoption import ForkConversation
+    from upthread.client.agents.own_interfaces import OwnInterfaces
     from upthread.client.briefing import Briefings
     from upthread.client.delegation_setup import Preparing
     from upthread.client.hooks import Hooks
@@ -192,6 +193,12 @@ class Assembly(ABC):
         from upthread.client.delegation_setup import Preparing
 
         return Preparing(self._parts, worktrees=self._worktrees, host=self._host)
+
+    @cached_property
+    def _own_interfaces(self) -> OwnInterfaces:
+        from upthread.client.agents.own_interfaces import OwnInterfaces
+
+        return OwnInterfaces(self._parts)
 
     @cached_property
     def _overview(self) -> Overview:

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from upthread.agents import registry
 from upthread.agents.base import AgentAdapter, OpenRequest
+from upthread.client.agents.own_interfaces import adapter_for, opens_sub_agents
 from upthread.client.file_permissions import log_path
 from upthread.client.parts import ProjectParts
 from upthread.core.actors import CALLERS_VARIABLE
@@ -132,14 +133,7 @@ class Preparing:
 
     def adapter(self, agent: str) -> AgentAdapter:
         """Return the adapter for an agent's name; raises UsageError for one nobody knows."""
-        configured = self._settings.agents.get(agent)
-        if configured is None:
-            return registry.adapter_for(agent)
-        # Configured without a command: the agent that is
-        # known by this name, with a person's environment.
-        if not configured.command:
-            return registry.adapter_for(agent, configured.environment)
-        return registry.configured_adapter(agent, configured.command, configured.environment)
+        return adapter_for(self._settings, agent)
 
     @property
     def own_sessions(self) -> OwnSessions:
@@ -168,21 +162,13 @@ class Preparing:
 
     def opens_sub_agents(self, agent: str) -> bool:
         """Return whether an agent opens a sub-agent's session from outside, as it is driven."""
-        configured = self._settings.agents.get(agent)
-        # A command of a person's own speaks ACP, whatever the agent of that name does otherwise.
-        is_acp = bool(configured and configured.command)
-        return registry.opens_sub_agents(agent, kind=registry.ACP if is_acp else None)
+        return opens_sub_agents(self._settings, agent)
 
     def has_hooks(self, agent: str) -> bool:
         """Return whether `upthread setup` was run for an agent. Blocking."""
         installed = read_binding(installed_path(Path(self._settings.home)))
         row = AGENTS.get(agent)
         return row is not None and row.setup_name in object_in(installed, "agents")
-
-    def reached_from_main(self, link: Link) -> str:
-        """Return how a sub-agent is reached in the main session that it was started in."""
-        row = AGENTS.get(link.agent)
-        return row.reached_from_main.format(session=link.upstream_session_id) if row else ""
 
     def _tested(self, agent: str, calls_itself: str) -> SeenVersion | None:
         """What is started by a command line is known by what it calls itself, if at all."""

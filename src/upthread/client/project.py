@@ -15,7 +15,7 @@ from upthread.core.names import (
     shown,
 )
 from upthread.core.turns.spent_tokens import NOTHING_SPENT
-from upthread.core.types import Conversation, ConversationKey, Link, Message, UpstreamSessionId
+from upthread.core.types import Conversation, ConversationKey, Link, Message
 from upthread.errors import UsageError
 from upthread.runtime.lease import LeaseRequest, conversation_lease
 from upthread.runtime.options import TellOptions
@@ -264,11 +264,7 @@ class Project(Assembly):
 
         None also for an agent that the configuration no longer names.
         """
-        try:
-            adapter = self._preparing.adapter(link.agent)
-        except UsageError:
-            return None
-        return adapter.resume_command(link.upstream_session_id)
+        return self._own_interfaces.command_of(link)
 
     async def reading(self, link: Link | None) -> Reading | None:
         """Return how much is known of what a link's session read; None without one."""
@@ -284,26 +280,7 @@ class Project(Assembly):
 
         if link is None:
             return NO_SESSION
-        return await self._system.in_thread(lambda: self._own_interface(link))
-
-    def _own_interface(self, link: Link) -> OwnInterface:
-        from upthread.core.sessions import MainSession, of_link
-        from upthread.runtime.record.turn_views import main_session_of
-
-        try:
-            adapter = self._preparing.adapter(link.agent)
-        except UsageError:
-            return of_link(link, command=None, is_configured=False)
-        command = adapter.resume_command(link.upstream_session_id)
-        if self._preparing.opens_sub_agents(link.agent):
-            return of_link(link, command=command)
-        main = UpstreamSessionId(main_session_of(self.store, link))
-        within = MainSession(
-            upstream_session_id=main,
-            command=adapter.resume_command(main),
-            there=self._preparing.reached_from_main(link),
-        )
-        return of_link(link, command=command, main=within if main else None)
+        return await self._system.in_thread(lambda: self._own_interfaces.of(link))
 
     async def parse(self, text: str) -> Address:
         """Return the address a person meant: `spec-42/planner`, or an instance name."""
@@ -374,7 +351,7 @@ class Project(Assembly):
         Its sessions stay with it. Raises UsageError for an agent nobody knows, UpstreamError for
         one that does not start.
         """
-        from upthread.client.probe import probe_agent
+        from upthread.client.agents.probe import probe_agent
 
         return await probe_agent(self._preparing, agent, rate_limit_prompt=rate_limit_prompt)
 

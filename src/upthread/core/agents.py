@@ -7,7 +7,8 @@ agent is no row: it is ours, and is used where somebody asks for it by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -67,8 +68,9 @@ class Agent:
     `setup_name` is what `upthread setup` calls it, empty without hooks of ours. Its own tool for
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
-    `resumed_by` and a session's id its own interface opens that session. `provider` is who its
-    models are from, in OpenTelemetry's word; empty where that may be anybody.
+    `resumed_by` and a session's id its own interface opens that session, if the whole id matches
+    `opened_ids`, a regular expression. `provider` is who its models are from, in OpenTelemetry's
+    word; empty where that may be anybody.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Agent:
     takes_sessions: bool = False
     reached_from_main: str = ""
     resumed_by: tuple[str, ...] = ()
+    opened_ids: str = "(?s:.*)"
     provider: str = ""
 
     @property
@@ -91,12 +94,19 @@ class Agent:
         """Whether its own interface opens a sub-agent's session by its id."""
         return "open_sub_agents" in self.ways[0].can
 
-    def resume_command(self, session_id: str) -> tuple[str, ...] | None:
-        """Return the command that opens a session in its own interface, None for no such id."""
+    def resume_command(
+        self, session_id: str, program: Sequence[str] = ()
+    ) -> tuple[str, ...] | None:
+        """Return the command that opens a session in its own interface, None for no such id.
+
+        `program` is how its program is started here, where its name alone is not enough.
+        """
         # An id that begins with a dash would be taken for an option.
         if not self.resumed_by or not session_id or session_id.startswith("-"):
             return None
-        return (*self.resumed_by, session_id)
+        if not re.fullmatch(self.opened_ids, session_id):
+            return None
+        return (*(program or self.resumed_by[:1]), *self.resumed_by[1:], session_id)
 
     @property
     def program(self) -> str:
@@ -134,6 +144,8 @@ _CLAUDE_CODE: Final = Agent(
     reached_from_main="ask it to go on with {session} by SendMessage",
     provider="anthropic",
     resumed_by=("claude", "--resume"),
+    # A session's id is a UUID; this is the form of a sub-agent's, as seen in 2.1.330.
+    opened_ids=r"(?!a[0-9a-f]{16}\Z)(?s:.*)",
 )
 
 _OPENCODE: Final = Agent(
@@ -175,6 +187,8 @@ _CODEX: Final = Agent(
     setup_name="codex",
     # Without the word its shared server keeps the session to itself when the person has left.
     resumed_by=("codex", "resume", "--no-daemon"),
+    # Any other word would be taken for a thread's name.
+    opened_ids="[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     provider="openai",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -83,11 +84,16 @@ def begin(up) -> None:
             "the names that are banned are those that are loaded"
         )
         assert not {"acp", "pydantic", "mcp"} & told
-        for top in (up.directory, up.home / "upthread"):
-            for folder, _, names in os.walk(top):
-                for path in (folder, *(f"{folder}/{name}" for name in names)):
-                    os.utime(path, (LONG_AGO_S, LONG_AGO_S))
+        age(up)
         up("id", "w/planner")
+
+
+def age(up) -> None:
+    """Make files as old as those that nobody is writing: younger ones are not remembered."""
+    for top in (up.directory, up.home / "upthread"):
+        for folder, _, names in os.walk(top):
+            for path in (folder, *(f"{folder}/{name}" for name in names)):
+                os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +126,17 @@ def begin(up) -> None:
             | {"rich"},
         ),
         ((), HEAVY | OF_AGENTS | OF_A_LOOP | {"rich", "backports.zstd"}),
-        (("show", "w"), HEAVY),
+        (
+            ("show", "w"),
+            HEAVY
+            | OF_AGENTS
+            | STORES_OF_AGENTS
+            | OF_A_LOOP
+            | OF_CONFIGURATION
+            | OF_JUDGING
+            | OF_WRITING
+            | {"rich", "upthread.client.delegation_setup", "upthread.core.decision.model"},
+        ),
         (("why", "w/planner"), HEAVY),
         (("status",), HEAVY),
     ],
@@ -151,6 +167,18 @@ def test_a_look_loads_so_many_modules_reads_so_many_files_and_starts_nothing(
     assert len(found.modules) <= modules_max
     assert found.files <= files_max
     assert found.processes == 0
+
+
+def test_an_agent_that_a_person_configured_is_known_to_a_remembered_opening(
+    make_upthread, tmp_path
+):
+    up = make_upthread(tmp_path)
+    command = [sys.executable, "-I", "-m", "upthread.agents.rehearsal"]
+    up.configure(f"[agents.mine]\ncommand = {json.dumps(command)}\n")
+    up("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "mine")
+    age(up)
+    up("ls")
+    assert "mine has no interface of its own" in up("show", "w/planner").out
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,6 @@ ENVIRONMENT: Final = {
 _VERSION: Final = re.compile(rb"\d+\.\d+\.\d+\S*")
 SHOWN_CHARACTERS: Final = 200
 
-_SUBAGENT: Final = re.compile(r"a[0-9a-f]{16}")
-"""The form of a sub-agent's id, as seen in 2.1.330; a session's is a UUID."""
-
 
 class ClaudeCodeAdapter(Adapter):
     """Claude Code by its command line, `claude` without being told."""
@@ -90,10 +87,7 @@ class ClaudeCodeAdapter(Adapter):
             )
 
     def resume_command(self, upstream_session_id: UpstreamSessionId) -> tuple[str, ...] | None:
-        # A sub-agent's id is no session's; one that begins with a dash would be an option.
-        if upstream_session_id.startswith("-") or _SUBAGENT.fullmatch(upstream_session_id):
-            return None
-        return (*self._command, "--resume", upstream_session_id)
+        return self.row.resume_command(upstream_session_id, self._command)
 
 
 ADAPTER: Final = ClaudeCodeAdapter

@@ -13,8 +13,6 @@ import msgspec
 from msgspec import structs
 
 from upthread.core import events
-from upthread.core.decision.handshake import reasons_in_words
-from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
 from upthread.core.decision.price import Price, Tokens
 from upthread.core.events import AgentEvent, AnswerSuggested, Question, TurnParked
 from upthread.core.roles.reports import Report
@@ -243,6 +241,9 @@ def _decision(decision: Decision) -> Shape:
 
     `stale_files` lists some of many; `stale_files_total` counts them all.
     """
+    from upthread.core.decision.handshake import reasons_in_words
+    from upthread.core.decision.model import freshness_in, lacking_in, limit_in, price_in
+
     turns_lacking, not_compared = lacking_in(decision.inputs)
     found, price = freshness_in(decision.inputs), price_in(decision.inputs)
     limit = limit_in(decision.inputs)

@@ -66,9 +66,9 @@ def show(
 
 def why(call: Call, *, address: Address, agent: Agent = None) -> int:
     """Show the last decision, and what would be decided now."""
-    from upthread.surfaces.cli.verbs import inspect
+    from upthread.surfaces.cli.verbs import why
 
-    return inspect.why(call, address, agent=agent)
+    return why.why(call, address, agent=agent)
 
 
 def upstream_id(call: Call, *, address: Address) -> int:
