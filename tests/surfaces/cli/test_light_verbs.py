@@ -17,7 +17,9 @@ def hear(event, arguments):
     if event in {{"subprocess.Popen", "os.fork", "os.posix_spawn"}}:
         started.append(event)
     elif event == "open" and not str(arguments[0]).endswith((".py", ".pyc")):
-        opened.append(arguments[0])
+        # How many processes stand above this one is the affair of whoever runs the tests.
+        if not str(arguments[0]).startswith("/proc/"):
+            opened.append(arguments[0])
 sys.addaudithook(hear)
 sys.argv = ["upthread", *{arguments!r}]
 from upthread.__main__ import main
@@ -153,9 +155,9 @@ def test_light_verb_does_not_load_what_it_does_not_need(shared, arguments, banne
         (("--help",), 145, 0),
         (("id", "w/planner"), 108, 8),
         (("id", "w/planner", "--json"), 108, 8),
-        (("--json", "id", "w/planner"), 275, 30),
-        (("ls",), 310, 32),
-        (("show", "w"), 530, 60),
+        (("--json", "id", "w/planner"), 275, 22),
+        (("ls",), 310, 24),
+        (("show", "w"), 320, 24),
         (("why", "w/planner"), 545, 70),
     ],
 )
