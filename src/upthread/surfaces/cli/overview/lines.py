@@ -83,7 +83,10 @@ class Lines:
     def write_all(self, totals: Totals, look: Look) -> None:
         """Write all that was found, what is here first."""
         if not totals.agents:
-            self._write_nothing()
+            if look.passed_over or totals.foreign:
+                self._write_unread()
+            else:
+                self._write_nothing()
             self._write_losses(totals, look)
             return
         self._write_totals(totals)
@@ -208,6 +211,10 @@ class Lines:
         more = ["--all"] if is_more else []
         words = ", ".join(["upthread search WORDS", "upthread setup AGENT", *more, "--help"])
         self._output.row(("Next: ", "bold"), (words, ""))
+
+    def _write_unread(self) -> None:
+        """Write that there is something, and that none of it could be read."""
+        self._output.line("What agents have stored here could not be read:", "bold")
 
     def _write_nothing(self) -> None:
         """Write what to do where no agent has stored anything: three lines."""
