@@ -191,7 +191,9 @@ class Lines:
                 f"{here}, the first on {first}",
                 "yellow",
             )
-            self._output.line(f"  {_KEPT_BY.get(agent, '')}", "dim")
+            ways = ["upthread keep --soon copies those here"] if soon.here else []
+            ways += [_KEPT_BY[agent]] if agent in _KEPT_BY else []
+            self._output.line(f"  {'; '.join(ways)}", "dim")
         for line in _passed_over(look):
             self._output.line(line, "yellow")
         foreign = sum(totals.foreign.values())
@@ -239,7 +241,7 @@ class Lines:
 
 
 _KEPT_BY: Final[Mapping[str, str]] = {
-    "claude-code": 'to keep them, put "cleanupPeriodDays": 365 into ~/.claude/settings.json',
+    "claude-code": '"cleanupPeriodDays": 365 in ~/.claude/settings.json keeps all',
 }
 """What keeps an agent from deleting sessions."""
 
