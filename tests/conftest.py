@@ -8,11 +8,12 @@ from _pytest.nodeid import NodeId
 from hypothesis import settings
 from tests.support.laboratory import summary
 from tests.support.postgres_server import remove_server
+from tests.support.thoroughness import EXAMPLES
 
 from upthread.testing.store_conformance import matrix
 
 # A shared machine's pauses are no property of the code; the tests' own time-out still holds.
-settings.register_profile("shared machine", deadline=None)
+settings.register_profile("shared machine", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("shared machine")
 
 NOBODYS_HOME = "/dev/null/home"

@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> int:
         settings.write_text(SETTINGS, encoding="utf-8")
         environment = {
             **os.environ,
+            "UPTHREAD_THOROUGH": "1",
             "COVERAGE_FILE": str(Path(folder, "coverage")),
             "COVERAGE_RCFILE": str(settings),
             "PYTHONPATH": os.pathsep.join(

@@ -13,7 +13,7 @@ from tests.support.hostile_clones import CLONES
 from upthread.surfaces.cli.program import VERBS
 
 NAMES = list(CLONES)
-SHARES = 24
+SHARES = 48
 """How many clones it takes until every call was made."""
 
 EVENTS_AT_ONCE = 2

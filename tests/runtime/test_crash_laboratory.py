@@ -17,9 +17,10 @@ from tests.support.laboratory.oracle_process import Oracle
 from tests.support.laboratory.passage import Ended, Passage
 from tests.support.laboratory.plan import KILLS, draw
 from tests.support.laboratory.summary import as_property
+from tests.support.thoroughness import IS_THOROUGH
 from tests.support.world import World
 
-SEEDS = 10
+SEEDS = 10 if IS_THOROUGH else 4
 SOAK_PASSAGES = 50
 SOAK_FIRST_SEED = 1000
 COLD_EVERY = 5

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from tests.core.history.histories import Histories, call, history, message, result, text
+from tests.support.thoroughness import IS_THOROUGH
 
 from upthread.core.history.anthropic_messages import ANTHROPIC_MESSAGES_RULES
 from upthread.core.history.model import History, faults, is_sound
@@ -41,7 +42,7 @@ from upthread.testing.rehearsal_model.history_rules import (
 )
 
 SEEDS_IN_CI = 5_000
-"""What takes less than a minute, coverage measured."""
+SEEDS_TRIED = SEEDS_IN_CI if IS_THOROUGH else 800
 SEEDS_IN_SOAK = int(os.environ.get("UPTHREAD_SOAK_HISTORIES", "1000000"))
 SOAK_SHARES = 8
 """So that several processes have a share each."""
@@ -124,7 +125,7 @@ def failures(given: History, rules=None, *, are_ours_asked: bool = True) -> list
 
 @pytest.mark.timeout(300)
 def test_any_damaged_history_is_valid_for_every_provider_after_repair():
-    for seed in range(SEEDS_IN_CI):
+    for seed in range(SEEDS_TRIED):
         assert failures(Histories(seed).damaged()) == [], seed
 
 

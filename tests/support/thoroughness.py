@@ -1,0 +1,15 @@
+"""How much the tests try: much in `make test`, all of it where `make check` and `make soak` run.
+
+`make check` measures the core's coverage, and `UPTHREAD_THOROUGH=1` is set by it: CI runs both.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+IS_THOROUGH: Final = bool(os.environ.get("UPTHREAD_THOROUGH") or os.environ.get("UPTHREAD_SOAK"))
+"""Whether a test that tries many cases tries all it knows."""
+
+EXAMPLES: Final = 100 if IS_THOROUGH else 25
+"""Of each property, where a test does not say how many."""
