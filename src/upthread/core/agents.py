@@ -47,6 +47,18 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherMajor:
+    """A major version of an agent that was not tried, and what is known of it.
+
+    `works` and `works_not` are said to people. What `setup` writes cannot work there.
+    """
+
+    major: int
+    works: str
+    works_not: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
     """Where an agent keeps its sessions: what `variable` says, else `below` the user's home."""
 
@@ -68,7 +80,8 @@ class Agent:
     sub-agents may take a session to go on in (`takes_sessions`); `reached_from_main` is what a
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
     `resumed_by` and a session's id its own interface opens that session. `provider` is who its
-    models are from, in OpenTelemetry's word; empty where that may be anybody.
+    models are from, in OpenTelemetry's word; empty where that may be anybody. `other_majors` are
+    those that something is known of beside the tested one.
     """
 
     name: str
@@ -85,6 +98,7 @@ class Agent:
     reached_from_main: str = ""
     resumed_by: tuple[str, ...] = ()
     provider: str = ""
+    other_majors: tuple[OtherMajor, ...] = ()
 
     @property
     def opens_sub_agents(self) -> bool:
@@ -153,6 +167,13 @@ _OPENCODE: Final = Agent(
     setup_name="opencode",
     takes_sessions=True,
     resumed_by=("opencode", "--session"),
+    other_majors=(
+        OtherMajor(
+            major=2,
+            works="its sessions are listed and searched",
+            works_not="it is not driven, and setup writes nothing for it",
+        ),
+    ),
 )
 
 _CODEX: Final = Agent(
@@ -204,6 +225,13 @@ AGENTS: Final = MappingProxyType(
 
 WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is not None)
 """The agents whose stores are read."""
+
+
+def other_major(agent: str, version: str) -> OtherMajor | None:
+    """Return what is known of a version's major where it is not the tested one, else None."""
+    row = AGENTS.get(agent)
+    known = {str(each.major): each for each in row.other_majors} if row else {}
+    return known.get(version.partition(".")[0])
 
 
 def name_of(word: str) -> str:

@@ -1,1 +1,1 @@
-"""Sessions that agents have stored, chosen from all there are: to be kept, or adopted."""
+"""Sessions that agents have stored, chosen from all there are: to be kept."""

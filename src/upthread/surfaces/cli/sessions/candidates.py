@@ -14,11 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from upthread.agents.outlines import stored_outlines
-from upthread.core.agents import AGENTS
 from upthread.core.types import UpstreamSessionId
 from upthread.surfaces.cli.overview.totals import is_deleted_soon
-from upthread.surfaces.cli.terminal.neutral import one_line
-from upthread.surfaces.cli.terminal.times import ago
 from upthread.vendors.outline import SessionOutline, look
 
 if TYPE_CHECKING:
@@ -39,7 +36,6 @@ class Filters:
     """Which sessions are meant. `ids` are sessions' own ids, empty for any."""
 
     agent: str | None = None
-    role: str | None = None
     ids: Collection[str] = ()
     is_soon: bool = False
 
@@ -47,9 +43,7 @@ class Filters:
         """Return whether a session is one of those meant."""
         if outline.is_foreign or (self.ids and outline.session_id not in self.ids):
             return False
-        if self.is_soon and not is_deleted_soon(outline, now_ms):
-            return False
-        return self.role in {None, outline.role}
+        return not self.is_soon or is_deleted_soon(outline, now_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +52,6 @@ class Candidate:
 
     outline: SessionOutline
     address: str
-
-    def words(self, redact: Callable[[str], str], now_ms: int) -> str:
-        """Return one line that says which session it is."""
-        title = one_line(redact(self.outline.title), characters_max=WORKSTREAM_CHARACTERS_MAX)
-        said = f"“{title}”" if title else self.outline.session_id
-        used = ago(self.outline.used_at_ms, now_ms=now_ms)
-        return one_line(f"{self.address}  {self.outline.agent}  {said}  {used}")
 
 
 def outlines_here(around: Surroundings, filters: Filters) -> list[SessionOutline]:
@@ -132,12 +119,6 @@ def workstream_of(outline: SessionOutline, redact: Callable[[str], str]) -> str:
         if plain:
             return plain
     return "session"
-
-
-def is_opened(outline: SessionOutline) -> bool:
-    """Return whether its agent opens a session from outside: what is adopted has to be."""
-    row = AGENTS.get(outline.agent)
-    return row is not None and (not outline.is_sub_agent or row.opens_sub_agents)
 
 
 def shape(candidate: Candidate, redact: Callable[[str], str]) -> dict[str, Any]:
