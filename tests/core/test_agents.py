@@ -8,6 +8,7 @@ from upthread.core.agents import (
     NATIVE,
     name_of,
     one_of,
+    other_major,
     provider_of,
 )
 from upthread.runtime.bindings import heard
@@ -89,3 +90,13 @@ def test_a_session_is_opened_by_its_agents_command_and_no_id_is_an_option():
 def test_which_agents_open_a_sub_agents_session_by_its_id():
     opens = {name for name, row in AGENTS.items() if row.opens_sub_agents}
     assert opens == {"opencode", "codex"}
+
+
+def test_another_major_version_is_known_by_its_number_and_the_tested_one_is_none():
+    known = other_major("opencode", "2.1.4")
+    assert known is not None
+    assert known.works
+    assert known.works_not
+    assert other_major("opencode", "1.18.33") is None
+    assert other_major("opencode", "") is None
+    assert other_major("nobody", "2.0") is None

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from upthread.boundary import programs
 from upthread.boundary.files import NOWHERE
-from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way
+from upthread.core.agents import ACP, AGENTS, NATIVE, Agent, Way, other_major
 from upthread.core.names import did_you_mean
 from upthread.core.types import UpstreamSessionId
 from upthread.errors import UpthreadError, UsageError
@@ -275,6 +275,14 @@ async def end_process_group(pid: int, ticks: int) -> bool:
     return await _process_group.end_process_group(pid, ticks)
 
 
+async def version_here(agent: str) -> str:
+    """Return the version of an agent on this machine, empty where it is not here or says none."""
+    entry = AGENTS_AND_REHEARSAL.get(agent)
+    way = _installed(entry) if entry else None
+    path = find_program(way.command[0]) if way else None
+    return version_in(await _version_of(path)) if path else ""
+
+
 async def _version_of(path: str) -> str:
     import anyio  # noqa: PLC0415  # as above
 
@@ -336,6 +344,14 @@ class SeenWay(Struct, frozen=True, kw_only=True):
         if not difference:
             return ""
         agent = called or self.agent
+        # Who speaks ACP to us is driven, whatever its version.
+        known = other_major(self.agent, version_in(version)) if self.kind == NATIVE else None
+        if known is not None:
+            return (
+                f"{agent} {version_in(version)} is of another major version than {self.version}, "
+                f"which this upthread was tested with (not tried on the real {agent} "
+                f"{known.major}): {known.works}; {known.works_not}"
+            )
         return (
             f"{agent} {version_in(version)} is {difference} than {self.version}, which this "
             "upthread was tested with; "

@@ -21,7 +21,7 @@ from upthread.runtime.lease import Leases
 from upthread.runtime.system import host_name
 
 if TYPE_CHECKING:
-    from upthread.client.adoption import ForkConversation
+    from upthread.client.adoption import AdoptSession, ForkConversation
     from upthread.client.agents.own_interfaces import OwnInterfaces
     from upthread.client.briefing import Briefings
     from upthread.client.delegation_setup import Preparing
@@ -160,6 +160,18 @@ class Assembly(ABC):
 
         forks = Forks(self.store, self._system, self._leases, self._conversations)
         return ForkConversation(forks, preparing=self._preparing, parse=self.parse)
+
+    @cached_property
+    def _adoption(self) -> AdoptSession:
+        from upthread.client.adoption import AdoptSession
+
+        return AdoptSession(
+            self._parts,
+            self._leases,
+            conversations=self._conversations,
+            preparing=self._preparing,
+            published=self.hooks.published,
+        )
 
     # --- what stands behind them ----------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from upthread.core.types import (
     Durability,
     Link,
     RecordMode,
+    UpstreamSessionId,
 )
 from upthread.errors import ConfigError, SeveralAgentsError, UsageError
 from upthread.runtime.bindings.light_json import object_in
@@ -44,7 +45,7 @@ from upthread.runtime.runs.live_run import StepRequest
 from upthread.runtime.turns.conversation import ClaimRequest
 from upthread.runtime.turns.delegation import OpenOptions, SeenVersion, TellRequest
 from upthread.runtime.turns.handshake_inputs import FreshnessSettings, freshness_settings
-from upthread.runtime.turns.older_record import OwnSessions, look
+from upthread.runtime.turns.older_record import OwnSessions, look, look_at_all
 from upthread.runtime.turns.progress import SILENT
 from upthread.runtime.working_tree.git_worktrees import Worktrees
 
@@ -149,6 +150,10 @@ class Preparing:
         """Return what the record lacks of a role's session; `last` is its newest turn. Blocking."""
         redactor = self._redactor_of(role)
         return look(self._store, self.own_sessions, link, last, redactor=redactor)
+
+    def all_of(self, role: str, agent: str, session: UpstreamSessionId) -> Lacked | None:
+        """Return all that an agent's store holds of a session, for a role. Blocking. StoreError."""
+        return look_at_all(self.own_sessions, agent, session, redactor=self._redactor_of(role))
 
     def _where(self, agent: str) -> Mapping[str, str]:
         """Return the environment that says where an agent keeps its sessions."""

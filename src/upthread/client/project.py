@@ -334,16 +334,15 @@ class Project(Assembly):
         The agent is asked whether it has the session. Raises UpstreamError when it has not,
         UsageError when another conversation holds it.
         """
-        from upthread.client.adoption import AdoptSession
+        return await self._adoption.adopt(address, upstream_session_id, agent=agent)
 
-        adoption = AdoptSession(
-            self._parts,
-            self._leases,
-            conversations=self._conversations,
-            preparing=self._preparing,
-            published=self.hooks.published,
-        )
-        return await adoption.adopt(address, upstream_session_id, agent=agent)
+    async def keep(self, address: str, upstream_session_id: str, *, agent: str) -> Link:
+        """Copy what was said in an agent's session into a new conversation, redacted as all is.
+
+        From then on it is there whatever the agent deletes; while the session is there, it is gone
+        on in. Raises UsageError for an address that has a past, NotFoundError for no such session.
+        """
+        return await self._adoption.keep(address, upstream_session_id, agent=agent)
 
     async def probe(self, agent: str, *, rate_limit_prompt: str | None = None) -> Probed:
         """Try an agent out in a directory of its own: two prompts to its model, three starts.

@@ -48,6 +48,18 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherMajor:
+    """A major version of an agent that was not tried, and what is known of it.
+
+    `works` and `works_not` are said to people. What `setup` writes cannot work there.
+    """
+
+    major: int
+    works: str
+    works_not: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
     """Where an agent keeps its sessions: what `variable` says, else `below` the user's home."""
 
@@ -70,7 +82,8 @@ class Agent:
     person says in a main session to reach a sub-agent of it, where nothing else opens one. With
     `resumed_by` and a session's id its own interface opens that session, if the whole id matches
     `opened_ids`, a regular expression. `provider` is who its models are from, in OpenTelemetry's
-    word; empty where that may be anybody.
+    word; empty where that may be anybody. `other_majors` are those that something is known of
+    beside the tested one.
     """
 
     name: str
@@ -88,6 +101,7 @@ class Agent:
     resumed_by: tuple[str, ...] = ()
     opened_ids: str = "(?s:.*)"
     provider: str = ""
+    other_majors: tuple[OtherMajor, ...] = ()
 
     @property
     def opens_sub_agents(self) -> bool:
@@ -165,6 +179,13 @@ _OPENCODE: Final = Agent(
     setup_name="opencode",
     takes_sessions=True,
     resumed_by=("opencode", "--session"),
+    other_majors=(
+        OtherMajor(
+            major=2,
+            works="its sessions are listed and searched",
+            works_not="it is not driven, and setup writes nothing for it",
+        ),
+    ),
 )
 
 _CODEX: Final = Agent(
@@ -218,6 +239,13 @@ AGENTS: Final = MappingProxyType(
 
 WITH_A_STORE: Final = tuple(name for name, row in AGENTS.items() if row.home is not None)
 """The agents whose stores are read."""
+
+
+def other_major(agent: str, version: str) -> OtherMajor | None:
+    """Return what is known of a version's major where it is not the tested one, else None."""
+    row = AGENTS.get(agent)
+    known = {str(each.major): each for each in row.other_majors} if row else {}
+    return known.get(version.partition(".")[0])
 
 
 def name_of(word: str) -> str:

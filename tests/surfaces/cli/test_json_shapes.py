@@ -155,6 +155,7 @@ def live(tmp_path_factory, make_upthread):
     found = agents("search", "parser", "--json").stream
     seen.extend((name_of(line, "search"), line) for line in found)
     one("keep", "keep", "--yes")
+    one("keep SESSION", "keep", "--soon")
     one("forget", "forget", "w", "--dry-run")
     one("forget", "forget", "p", "--yes")
     one("setup", "setup", "opencode", "--yes")

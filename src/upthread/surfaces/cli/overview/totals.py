@@ -47,6 +47,12 @@ class Soon:
     first_at_ms: int = 0
 
 
+def is_deleted_soon(outline: SessionOutline, now_ms: int) -> bool:
+    """Return whether its agent deletes a session within a few days."""
+    at_ms = outline.deleted_at_ms
+    return at_ms is not None and at_ms <= now_ms + SOON_DAYS * DAY_MS
+
+
 @dataclass(slots=True)
 class Newest:
     """The newest few of many sessions."""
@@ -139,7 +145,7 @@ class Totals:
 
     def _add_soon(self, outline: SessionOutline, *, is_here: bool) -> None:
         at_ms = outline.deleted_at_ms
-        if at_ms is None or at_ms > self._now_ms + SOON_DAYS * DAY_MS:
+        if at_ms is None or not is_deleted_soon(outline, self._now_ms):
             return
         soon = self.soon.setdefault(outline.agent, Soon(first_at_ms=at_ms))
         soon.sessions += 1

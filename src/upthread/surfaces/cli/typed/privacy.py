@@ -6,7 +6,7 @@ from typing import Annotated
 
 from upthread.errors import UsageError
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.parameters import DryRun, Option, WorkstreamOrAll, Yes
+from upthread.surfaces.cli.typed.parameters import Argument, DryRun, Option, WorkstreamOrAll, Yes
 
 
 def forget(
@@ -44,10 +44,38 @@ def encrypt(
 def keep(
     call: Call,
     *,
+    sessions: Annotated[
+        list[str] | None,
+        Argument(metavar="SESSION", help="Sessions to copy into the record, by the agents' ids."),
+    ] = None,
+    soon: Annotated[
+        bool, Option("--soon", help="All here that their agents delete within 7 days.")
+    ] = False,
+    agent: Annotated[
+        str | None,
+        Option("--agent", metavar="A", help="Only this agent's.", completed="agent_with_setup"),
+    ] = None,
+    address: Annotated[
+        str | None,
+        Option("--as", metavar="ADDRESS", help="Where one is kept; else its branch says, or title"),
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Erase what is older than `[keep]` in the configuration allows."""
+    """Copy sessions before their agent deletes them; without any, apply the rules of `[keep]`.
+
+    Those rules erase what is older than the configuration keeps.
+    """
+    if sessions or soon:
+        from upthread.surfaces.cli.sessions.candidates import Filters
+        from upthread.surfaces.cli.sessions.keep import keep_sessions
+
+        if sessions and soon:
+            raise UsageError("--soon takes no session", hint="upthread keep --soon")
+        filters = Filters(agent=agent, ids=sessions or (), is_soon=soon)
+        return keep_sessions(call, filters, address=address, is_dry_run=dry_run)
+    if agent or address:
+        raise UsageError("no session is named", hint="upthread keep SESSION, or --soon")
     from upthread.surfaces.cli.verbs import forget
 
     return forget.keep(call, is_yes=yes, is_dry_run=dry_run)
