@@ -216,6 +216,7 @@ def test_whatever_the_inputs_a_hook_decides_what_the_handshake_decides(
 ):
     still = replace(
         inputs,
+        agent=inputs.current_agent or "",  # what is published is decided for the session's own
         is_fresh_asked=False,
         session_lost=None,
         takes_no_session=False,

@@ -43,7 +43,7 @@ Text that is not valid Unicode is bytes, so text may be either. Leases are of th
 """
 
 SEALED: Final = tuple(table for table in SHAPES if table not in {"transition", "upstream", "part"})
-"""The tables whose rows have a seal each, the last column."""
+"""The tables whose rows have a `seal`; the view `sealed_TABLE` says what it should be."""
 
 ADDED: Final = MappingProxyType(
     dict.fromkeys(SEALED, 1) | {"project_identity": 2, "part": 1, "transition": 1}

@@ -12,8 +12,13 @@ import time
 from upthread.core.decision.words import (
     FOREIGN_SESSION,
     NAMED,
+    NO_ROLES,
+    NO_WORKSTREAM,
+    NOT_A_ROLE,
     OTHER_REASONS,
     OTHER_ROLE,
+    RECORDED_BESIDE,
+    UNDECIDED,
     UNKNOWN_SESSION,
     address_in_words,
 )
@@ -64,8 +69,6 @@ HOWS = frozenset({"read", "wrote"})
 RELAYED = "nearly_full"
 """As `core.decision.rules.RELAYED`."""
 
-BESIDE = "goes on in a session that is {what}, only recorded"
-
 
 class Decided:
     """What the hook does: `session` is resumed, empty for a new one; `line` is for the person.
@@ -104,11 +107,9 @@ def _begin(place: Place, call: Call) -> Decided:
     workstream, because = workstream_of(place, call.agent, call.session)
     role = role_of(place, call.role)
     if not role:
-        says = "left alone, only recorded: it is not one of the configured roles"
-        return _recorded_only(place, call, workstream, because, says, *_misnamed(call))
+        return _recorded_only(place, call, workstream, because, NOT_A_ROLE, *_misnamed(call))
     if workstream is None:
-        says = "STARTED, not continued: no workstream; say `upthread use NAME`, or name one"
-        return _recorded_only(place, call, None, because, says, *_misnamed(call))
+        return _recorded_only(place, call, None, because, NO_WORKSTREAM, *_misnamed(call))
     try:
         return _decide(place, call, role, workstream, because, is_first=True)
     # Waited for without the lock: what takes it in publishes under the same one.
@@ -215,7 +216,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
     for path in _with_session(place, child):
         if is_left(files.read(path) or {}, call.call_id):
             wait_until_taken_in(place, path, call.call_id)
-    what = "no role's now"
+    what = NO_ROLES
     with place.lock():
         for path, binding in bindings(place, lambda b: text_in(b, "session") == child):
             if is_claimed_by_another(binding, call.call_id):
@@ -237,7 +238,7 @@ def before_message(place: Place, call: Call, child: str) -> Decided:
             line = line_of(binding, "resume", child, because=because)
             return Decided(line=line, prompt=call.prompt, decision="resume", session=child)
     workstream, because = workstream_of(place, call.agent, call.session)
-    says = BESIDE.format(what=what)
+    says = RECORDED_BESIDE.format(what=what)
     return _recorded_only(place, call, workstream, because, says, FOREIGN_SESSION)
 
 
@@ -270,7 +271,7 @@ def _undecided_before(place: Place) -> str:
         return ""
     why = text_in(files.read(missed[-1]) or {}, "why")
     spool.mark_told(missed)
-    return f"; UNDECIDED before this: {len(missed)}, the last because {why}"
+    return f"; {UNDECIDED} before this: {len(missed)}, the last because {why}"
 
 
 def _slot(place: Place, call: Call, workstream: str) -> tuple[str, dict[str, Any], str, bool]:

@@ -13,6 +13,7 @@ import anyio.to_thread
 from upthread.agents.registry import find_agent
 from upthread.client import Project
 from upthread.core.agents import AGENTS
+from upthread.core.decision.words import UNDECIDED
 from upthread.runtime.bindings import files, heard, spool
 from upthread.runtime.bindings.files import UnreadableError
 from upthread.runtime.bindings.light_json import number_in, text_in
@@ -83,7 +84,7 @@ def _undecided(place: Place) -> Iterator[Finding]:
     except UnreadableError as error:
         last = {"why": str(error)}
     at = moment(number_in(last, "at_ms"))
-    what = f"{counted(len(missed), 'call')} UNDECIDED, the last at {at}: {text_in(last, 'why')}"
+    what = f"{counted(len(missed), 'call')} {UNDECIDED}, the last at {at}: {text_in(last, 'why')}"
     yield _finding("undecided", missed[-1], what, "the agent went on without upthread; see why")
 
 
