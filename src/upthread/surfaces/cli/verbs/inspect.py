@@ -21,20 +21,20 @@ from upthread.core.states import Standing
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation, Decision
 from upthread.errors import NotFoundError, UsageError
-from upthread.runtime.record.overview import RoleView, WorkstreamView
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.table import write_table
-from upthread.surfaces.cli.terminal.times import since
-from upthread.surfaces.cli.terminal.words import (
+from upthread.surfaces.cli.terminal.phrases import (
     conversation_name,
     counted,
     standing_in_words,
     stopped_in_words,
 )
+from upthread.surfaces.cli.terminal.table import write_table
+from upthread.surfaces.cli.terminal.times import since
 from upthread.surfaces.cli.verbs.effects import write_doubts, write_question
 from upthread.surfaces.cli.verbs.listing import write_roles
 
