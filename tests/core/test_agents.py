@@ -11,7 +11,7 @@ from upthread.core.agents import (
     other_major,
     provider_of,
 )
-from upthread.runtime.bindings import heard
+from upthread.runtime.bindings import last_run
 
 ROWS = pytest.mark.parametrize("row", AGENTS.values(), ids=lambda row: row.name)
 
@@ -30,7 +30,7 @@ def test_an_agent_with_an_interface_of_its_own_has_a_folder_and_no_other_has(row
 
 
 def test_hooks_are_heard_of_the_agents_that_can_be_set_up():
-    assert set(heard.LINE_FIELDS) == {row.name for row in AGENTS.values() if row.setup_name}
+    assert set(last_run.LINE_FIELDS) == {row.name for row in AGENTS.values() if row.setup_name}
 
 
 def test_no_variable_marks_two_agents():

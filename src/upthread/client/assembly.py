@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from upthread.runtime.hooked.under_way import CallUnderWay
     from upthread.runtime.record.effects import RecordedEffect
     from upthread.runtime.record.erasure import Forgetting
-    from upthread.runtime.record.overview import Overview, RoleView, WorkstreamView
+    from upthread.runtime.record.workstream_views import Overview, RoleView, WorkstreamView
     from upthread.runtime.turns.conversation import Conversations
     from upthread.runtime.turns.turns import Turns
     from upthread.runtime.working_tree.git_worktrees import Worktrees
@@ -215,7 +215,7 @@ class Assembly(ABC):
     @cached_property
     def _overview(self) -> Overview:
         from upthread.client.file_permissions import log_path
-        from upthread.runtime.record.overview import Overview
+        from upthread.runtime.record.workstream_views import Overview
 
         home = Path(self.settings.home)
         return Overview(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from upthread.runtime.record.audit import Audit
     from upthread.runtime.record.effects import RecordedEffect, Unseen
     from upthread.runtime.record.erasure import HeldWorkstream, Selection
-    from upthread.runtime.record.overview import RoleView, WorkstreamView
+    from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
     from upthread.runtime.turns.delegation import TellRequest
     from upthread.runtime.turns.progress import TurnResult
 

@@ -25,7 +25,7 @@ from upthread.runtime.record.project_store import ProjectStore
 from upthread.runtime.system import System, user_name
 from upthread.store.base import WholeStore
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.glance import identities_in
+from upthread.store.sqlite.session_query import identities_in
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal

@@ -7,7 +7,7 @@ stamp of each file that was looked into, the environment, who owns the repositor
 Where one of these is another now, or cannot be told, nothing is remembered and all is found anew;
 so what must be refused, or told to a person, always is.
 
-Light, for `surfaces/cli/glance.py`: the standard library alone, and none of its slow modules.
+Light, for `surfaces/cli/quick_id.py`: the standard library alone, and none of its slow modules.
 """
 
 from __future__ import annotations

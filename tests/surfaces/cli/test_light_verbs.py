@@ -37,14 +37,24 @@ STORES_OF_AGENTS = {"upthread.agents.opencode.histories", "upthread.agents.claud
 OF_AGENTS = {"upthread.agents.acp", "upthread.surfaces.cli.verbs.tell"}
 OF_A_LOOP = {"asyncio", "anyio", "ssl", "concurrent.futures"}
 NOT_FOR_AN_ID = {
-    *("upthread.runtime.record.overview", "upthread.core.states", "upthread.core.outward.calls"),
+    *(
+        "upthread.runtime.record.workstream_views",
+        "upthread.core.states",
+        "upthread.core.outward.calls",
+    ),
     *("upthread.core.turns.recognition", "upthread.runtime.turns.conversation"),
 }
 OF_CONFIGURATION = {"upthread.config", "yaml", "tomllib", "platformdirs"}
 OF_JUDGING = {"upthread.core.turns.effects", "upthread.core.outward.calls"}
 OF_WRITING = {"upthread.core.redaction.redactor", "upthread.runtime.record.record_filter"}
 NOT_FOR_A_GLANCE = {"msgspec", "json", "dataclasses", "argparse", "upthread.client.project"}
-OF_PARSERS = {"typer", "click", "pydantic", "argcomplete", "upthread.surfaces.cli.typed.completion"}
+OF_PARSERS = {
+    "typer",
+    "click",
+    "pydantic",
+    "argcomplete",
+    "upthread.surfaces.cli.arguments.completion",
+}
 OF_THE_STORE = {"apsw", "upthread.client", "asyncio", "anyio", "msgspec", "yaml"}
 
 
@@ -194,7 +204,7 @@ def test_an_agent_that_a_person_configured_is_known_to_a_remembered_opening(
 )
 def test_only_the_verb_that_is_called_is_declared(shared, arguments, declared):
     shared("tell", "w/planner", "[[rehearse: say hi]]", "--agent", "rehearsal")
-    typed = "upthread.surfaces.cli.typed."
+    typed = "upthread.surfaces.cli.arguments."
     own = {name.removeprefix(typed) for name in loaded(shared, *arguments) if typed in name}
     assert own - {"parameters", "parser", "help_page"} == declared
 

@@ -22,9 +22,9 @@ from upthread.core.types import ConversationId, Outcome
 from upthread.runtime.bindings.places import Place
 from upthread.runtime.hooked.publication import beforehand, grounds
 from upthread.runtime.turns.examination import examine, look_again
-from upthread.surfaces.hook.call import Call
+from upthread.surfaces.hook.call import SubAgentCall
 from upthread.surfaces.hook.decision import take_decision
-from upthread.surfaces.hook.taken import CALLERS_VARIABLE
+from upthread.surfaces.hook.hook_decision import CALLERS_VARIABLE
 
 AGENTS = ("opencode", "claude-code", "codex")
 SESSION = "ses_1"
@@ -107,10 +107,10 @@ class World:
         }
 
     @property
-    def call(self) -> Call:
+    def call(self) -> SubAgentCall:
         facts = self.facts
         lost = facts.get("lost")
-        return Call(
+        return SubAgentCall(
             facts.get("agent", "opencode"),
             {
                 "prompt": "fresh: Go on." if facts.get("is_fresh_asked") else "Go on.",

@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 
+from upthread.agent_stores.homes import home_of
 from upthread.agents._connection import Adapter, start_of
 from upthread.agents._probes import remember, remembered
 from upthread.agents._process import started_child, whole_command
@@ -23,7 +24,6 @@ from upthread.core.agents import AGENTS
 from upthread.core.types import Outcome, UpstreamSessionId
 from upthread.errors import UpstreamError
 from upthread.tasks import task_group
-from upthread.vendors.homes import home_of
 
 ROW: Final = AGENTS["claude-code"]
 ENVIRONMENT: Final = {

@@ -11,8 +11,8 @@ from upthread.core.decision.words import UNDECIDED, price_in_words
 from upthread.core.states import Standing
 from upthread.core.types import ErasedPart, Link
 from upthread.runtime.record.timeline import Branch, Decided, Said, TurnNode, decided
+from upthread.surfaces.cli.terminal.phrases import counted, spaced
 from upthread.surfaces.cli.terminal.times import moment
-from upthread.surfaces.cli.terminal.words import counted, spaced
 from upthread.surfaces.page.calls import item_pieces
 from upthread.surfaces.page.markup import Html, Markup, closing
 

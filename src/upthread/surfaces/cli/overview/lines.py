@@ -16,12 +16,12 @@ from upthread.surfaces.cli.overview.totals import SOON_DAYS, Numbers, Totals
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import counted, standing_in_words
 from upthread.surfaces.cli.terminal.times import ago
-from upthread.surfaces.cli.terminal.words import counted, standing_in_words
 
 if TYPE_CHECKING:
-    from upthread.runtime.record.overview import WorkstreamView
-    from upthread.vendors.outline import Look, SessionOutline
+    from upthread.agent_stores.outline import Look, SessionOutline
+    from upthread.runtime.record.workstream_views import WorkstreamView
 
 SHOWN_MAX: Final = 2
 """How many of each kind are told, unless all are asked for: so that all of it is 25 lines."""

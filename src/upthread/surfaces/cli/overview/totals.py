@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from upthread.agent_stores.outline import DAY_MS, SessionOutline
 from upthread.core.roles.role import BUILT_IN_ROLES
-from upthread.vendors.outline import DAY_MS, SessionOutline
 
 SOON_DAYS: Final = 7
 DIRECTORIES_MAX: Final = 10_000

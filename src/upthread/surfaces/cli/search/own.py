@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from upthread.agent_stores.text_search import Said, Words, texts_in
 from upthread.core.types import (
     Conversation,
     ErasedPart,
@@ -20,7 +21,6 @@ from upthread.core.types import (
     ToolResultPart,
 )
 from upthread.surfaces.cli.search.hits import Hit, found_in
-from upthread.vendors.words import Said, Words, texts_in
 
 if TYPE_CHECKING:
     from upthread.client import Project

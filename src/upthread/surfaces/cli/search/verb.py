@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from upthread.agent_stores.outline import SessionOutline, look
+from upthread.agent_stores.text_search import Words
 from upthread.agents.searches import searched_sessions
 from upthread.client.surroundings import Surroundings, surroundings
 from upthread.core.agents import AGENTS
@@ -18,14 +20,12 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.search.hits import Hit, found_in
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.times import since as when
-from upthread.surfaces.cli.terminal.words import counted
-from upthread.vendors.outline import SessionOutline, look
-from upthread.vendors.words import Words
 
 if TYPE_CHECKING:
+    from upthread.agent_stores.text_search import Searched
     from upthread.client import Project
-    from upthread.vendors.words import Searched
 
 HITS_MAX: Final = 20
 HITS_OF_SESSION_MAX: Final = 3

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from upthread.agent_stores.outline import SessionOutline, look
 from upthread.agents.outlines import stored_outlines
 from upthread.core.types import UpstreamSessionId
 from upthread.surfaces.cli.overview.totals import is_deleted_soon
-from upthread.vendors.outline import SessionOutline, look
 
 if TYPE_CHECKING:
     from upthread.client import Project

@@ -28,9 +28,9 @@ from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.verbs.consent import STARTING, Needs
 
 if TYPE_CHECKING:
+    from upthread.agent_stores.outline import SessionOutline
     from upthread.client import Project
     from upthread.client.surroundings import Surroundings
-    from upthread.vendors.outline import SessionOutline
 
 NOT_ALL = 1
 """The exit code where one of the sessions could not be kept."""

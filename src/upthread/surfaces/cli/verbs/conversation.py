@@ -10,11 +10,11 @@ from upthread.core.decision.words import (
     lacking_in_words,
 )
 from upthread.core.sessions import OwnInterface
-from upthread.runtime.record.overview import RoleView
+from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.words import (
+from upthread.surfaces.cli.terminal.phrases import (
     conversation_name,
     counted,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from upthread.core.text import LINE_CHARACTERS_MAX
 from upthread.core.types import Conversation
 from upthread.errors import NotFoundError, UsageError
-from upthread.runtime.record.overview import RoleView, WorkstreamView
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import one_line

@@ -24,8 +24,8 @@ from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.shapes import Shape
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import counted
 from upthread.surfaces.cli.terminal.table import write_table
-from upthread.surfaces.cli.terminal.words import counted
 
 if TYPE_CHECKING:
     from upthread.client import Project

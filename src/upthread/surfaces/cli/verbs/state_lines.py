@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from upthread.core.sessions import OwnInterface
 from upthread.core.states import Standing
-from upthread.runtime.record.overview import RoleView, WorkstreamView
+from upthread.runtime.record.workstream_views import RoleView, WorkstreamView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.terminal.neutral import command as quoted
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
+from upthread.surfaces.cli.terminal.phrases import standing_in_words
 from upthread.surfaces.cli.terminal.times import since
-from upthread.surfaces.cli.terminal.words import standing_in_words
 
 if TYPE_CHECKING:
     from upthread.core.decision.read_coverage import Reading

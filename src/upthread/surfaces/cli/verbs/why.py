@@ -15,12 +15,12 @@ from upthread.core.decision.words import (
     price_in_words,
 )
 from upthread.core.types import Decision
-from upthread.runtime.record.overview import RoleView
+from upthread.runtime.record.workstream_views import RoleView
 from upthread.surfaces.cli import shapes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import one_line
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.terminal.words import (
+from upthread.surfaces.cli.terminal.phrases import (
     conversation_name,
     standing_in_words,
     stopped_in_words,

@@ -18,11 +18,11 @@ from argcomplete.completers import SuppressCompleter
 from argcomplete.shell_integration import shellcode
 
 from upthread.core.agents import AGENTS, WITH_A_STORE
+from upthread.surfaces.cli.arguments.help_page import summary
+from upthread.surfaces.cli.arguments.parameters import Completed, Parameter, parameters_of
+from upthread.surfaces.cli.arguments.parser import PROGRAM, Parser, add, parser_of
 from upthread.surfaces.cli.call import Call, enter_directory
 from upthread.surfaces.cli.terminal.output import Output
-from upthread.surfaces.cli.typed.help_page import summary
-from upthread.surfaces.cli.typed.parameters import Completed, Parameter, parameters_of
-from upthread.surfaces.cli.typed.parser import PROGRAM, Parser, add, parser_of
 
 OFFERED_MAX: Final = 500
 

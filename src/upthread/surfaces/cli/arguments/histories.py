@@ -7,9 +7,9 @@ from typing import Annotated
 
 from upthread.core.agents import WITH_A_STORE, one_of
 from upthread.errors import UsageError
+from upthread.surfaces.cli.arguments.parameters import Argument, DryRun, Option, Yes
 from upthread.surfaces.cli.call import Call
 from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.typed.parameters import Argument, DryRun, Option, Yes
 
 
 def list_agents(call: Call) -> int:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from upthread.errors import UsageError
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.terminal.neutral import command
-from upthread.surfaces.cli.typed.parameters import (
+from upthread.surfaces.cli.arguments.parameters import (
     Address,
     Agent,
     Argument,
@@ -18,6 +16,8 @@ from upthread.surfaces.cli.typed.parameters import (
     WorkstreamOrAll,
     Yes,
 )
+from upthread.surfaces.cli.call import Call
+from upthread.surfaces.cli.terminal.neutral import command
 
 
 def tell(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from upthread.vendors.outline import TITLE_CHARACTERS_MAX, Look, epoch_ms, look, text_in, title_of
+from upthread.agent_stores.outline import (
+    TITLE_CHARACTERS_MAX,
+    Look,
+    epoch_ms,
+    look,
+    text_in,
+    title_of,
+)
 
 
 def test_a_look_ends_at_its_number_of_sessions_and_says_so():

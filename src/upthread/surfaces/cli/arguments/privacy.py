@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from upthread.errors import UsageError
+from upthread.surfaces.cli.arguments.parameters import (
+    Argument,
+    DryRun,
+    Option,
+    WorkstreamOrAll,
+    Yes,
+)
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.parameters import Argument, DryRun, Option, WorkstreamOrAll, Yes
 
 
 def forget(

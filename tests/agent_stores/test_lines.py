@@ -11,11 +11,9 @@ import time
 
 import pytest
 
-from upthread.boundary.directories import FileEnds
-from upthread.errors import StoreError
-from upthread.vendors import lines
-from upthread.vendors.base import BEGINNING_CHARACTERS_MAX
-from upthread.vendors.lines import (
+from upthread.agent_stores import lines
+from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX
+from upthread.agent_stores.lines import (
     BINARY,
     CUT,
     EMPTY,
@@ -26,6 +24,8 @@ from upthread.vendors.lines import (
     lines_forward,
     read_lines,
 )
+from upthread.boundary.directories import FileEnds
+from upthread.errors import StoreError
 
 GOOD = b'{"a": 1}'
 BAD = {

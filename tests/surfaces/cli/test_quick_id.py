@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from upthread.surfaces.cli import glance
+from upthread.surfaces.cli import quick_id
 
 LONG_AGO_S = 1_700_000_000
 ADDRESS = "w/planner"
@@ -52,14 +52,14 @@ def git(up, *words: str) -> None:
 
 
 def test_an_id_is_told_without_opening_the_project(up, capfd):
-    assert glance.told(["id", ADDRESS])
+    assert quick_id.told(["id", ADDRESS])
     assert capfd.readouterr().out == up.session
     (kept,) = openings(up)
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_program_is_told_the_same_by_a_glance_as_by_the_verb(up, capfd):
-    assert glance.told(["id", ADDRESS, "--json"])
+    assert quick_id.told(["id", ADDRESS, "--json"])
     assert capfd.readouterr().out == up("--json", "id", ADDRESS).out
 
 
@@ -79,7 +79,7 @@ def test_a_program_is_told_the_same_by_a_glance_as_by_the_verb(up, capfd):
     ],
 )
 def test_what_needs_reading_is_left_to_the_verb(up, capfd, words):
-    assert not glance.told(words)
+    assert not quick_id.told(words)
     assert capfd.readouterr().out == ""
 
 
@@ -201,7 +201,7 @@ CHANGES = [
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_nothing_is_believed_once_something_has_changed(up, capfd, change):
     change(up)
-    assert not glance.told(["id", ADDRESS])
+    assert not quick_id.told(["id", ADDRESS])
     assert capfd.readouterr().out == ""
     # And the verb says what it says where nothing was ever remembered.
     answered = up("id", ADDRESS, code=None)
@@ -212,7 +212,7 @@ def test_nothing_is_believed_once_something_has_changed(up, capfd, change):
 @pytest.mark.parametrize("name", ["UPTHREAD_PROJECT", "UPTHREAD_DB", "XDG_CONFIG_HOME"])
 def test_another_environment_remembers_nothing_of_this_one(up, monkeypatch, name):
     monkeypatch.setenv(name, str(up.home / "elsewhere"))
-    assert not glance.told(["id", ADDRESS])
+    assert not quick_id.told(["id", ADDRESS])
 
 
 def test_a_git_directory_that_is_nearer_is_another_project(up, monkeypatch):
@@ -224,7 +224,7 @@ def test_a_git_directory_that_is_nearer_is_another_project(up, monkeypatch):
     assert not (below / ".git").exists()
     # Also where it is one that is refused, as nothing in it is what git writes.
     (below / ".git").write_text("gitdir: nowhere\n")
-    assert not glance.told(["id", ADDRESS])
+    assert not quick_id.told(["id", ADDRESS])
 
 
 def test_what_was_written_just_now_is_not_remembered(up):
@@ -241,6 +241,6 @@ def test_what_was_written_just_now_is_not_remembered(up):
 def test_a_reader_that_has_gone_is_left_to_the_verb(up, monkeypatch):
     read, write = os.pipe()
     os.close(read)
-    monkeypatch.setattr(glance, "STANDARD_OUTPUT", write)
-    assert not glance.told(["id", ADDRESS])
+    monkeypatch.setattr(quick_id, "STANDARD_OUTPUT", write)
+    assert not quick_id.told(["id", ADDRESS])
     os.close(write)

@@ -15,7 +15,7 @@ from upthread.core.codec import decode_run_event
 from upthread.errors import StoreError
 from upthread.store.sqlite.pages import IndexRow, Pages, TableRow, Value, Values
 
-SHAPES: Final = MappingProxyType(
+ROW_TYPES: Final = MappingProxyType(
     {
         "project_identity": "ttt?t?t?b?",
         "workstream": "tttib?",
@@ -42,7 +42,9 @@ SHAPES: Final = MappingProxyType(
 Text that is not valid Unicode is bytes, so text may be either. Leases are of the moment.
 """
 
-SEALED: Final = tuple(table for table in SHAPES if table not in {"transition", "upstream", "part"})
+SEALED: Final = tuple(
+    table for table in ROW_TYPES if table not in {"transition", "upstream", "part"}
+)
 """The tables whose rows have a `seal`; the view `sealed_TABLE` says what it should be."""
 
 ADDED: Final = MappingProxyType(
@@ -51,7 +53,7 @@ ADDED: Final = MappingProxyType(
 """How many columns at the end a row may lack that was written before they were added."""
 
 
-class Place(NamedTuple):
+class PartPosition(NamedTuple):
     """Where a part stands: its conversation's row, its message, its ordinal."""
 
     conversation: int
@@ -67,9 +69,11 @@ class Found:
     and `keys` are what tables may have lost: (name, row), and a conversation's key.
     """
 
-    rows: dict[str, dict[int, Values]] = field(default_factory=lambda: {t: {} for t in SHAPES})
-    places: set[Place] = field(default_factory=set[Place])
-    neighbours: set[tuple[Place, Place]] = field(default_factory=set["tuple[Place, Place]"])
+    rows: dict[str, dict[int, Values]] = field(default_factory=lambda: {t: {} for t in ROW_TYPES})
+    places: set[PartPosition] = field(default_factory=set[PartPosition])
+    neighbours: set[tuple[PartPosition, PartPosition]] = field(
+        default_factory=set["tuple[PartPosition, PartPosition]"]
+    )
     names: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     keys: dict[int, Values] = field(default_factory=dict[int, Values])
 
@@ -105,7 +109,7 @@ def _kinds(shape: str) -> Iterator[tuple[str, bool]]:
             yield kind, shape[place + 1 : place + 2] == "?"
 
 
-_KINDS: Final = {table: tuple(_kinds(shape)) for table, shape in SHAPES.items()}
+_KINDS: Final = {table: tuple(_kinds(shape)) for table, shape in ROW_TYPES.items()}
 COLUMNS: Final = {table: len(kinds) for table, kinds in _KINDS.items()}
 """How many columns a table has after its id."""
 
@@ -116,7 +120,7 @@ def _table_of(row: TableRow) -> str | None:
     """Return the table a row is of, None for none of ours."""
     if not row.values or row.values[0] is not None:  # the id itself is not in the record
         return None
-    fitting = [table for table in SHAPES if _fits(table, row.values[1:])]
+    fitting = [table for table in ROW_TYPES if _fits(table, row.values[1:])]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
     # Two pairs of tables have one shape each: what a row holds has to tell.
@@ -170,11 +174,11 @@ def _learn(found: Found, entry: IndexRow) -> None:
             return
 
 
-def _place_of(values: Values) -> Place | None:
+def _place_of(values: Values) -> PartPosition | None:
     match values:
         case (int(conversation), int(seq), int(ordinal), int()):
             # The index of parts is the only one of four numbers.
-            return Place(conversation, seq, ordinal)
+            return PartPosition(conversation, seq, ordinal)
         case _:
             return None
 

@@ -14,10 +14,10 @@ from typing import BinaryIO, Final
 
 import re2
 
+from upthread.agent_stores.lines import LINE_BYTES_MAX
+from upthread.agent_stores.outline import SessionOutline
 from upthread.core.types import JsonValue
 from upthread.errors import UsageError
-from upthread.vendors.lines import LINE_BYTES_MAX
-from upthread.vendors.outline import SessionOutline
 
 WORDS_MAX: Final = 20
 WORD_CHARACTERS_MAX: Final = 200

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from upthread.surfaces.cli.typed.parameters import Option, Parameter
+from upthread.surfaces.cli.arguments.parameters import Option, Parameter
 
 COLUMNS: Final = 80
 COLUMNS_MIN: Final = 40

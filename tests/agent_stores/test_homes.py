@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from upthread.agent_stores import homes
 from upthread.core.agents import WITH_A_STORE
-from upthread.vendors import homes
 
 
 @pytest.mark.parametrize("agent", WITH_A_STORE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from upthread.surfaces.cli.arguments.parameters import Option
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.parameters import Option
 
 
 def demo(

@@ -1,4 +1,4 @@
-"""A glance at a database file: what the store would say, or nothing."""
+"""One query of a database file: what the store would say, or nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.support.default_turn import open_place
 
 from upthread.store.sqlite import SqliteStore
-from upthread.store.sqlite.glance import identities_in, open_session
+from upthread.store.sqlite.session_query import identities_in, open_session
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.parameters import (
+from upthread.surfaces.cli.arguments.parameters import (
     Address,
     Agent,
     Argument,
@@ -15,6 +14,7 @@ from upthread.surfaces.cli.typed.parameters import (
     WorkstreamOrAll,
     Yes,
 )
+from upthread.surfaces.cli.call import Call
 
 
 def ls(

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from upthread.errors import UsageError
-from upthread.surfaces.cli.typed.parameters import Option, Parameter
+from upthread.surfaces.cli.arguments.parameters import Option, Parameter
 
 PROGRAM: Final = "upthread"
 COLUMNS: Final = 80

@@ -65,7 +65,7 @@ def _session(address: str) -> tuple[str, str, str] | None:
     opening = Openings(".", os.environ).recall()
     if opening is None or not _is_all_taken_in(opening.place):
         return None
-    from upthread.store.sqlite.glance import open_session
+    from upthread.store.sqlite.session_query import open_session
 
     key = (opening.project_id, workstream, role, 1)
     return open_session(opening.database, opening.identities, key)

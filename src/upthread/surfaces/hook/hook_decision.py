@@ -18,7 +18,7 @@ CALLERS_VARIABLE = "UPTHREAD_CALLERS"
 """As `client.delegation_setup.CALLERS_VARIABLE`: the conversations this process is inside of."""
 
 
-class Taken:
+class HookDecision:
     """A decision as it was taken: its reasons' codes, and the words of `core.decision.words`.
 
     `update` is what a resumed session is told first, and `changes` what of it a fresh one is told;

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from upthread.surfaces.cli.arguments.parameters import Argument, DryRun, Option, Yes
 from upthread.surfaces.cli.call import Call
-from upthread.surfaces.cli.typed.parameters import Argument, DryRun, Option, Yes
 
 
 def backup(

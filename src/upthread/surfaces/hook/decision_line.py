@@ -12,14 +12,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from upthread.surfaces.hook.taken import Taken
+    from upthread.surfaces.hook.hook_decision import HookDecision
 
 # Ids and names are others': one of a megabyte would push all else off the screen.
 DECISION_CHARACTERS_MAX = 2_000
 DAY_S = 24 * 60 * 60
 
 
-def decision_line(binding: dict[str, Any], taken: Taken, session: str) -> str:
+def decision_line(binding: dict[str, Any], taken: HookDecision, session: str) -> str:
     """Return a decision in one line, for the person who is looking at the agent."""
     return line_of(binding, taken.decision, session, because=taken.because, cost=taken.cost)
 

@@ -7,8 +7,8 @@ import io
 import pytest
 from backports import zstd
 
-from upthread.vendors import compressed
-from upthread.vendors.compressed import CompressedError, ExpandedStream, expanded_ends
+from upthread.agent_stores import compressed
+from upthread.agent_stores.compressed import CompressedError, ExpandedStream, expanded_ends
 
 
 def test_both_ends_of_what_it_holds_are_told():

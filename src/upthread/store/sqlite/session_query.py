@@ -1,4 +1,4 @@
-"""A glance: one question to a database file, without what opening a store loads.
+"""The open session of a conversation, by one query of a database file and no store.
 
 `upthread id` asks it, as scripts do before each command of theirs. The statement is the store's.
 Where anything is out of the ordinary there is no answer, and the store is opened, which says what

@@ -17,13 +17,13 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from upthread.agent_stores.base import BEGINNING_CHARACTERS_MAX, Unreadable
+from upthread.agent_stores.compressed import SUFFIX, expanded
 from upthread.boundary.directories import FileEnds
 from upthread.boundary.files import streamed
 from upthread.core.codec import decode_json
 from upthread.core.types import JsonValue
 from upthread.errors import StoreError
-from upthread.vendors.base import BEGINNING_CHARACTERS_MAX, Unreadable
-from upthread.vendors.compressed import SUFFIX, expanded
 
 LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 DEPTH_MAX: Final = 500

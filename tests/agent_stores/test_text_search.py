@@ -6,9 +6,9 @@ import io
 
 import pytest
 
+from upthread.agent_stores import text_search as module
+from upthread.agent_stores.text_search import Words, texts_in
 from upthread.errors import UsageError
-from upthread.vendors import words as module
-from upthread.vendors.words import Words, texts_in
 
 
 def lines(raw: bytes, *words: str) -> list[bytes]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upthread.agent_stores.base import VendorHistory
+from upthread.agent_stores.compressed import SUFFIX
+from upthread.agent_stores.lines import Line, read_lines
 from upthread.core.history.model import faults
 from upthread.core.types import ToolCallPart, ToolResultPart
 from upthread.errors import StoreError, UsageError
-from upthread.vendors.base import VendorHistory
-from upthread.vendors.compressed import SUFFIX
-from upthread.vendors.lines import Line, read_lines
 
 _SHOWN_CHARACTERS: Final = 200
 
